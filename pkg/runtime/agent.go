@@ -568,4 +568,7 @@ type RunRequest struct {
 	ClientLeft func() bool
 	// joined is the task of a workflow that the message continues.
 	joined joinedTask
+	// drive holds the parts of LLM agents: see [Host.RunTwoWay]. It is nil for a request with a
+	// message.
+	drive func(context.Context, *TwoWayTurn)
 }

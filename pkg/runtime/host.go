@@ -150,11 +150,6 @@ func (req *RunRequest) validateRequest() error {
 // [AsRunError] converts, and ends the run; stored events stay. A consumer that
 // stops ends the run.
 func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
-	return h.streamRun(ctx, req, nil)
-}
-
-// streamRun runs one invocation: a two-way one if drive is not nil.
-func (h *Host) streamRun(ctx context.Context, req *RunRequest, drive func(context.Context, *TwoWayTurn)) Events {
 	return func(yield func(*session.Event, error) bool) {
 		ctx, span := h.beginRunSpan(ctx, req.App, req.SessionID)
 		guarded := panicGuard[*session.Event]{yield: span.recordErrors(yield)}
@@ -169,7 +164,7 @@ func (h *Host) streamRun(ctx context.Context, req *RunRequest, drive func(contex
 		}
 		defer app.refs.release()
 		wait := h.wait
-		if drive != nil {
+		if req.drive != nil {
 			wait = min(wait, twoWaySessionWait)
 		} else {
 			err = req.validateRequest()
@@ -189,8 +184,8 @@ func (h *Host) streamRun(ctx context.Context, req *RunRequest, drive func(contex
 		defer free()
 		span.recordSessionWait()
 		yield = reportingStoreCause(ctx, sess.Key, yield)
-		if drive != nil {
-			h.runTwoWay(ctx, app, sess, req, drive, yield)
+		if req.drive != nil {
+			h.runTwoWay(ctx, app, sess, req, yield)
 			return
 		}
 		h.runInvocation(ctx, app, sess, req, yield)

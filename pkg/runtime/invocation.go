@@ -3,12 +3,10 @@ package runtime
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/google/uuid"
@@ -194,70 +192,6 @@ func (inv *Invocation) requestOrigin() model.Origin {
 		App: r.app.name, Agent: inv.node.agent.Name(),
 		UserID: r.sess.User, SessionID: r.sess.ID, InvocationID: r.id,
 		UserText: r.latestText(), Step: r.budget.usedCalls(), Turn: r.latestTurn(), State: r.state, RunConfig: r.configVars, Now: r.host.now,
-	}
-}
-
-var errBudget = errors.New("no model calls left")
-
-// callBudget counts the model calls and their cost in an invocation, including those of
-// agents that are called as tools.
-type callBudget struct {
-	limit int
-	used  atomic.Int64
-	// maxCost is the limit of the cost in US dollars; 0 is none.
-	maxCost float64
-	mu      sync.Mutex
-	cost    float64
-}
-
-func newCallBudget(c *RunConfig) *callBudget {
-	return &callBudget{limit: c.MaxLLMCalls, maxCost: c.MaxCost}
-}
-
-func (b *callBudget) usedCalls() int { return int(b.used.Load()) }
-
-// spendCall takes one call from the budget. It fails when a limit is reached; a limit of
-// zero or less is none.
-func (b *callBudget) spendCall() error {
-	if used := b.used.Add(1); b.limit > 0 && used > int64(b.limit) {
-		return failf(CodeLLMCallsLimit, errBudget, "Max number of llm calls limit of `%d` exceeded", b.limit)
-	}
-	if b.maxCost <= 0 {
-		return nil
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.cost >= b.maxCost {
-		return failf(CodeCostLimit, errBudget, "the cost of the run, $%.6g, has reached the limit of $%.6g (run_config: max_cost)", b.cost, b.maxCost)
-	}
-	return nil
-}
-
-// addCost adds the cost of a response, and fails when the limit is reached.
-func (b *callBudget) addCost(resp *model.Response) error {
-	usd, ok := model.CostOf(resp)
-	if !ok || b.maxCost <= 0 {
-		return nil
-	}
-	b.mu.Lock()
-	b.cost += usd
-	cost := b.cost
-	b.mu.Unlock()
-	if cost < b.maxCost {
-		return nil
-	}
-	return failf(CodeCostLimit, errBudget, "the cost of the run, $%.6g, has reached the limit of $%.6g (run_config: max_cost)", cost, b.maxCost)
-}
-
-// countCost returns a function that adds the cost of each response before it calls yield.
-func (b *callBudget) countCost(yield responseFunc) responseFunc {
-	return func(resp *model.Response, err error) bool {
-		if usd, ok := model.CostOf(resp); ok {
-			b.mu.Lock()
-			b.cost += usd
-			b.mu.Unlock()
-		}
-		return yield(resp, err)
 	}
 }
 

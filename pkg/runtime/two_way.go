@@ -39,12 +39,14 @@ const twoWaySessionWait = 2 * time.Second
 // with [CodeSessionBusy]. Events are yielded as by [Host.Run]: stored first, except for partial
 // events and for audio, video and images of the model, which are not stored.
 func (h *Host) RunTwoWay(ctx context.Context, req *RunRequest, drive func(ctx context.Context, t *TwoWayTurn)) Events {
-	return h.streamRun(ctx, req, drive)
+	driven := *req
+	driven.drive = drive
+	return h.Run(ctx, &driven)
 }
 
 // runTwoWay runs the agent that continues the session, on the app's revision for the session,
 // which it holds until the end.
-func (h *Host) runTwoWay(ctx context.Context, app *App, sess *session.Session, req *RunRequest, drive func(context.Context, *TwoWayTurn), yield func(*session.Event, error) bool) {
+func (h *Host) runTwoWay(ctx context.Context, app *App, sess *session.Session, req *RunRequest, yield func(*session.Event, error) bool) {
 	app, err := h.acquireRevision(ctx, app, sess, req)
 	if err != nil {
 		yield(nil, err)
@@ -60,7 +62,7 @@ func (h *Host) runTwoWay(ctx context.Context, app *App, sess *session.Session, r
 	r.commit = func(ctx context.Context, ev *session.Event) error {
 		return h.store.Sessions.Append(ctx, sess, ev)
 	}
-	r.twoWay = &twoWayRun{drive: drive}
+	r.twoWay = &twoWayRun{drive: req.drive}
 	r.twoWay.input.Store(&userInput{turn: countTurns(sess.History), expressions: r.expressions})
 	r.identifySpans(ctx)
 	r.runWithPlugins(ctx, r.newTurnInvocation(), yield)
