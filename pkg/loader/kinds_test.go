@@ -3,6 +3,8 @@ package loader
 import (
 	"strings"
 	"testing"
+
+	"agenthost/pkg/provider"
 )
 
 // testKinds are those of testenv.Kinds, whose package imports this one: TestMain sets them.
@@ -37,5 +39,22 @@ func TestUnknownGate(t *testing.T) {
 	got := New(kinds, nil).RunGate(t.Context(), s.path("x"), app)
 	if want := "this program has no gate tests [value]"; !got.HasErrors() || !strings.Contains(got.Error(), want) {
 		t.Errorf("RunGate = %v, want %s", got, want)
+	}
+}
+
+// The default model is required of a program only if an agent needs it.
+func TestNoVendor(t *testing.T) {
+	s := newWatchEnv(t)
+	kinds := Kinds{Models: provider.Kinds(), Agents: AgentKinds()}
+	app := "models: {m: {provider: scripted, script: s.yaml}}\n"
+	s.writeFile("own/app.yaml", app)
+	s.writeFile("own/s.yaml", "- text: hi\n")
+	s.writeFile("own/root_agent.yaml", "name: own\nmodel: m\ninstruction: y\n")
+	if ds := New(kinds, nil).Check(t.Context(), s.path("own")); len(ds) > 0 {
+		t.Errorf("problems of an app with a model of its own: %s", ds.Error())
+	}
+	s.writeFile("none/root_agent.yaml", "name: none\ninstruction: y\n")
+	if got, want := New(kinds, nil).Check(t.Context(), s.path("none")).Error(), "requires the provider gemini, which this program does not have"; !strings.Contains(got, want) {
+		t.Errorf("problems of an app without a model = %s, want %q", got, want)
 	}
 }

@@ -179,7 +179,12 @@ func (r *resolver) loadAndCompile(ctx context.Context) *runtime.App {
 
 // resolveApp reads and resolves everything, and checks the model.
 func (r *resolver) resolveApp(ctx context.Context) {
-	r.app.defaultModel = func() model.LLM { return r.buildDefaultModel(ctx) }
+	r.app.defaultModel = func() model.LLM {
+		if _, ok := r.loader.kinds.Models.Lookup("gemini"); !ok && !usesDefaultModel(r.app.root) {
+			return nil // the program does not have it, and no agent needs it
+		}
+		return r.buildDefaultModel(ctx)
+	}
 	r.report(checkAppName(r.src.name, r.src.displayDir)...)
 	r.report(r.src.dotenvProblems...)
 	if r.src.fileExists(appFile) || r.src.hasOverlay(r.loader.opts.Overlay) {

@@ -189,6 +189,18 @@ func (c *useCollector) addAgent(ctx context.Context, p *resolvedAgent, inherited
 	}
 }
 
+// usesDefaultModel reports whether an agent or one of its descendants neither names nor
+// inherits a model. The agent may be nil.
+func usesDefaultModel(p *resolvedAgent) bool {
+	if p == nil || p.modelRef != "" || p.model != nil {
+		return false // those below inherit it
+	}
+	if _, ok := p.plan.Config.(agentconfig.ModelConfig); ok {
+		return true
+	}
+	return slices.ContainsFunc(slices.Concat(p.subs, toolAgents(p.tools)), usesDefaultModel)
+}
+
 // addReachable adds the routes and the fallbacks of the models, and theirs. A fallback
 // is called without its own fallbacks.
 func (c *useCollector) addReachable() {
