@@ -21,9 +21,12 @@ func CheckCommandLine(args []string) error {
 	return nil
 }
 
+// Errors of calls that can run no program.
 var (
+	// ErrOfflineProgram is the error in tests.
 	ErrOfflineProgram = errors.New("tests run no programs; stub the tool")
-	ErrNoPrograms     = errors.New("this host runs no programs")
+	// ErrNoPrograms is the error of a host without a runner of programs.
+	ErrNoPrograms = errors.New("this host runs no programs")
 )
 
 // Limits of a command line (execve(2): MAX_ARG_STRLEN, ARG_MAX).
