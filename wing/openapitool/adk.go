@@ -2,15 +2,12 @@ package openapitool
 
 import (
 	"context"
-	"reflect"
 	"time"
 
 	"agenthost/pkg/connection"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
-
-func apiKeyType() reflect.Type { return reflect.TypeFor[apiKeyPlace]() }
 
 // adkConfig is the args of ADK's OpenAPIToolset (adk-python
 // tools/openapi_tool/openapi_spec_parser/openapi_toolset.py).

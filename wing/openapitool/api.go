@@ -3,6 +3,7 @@ package openapitool
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -240,17 +241,6 @@ func baseNames(all []*operation) []string {
 	return names
 }
 
-// findSetting returns the setting of an operation in a map by operationId or tool name.
-func findSetting[T any](settings map[string]T, op *operation) (T, bool) {
-	for _, key := range []string{op.id, op.baseName(), op.method + " " + op.path} {
-		if v, ok := settings[key]; ok && key != "" {
-			return v, true
-		}
-	}
-	var none T
-	return none, false
-}
-
 // applyParams reads an operation, and fixes the parameters of the settings.
 func (t *toolset) applyParams(op *operation, r *operationReader) {
 	r.readOperation(op)
@@ -377,4 +367,25 @@ func (t *toolset) findAddresses(doc *document, a *api) spec.Diagnostics {
 		a.addresses = append(a.addresses, op.server)
 	}
 	return ds
+}
+
+// checkDiscovery reports the document of another API.
+func (t *toolset) checkDiscovery(root *spec.Node) spec.Diagnostics {
+	if t.google == nil {
+		return nil
+	}
+	var ds spec.Diagnostics
+	for _, one := range []struct{ key, want string }{{"name", t.google.name}, {"version", t.google.version}} {
+		if at := root.Get(one.key); isString(at) && at.Value != one.want {
+			ds = append(ds, at.Errorf("openapi", "the document is of another API: its %s must be %s, got %q", one.key, one.want, cutMessage(at.Value)))
+		}
+	}
+	return ds
+}
+
+// isGoogleAddress reports whether an address is that of an API of Google, to which its tokens
+// may go.
+func isGoogleAddress(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Scheme == "https" && u.User == nil && u.Port() == "" && strings.HasSuffix(strings.ToLower(u.Hostname()), ".googleapis.com")
 }

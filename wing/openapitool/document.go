@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -83,7 +82,7 @@ func readDocument(file string, content []byte) (*document, spec.Diagnostics) {
 // readOutline reads a document in JSON without the values that the mode reads late.
 func readOutline(file string, content []byte, lines *lineIndex, mode func(path []string) readMode) (*document, error) {
 	s := &jsonScanner{src: content, lines: lines, modeOf: mode, late: map[*spec.Node]lateValue{}}
-	root, err := s.readDocument()
+	root, err := s.readOnlyValue()
 	if err != nil {
 		return nil, err
 	}
@@ -107,36 +106,6 @@ func (x *lineIndex) newDiagnostic(err error) spec.Diagnostic {
 	ds := spec.Diagnostics{{Pos: x.positionOf(min(offset, len(x.src))), Rule: "openapi", Message: err.Error()}}
 	x.addSources(ds)
 	return ds[0]
-}
-
-// outlineMode reads operations and components late, and skips what no tool uses.
-func outlineMode(path []string) readMode {
-	switch {
-	case len(path) == 1 && path[0] == reducedMark:
-		return readNow
-	case len(path) == 1 && (path[0] == "webhooks" || path[0] == "definitions" || strings.HasPrefix(path[0], "x-")):
-		return skip
-	case len(path) == 3 && path[0] == "paths" && slices.Contains(methodNames(), path[2]), len(path) == 3 && path[0] == "components":
-		return readLate
-	}
-	return readNow
-}
-
-// operationMode skips the members of an operation that no tool uses.
-func operationMode(path []string) readMode {
-	if len(path) == 1 && isUnusedMember(path[0]) {
-		return skip
-	}
-	return readNow
-}
-
-func isUnusedMember(key string) bool {
-	return key == "responses" || key == "callbacks" || key == "externalDocs" || strings.HasPrefix(key, "x-")
-}
-
-// methodNames lists the members of a path that are operations, in ADK's order.
-func methodNames() []string {
-	return []string{"get", "post", "put", "delete", "patch", "head", "options", "trace"}
 }
 
 // expandNode returns a node with all of its members.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"reflect"
 	"regexp"
 	"slices"
@@ -21,42 +20,6 @@ import (
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
-
-// googleKinds lists ADK's toolsets of the APIs of Google (adk-python
-// tools/google_api_tool/google_api_toolsets.py).
-func googleKinds() spec.Kinds[tool.Env, tool.Set] {
-	kinds := spec.Kinds[tool.Env, tool.Set]{
-		spec.NewKind("GoogleApiToolset", "Provides the operations of an API of Google as tools, by its discovery document.", newAnyGoogleSet),
-	}
-	for _, api := range []googleAPI{
-		{kind: "BigQueryApiToolset", title: "BigQuery", name: "bigquery", version: "v2"},
-		{kind: "CalendarToolset", title: "Google Calendar", name: "calendar", version: "v3"},
-		{kind: "DocsToolset", title: "Google Docs", name: "docs", version: "v1"},
-		{kind: "GmailToolset", title: "Gmail", name: "gmail", version: "v1"},
-		{kind: "SheetsToolset", title: "Google Sheets", name: "sheets", version: "v4"},
-		{kind: "SlidesToolset", title: "Google Slides", name: "slides", version: "v1"},
-		{kind: "YoutubeToolset", title: "YouTube", name: "youtube", version: "v3"},
-	} {
-		kinds = append(kinds, spec.NewKindFrom(api.kind, "Provides the operations of "+api.title+" as tools, by its discovery document.",
-			func() *googleConfig { return &googleConfig{api: api} }, newGoogleSet))
-	}
-	return kinds
-}
-
-// A googleAPI is an API of Google, with the kind of its tools.
-type googleAPI struct {
-	kind, title, name, version string
-	// discoveryURL is where the discovery document is, or "" for the address that all have.
-	discoveryURL string
-}
-
-// documentURL returns the address of the discovery document.
-func (a *googleAPI) documentURL() string {
-	if a.discoveryURL != "" {
-		return strings.NewReplacer("{api}", a.name, "{apiVersion}", a.version).Replace(a.discoveryURL)
-	}
-	return "https://www.googleapis.com/discovery/v1/apis/" + url.PathEscape(a.name) + "/" + url.PathEscape(a.version) + "/rest"
-}
 
 // googleConfig is the args of a toolset of one API. spec, sha256 and scopes are not ADK's, which
 // downloads the document when it loads an agent.
@@ -337,24 +300,3 @@ func newAnyGoogleSet(_ context.Context, env tool.Env, c *anyGoogleConfig) (tool.
 
 // apiWord matches the names and versions of APIs.
 var apiWord = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,60}$`)
-
-// checkDiscovery reports the document of another API.
-func (t *toolset) checkDiscovery(root *spec.Node) spec.Diagnostics {
-	if t.google == nil {
-		return nil
-	}
-	var ds spec.Diagnostics
-	for _, one := range []struct{ key, want string }{{"name", t.google.name}, {"version", t.google.version}} {
-		if at := root.Get(one.key); isString(at) && at.Value != one.want {
-			ds = append(ds, at.Errorf("openapi", "the document is of another API: its %s must be %s, got %q", one.key, one.want, cutMessage(at.Value)))
-		}
-	}
-	return ds
-}
-
-// isGoogleAddress reports whether an address is that of an API of Google, to which its tokens
-// may go.
-func isGoogleAddress(address string) bool {
-	u, err := url.Parse(address)
-	return err == nil && u.Scheme == "https" && u.User == nil && u.Port() == "" && strings.HasSuffix(strings.ToLower(u.Hostname()), ".googleapis.com")
-}

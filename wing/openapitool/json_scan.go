@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -22,9 +23,6 @@ const (
 	// skip omits the value and its key.
 	skip
 )
-
-// Limits of a document: its levels, and the values that one scan reads into nodes.
-const ()
 
 // A jsonScanner reads JSON into nodes in the order of the document, with positions. It
 // passes over values that are not needed without allocating.
@@ -62,8 +60,8 @@ func (s *jsonScanner) newError(format string, args ...any) error {
 	return &jsonError{s.pos, fmt.Sprintf(format, args...)}
 }
 
-// readDocument reads the only value of the source.
-func (s *jsonScanner) readDocument() (*spec.Node, error) {
+// readOnlyValue reads the only value of the source.
+func (s *jsonScanner) readOnlyValue() (*spec.Node, error) {
 	n, err := s.readValue(1)
 	if err != nil {
 		return nil, err
@@ -417,3 +415,44 @@ func (x *lineIndex) findLine(line int) []byte {
 	}
 	return bytes.TrimSuffix(x.src[at:at+end], []byte{'\r'})
 }
+
+// cutText returns at most limit bytes of text, and marks that there are more.
+func cutText(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "") + "…"
+}
+
+// outlineMode reads operations and components late, and skips what no tool uses.
+func outlineMode(path []string) readMode {
+	switch {
+	case len(path) == 1 && path[0] == reducedMark:
+		return readNow
+	case len(path) == 1 && (path[0] == "webhooks" || path[0] == "definitions" || strings.HasPrefix(path[0], "x-")):
+		return skip
+	case len(path) == 3 && path[0] == "paths" && slices.Contains(methodNames(), path[2]), len(path) == 3 && path[0] == "components":
+		return readLate
+	}
+	return readNow
+}
+
+// operationMode skips the members of an operation that no tool uses.
+func operationMode(path []string) readMode {
+	if len(path) == 1 && isUnusedMember(path[0]) {
+		return skip
+	}
+	return readNow
+}
+
+func isUnusedMember(key string) bool {
+	return key == "responses" || key == "callbacks" || key == "externalDocs" || strings.HasPrefix(key, "x-")
+}
+
+// methodNames lists the members of a path that are operations, in ADK's order.
+func methodNames() []string {
+	return []string{"get", "post", "put", "delete", "patch", "head", "options", "trace"}
+}
+
+// reducedMark is the member of a reduced document: it lacks the operations that except leaves out.
+const reducedMark = "x-agenthost-reduced"

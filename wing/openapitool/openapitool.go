@@ -1,8 +1,9 @@
 // Package openapitool provides the operations of an OpenAPI document, or of a discovery document
-// of Google, as tools: the tool kind openapi, and ADK's OpenAPIToolset. To use them, add both lists to the loader's kinds:
+// of Google, as tools: the tool kind openapi, and ADK's OpenAPIToolset. To use them, add both lists to
+// the loader's kinds:
 //
 //	loader.Kinds{
-//		Tools:    append(builtin.Kinds(), openapibuiltin.Kinds()...),
+//		Tools:    append(builtin.Kinds(), openapitool.Kinds()...),
 //		Builtins: append(builtin.Builtins(), openapitool.Toolsets()...),
 //	}
 //
@@ -22,23 +23,8 @@ import (
 	"agenthost/internal/toolhttp"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/spec"
-	"agenthost/pkg/template"
 	"agenthost/pkg/tool"
 )
-
-// Kinds lists the tool kind openapi.
-func Kinds() spec.Kinds[tool.Env, tool.Set] {
-	return spec.Kinds[tool.Env, tool.Set]{
-		spec.NewKind("openapi", "Provides the operations of an OpenAPI document, or of a discovery document of Google, as tools.", newConfigSet),
-	}
-}
-
-// Toolsets lists ADK's toolsets, which documents name by `name:`.
-func Toolsets() spec.Kinds[tool.Env, tool.Set] {
-	return append(googleKinds(),
-		spec.NewKind("OpenAPIToolset", "Provides the operations of an OpenAPI document as tools, in ADK's syntax.", newADKSet),
-	)
-}
 
 type config struct {
 	Spec                  spec.Text                        `yaml:"spec" required:"true" doc:"The OpenAPI 3 document, or the discovery document of an API of Google, as JSON or YAML: a file of the app, or an https URL with sha256."`
@@ -159,113 +145,10 @@ func newConfigSet(_ context.Context, env tool.Env, c *config) (tool.Set, error) 
 	return c.newToolset().newSet(env)
 }
 
-// A toolset is the settings that all YAML forms resolve to.
-type toolset struct {
-	// source is the file or URL of the document, and at its place.
-	source string
-	at     spec.Text
-	// operations and except select the operations; filter does so by names of tools.
-	operations, except []selector
-	filter             []spec.Text
-	baseURL            spec.Text
-	prefix             string
-	names              map[string]spec.Text
-	auth               *credential
-	authAt             spec.Text
-	// connected sends the credential of a connection, instead of auth.
-	connected bool
-	// connectsAll sends it also with operations that ask for none.
-	connectsAll bool
-	// google is set for a toolset of an API of Google, whose addresses must be Google's.
-	google       *googleAPI
-	headers      map[string]spec.Secret
-	params       map[string]map[string]*spec.Node
-	result       map[string]spec.Expr
-	artifacts    map[string]spec.Text
-	confirm      spec.Expr
-	capabilities tool.Capabilities
-	maxResponse  int64
-	preserve     bool
-}
-
-// confirmEnv declares the variable tool of the confirmation.
-func confirmEnv() template.Env {
-	return template.Env{"tool": template.Env{"name": "", "method": "", "path": "", "operation_id": ""}}
-}
-
-// A selector selects operations by an operationId, by a method with a path, or by a tag or
-// method.
-type selector struct {
-	at          *spec.Node
-	id, path    string
-	tag, method string
-}
-
-// DecodeSpec decodes a string or a mapping.
-func (s *selector) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	s.at = n
-	if n.Kind == spec.Scalar && !n.IsNull() {
-		if method, path, ok := strings.Cut(n.Value, " "); ok {
-			s.method, s.path = strings.ToUpper(method), strings.TrimSpace(path)
-			return s.checkMethod()
-		}
-		s.id = n.Value
+// Connection returns the connection of the document, or nil.
+func (c *config) Connection() *connection.Ref {
+	if c.Auth == nil {
 		return nil
 	}
-	var c selectorConfig
-	if n.Kind != spec.Mapping || len(n.Entries) == 0 {
-		return spec.Diagnostics{n.Errorf("type", "an operation must be an operationId, a method with its path, {tag: NAME} or {method: GET}")}
-	}
-	ds := spec.Decode(n, &c)
-	s.tag, s.method = c.Tag, strings.ToUpper(c.Method)
-	return append(ds, s.checkMethod()...)
-}
-
-type selectorConfig struct {
-	Tag    string `yaml:"tag" doc:"A tag of the document."`
-	Method string `yaml:"method" doc:"A method, such as GET."`
-}
-
-func (s *selector) checkMethod() spec.Diagnostics {
-	if s.method == "" || slices.Contains(methodNames(), strings.ToLower(s.method)) {
-		return nil
-	}
-	return spec.Diagnostics{s.at.Errorf("openapi-operation", "unknown method %q", s.method).WithHint("methods: %s", strings.ToUpper(strings.Join(methodNames(), ", ")))}
-}
-
-// SchemaSpec describes both forms.
-func (s *selector) SchemaSpec() map[string]any {
-	return map[string]any{
-		"title": "an operationId, a method with its path, a tag or a method",
-		"anyOf": []any{
-			map[string]any{"type": "string"},
-			map[string]any{
-				"type": "object", "additionalProperties": false, "minProperties": 1,
-				"properties": map[string]any{"tag": map[string]any{"type": "string"}, "method": map[string]any{"type": "string"}},
-			},
-		},
-	}
-}
-
-// matchesOperation reports whether the selector selects an operation.
-func (s *selector) matchesOperation(op *operation) bool {
-	switch {
-	case s.id != "":
-		return op.id == s.id || op.baseName() == s.id
-	case s.path != "":
-		return op.method == s.method && op.path == s.path
-	}
-	return (s.tag == "" || slices.Contains(op.tags, s.tag)) && (s.method == "" || op.method == s.method)
-}
-
-// selectionText identifies a selection.
-func selectionText(operations, except []selector) string {
-	var b strings.Builder
-	for _, list := range [][]selector{operations, except} {
-		for _, s := range list {
-			b.WriteString(strings.Join([]string{s.id, s.method, s.path, s.tag}, "\x00") + "\x01")
-		}
-		b.WriteString("\x02")
-	}
-	return b.String()
+	return c.Auth.connection
 }

@@ -2,7 +2,6 @@ package openapitool
 
 import (
 	"mime"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -232,8 +231,6 @@ func (r *operationReader) readParameter(n *spec.Node, name, in string) *paramete
 	return p
 }
 
-func isTrue(n *spec.Node) bool { return n != nil && n.Tag == "!!bool" && n.Any() == true }
-
 // readBody reads the first media type of the body that is supported.
 func (r *operationReader) readBody(op *operation, n *spec.Node) {
 	if n == nil {
@@ -385,15 +382,6 @@ func acceptRemoval(schema map[string]any) {
 	}
 }
 
-func firstOf(m map[string]any, keys ...string) (any, bool) {
-	for _, key := range keys {
-		if v, ok := m[key]; ok {
-			return v, true
-		}
-	}
-	return nil, false
-}
-
 // checkPath reports placeholders of the path without a parameter.
 func (r *operationReader) checkPath(op *operation) {
 	if len(r.doc.external) > 0 { // a parameter may be in another document
@@ -480,52 +468,58 @@ func encodingOf(mediaType string) encoding {
 	return noEncoding
 }
 
-// findServer returns the address of the service: the first server of the operation, its path
-// or the document, with the defaults of its variables.
-func findServer(d *document, op *operation, source string) spec.Text {
-	for _, n := range []*spec.Node{op.at, op.item, d.root} {
-		servers := n.Get("servers")
-		if servers == nil || len(servers.Items) == 0 {
-			continue
-		}
-		at := servers.Items[0].Get("url")
-		if !isString(at) {
-			continue
-		}
-		address, ok := expandServer(at.Value, servers.Items[0].Get("variables"))
-		if !ok {
-			d.reportError(at, "openapi-server", "the URL of the server with its variables exceeds the limit of %d characters", maxAddress)
-		}
-		return spec.Text{Value: resolveServer(address, source), Pos: at.Pos}
+// readSecurity reads the schemes of an operation, in the order of the document. An empty list
+// asks for no credential, and so does an empty requirement among others.
+func (r *operationReader) readSecurity(op *operation, full *spec.Node) {
+	at := full.Get("security")
+	if at == nil {
+		at = r.doc.root.Get("security")
 	}
-	return spec.Text{Value: resolveServer("/", source), Pos: d.root.Pos}
+	if at == nil || at.Kind != spec.Sequence {
+		return
+	}
+	op.declaresSecurity, op.needsNone = true, len(at.Items) == 0
+	for _, requirement := range at.Items {
+		if requirement.Kind == spec.Mapping && len(requirement.Entries) == 0 {
+			op.needsNone = true
+		}
+		for _, e := range requirement.Entries {
+			if s := r.readScheme(e.Key); s != nil && !slices.ContainsFunc(op.schemes, func(o *securityScheme) bool { return o.key == s.key }) {
+				op.schemes = append(op.schemes, s)
+				op.addScopes(s, e.Value)
+			}
+		}
+	}
 }
 
-// expandServer replaces the variables of a URL by their defaults. It returns false if the URL is
-// too long: variables can contain each other.
-func expandServer(address string, variables *spec.Node) (string, bool) {
-	if variables != nil && len(address) <= maxAddress {
-		for _, e := range variables.Entries {
-			value, name := e.Value.Get("default"), "{"+e.Key.Value+"}"
-			if value == nil || value.Kind != spec.Scalar {
-				continue
-			}
-			if len(address)+strings.Count(address, name)*len(value.Value) > maxAddress {
-				return "", false
-			}
-			address = strings.ReplaceAll(address, name, value.Value)
-		}
+// readScheme returns a scheme of the components, or nil, which is reported.
+func (r *operationReader) readScheme(key *spec.Node) *securityScheme {
+	escaped := strings.NewReplacer("~", "~0", "/", "~1").Replace(key.Value)
+	found := r.doc.findPointer("/components/securitySchemes/" + escaped)
+	if found == nil {
+		r.doc.reportError(key, "openapi-auth", "security scheme %q not found under components.securitySchemes", cutMessage(key.Value))
+		return nil
 	}
-	return address, len(address) <= maxAddress
+	if found, _ = r.doc.followRefs(found); found == nil {
+		return nil
+	}
+	text := func(key string) string {
+		if v := found.Get(key); isString(v) {
+			return v.Value
+		}
+		return ""
+	}
+	return &securityScheme{key: key.Value, kind: text("type"), in: text("in"), name: text("name"), scheme: strings.ToLower(text("scheme"))}
 }
 
-// resolveServer resolves a relative address against the URL of the document.
-func resolveServer(address, source string) string {
-	base, err := url.Parse(source)
-	if err == nil && base.Scheme != "" && !strings.Contains(address, "://") {
-		if to, err := base.Parse(address); err == nil {
-			address = to.String()
+// addScopes adds the scopes that a requirement of OAuth 2 has.
+func (o *operation) addScopes(s *securityScheme, list *spec.Node) {
+	if s.kind != "oauth2" && s.kind != "openIdConnect" {
+		return
+	}
+	for _, item := range list.Items {
+		if isString(item) && !slices.Contains(o.scopes, item.Value) {
+			o.scopes = append(o.scopes, item.Value)
 		}
 	}
-	return strings.TrimRight(address, "/")
 }

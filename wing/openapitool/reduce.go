@@ -34,9 +34,6 @@ func reduceDocument(d *document, ops []*operation) []byte {
 	return w.out.Bytes()
 }
 
-// reducedMark is the member of a reduced document: it lacks the operations that except leaves out.
-const reducedMark = "x-agenthost-reduced"
-
 // A reducer writes JSON.
 type reducer struct {
 	doc *document

@@ -46,14 +46,6 @@ func countNodes(n *spec.Node) int {
 	return count
 }
 
-// cutText returns at most limit bytes of text, and marks that there are more.
-func cutText(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit], "") + "…"
-}
-
 func newSchemaConverter(doc *document) *schemaConverter {
 	return &schemaConverter{doc: doc, left: maxSchemas, defs: map[string]any{}, names: map[string]string{}}
 }
@@ -339,4 +331,15 @@ func enumValues(n *spec.Node, asStrings bool) []any {
 		values = append(values, v)
 	}
 	return values
+}
+
+func isTrue(n *spec.Node) bool { return n != nil && n.Tag == "!!bool" && n.Any() == true }
+
+func firstOf(m map[string]any, keys ...string) (any, bool) {
+	for _, key := range keys {
+		if v, ok := m[key]; ok {
+			return v, true
+		}
+	}
+	return nil, false
 }

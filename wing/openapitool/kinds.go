@@ -1,0 +1,41 @@
+package openapitool
+
+import (
+	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
+)
+
+// Kinds lists the tool kind openapi.
+func Kinds() spec.Kinds[tool.Env, tool.Set] {
+	return spec.Kinds[tool.Env, tool.Set]{
+		spec.NewKind("openapi", "Provides the operations of an OpenAPI document, or of a discovery document of Google, as tools.", newConfigSet),
+	}
+}
+
+// Toolsets lists ADK's toolsets, which documents name by `name:`.
+func Toolsets() spec.Kinds[tool.Env, tool.Set] {
+	return append(googleKinds(),
+		spec.NewKind("OpenAPIToolset", "Provides the operations of an OpenAPI document as tools, in ADK's syntax.", newADKSet),
+	)
+}
+
+// googleKinds lists ADK's toolsets of the APIs of Google (adk-python
+// tools/google_api_tool/google_api_toolsets.py).
+func googleKinds() spec.Kinds[tool.Env, tool.Set] {
+	kinds := spec.Kinds[tool.Env, tool.Set]{
+		spec.NewKind("GoogleApiToolset", "Provides the operations of an API of Google as tools, by its discovery document.", newAnyGoogleSet),
+	}
+	for _, api := range []googleAPI{
+		{kind: "BigQueryApiToolset", title: "BigQuery", name: "bigquery", version: "v2"},
+		{kind: "CalendarToolset", title: "Google Calendar", name: "calendar", version: "v3"},
+		{kind: "DocsToolset", title: "Google Docs", name: "docs", version: "v1"},
+		{kind: "GmailToolset", title: "Gmail", name: "gmail", version: "v1"},
+		{kind: "SheetsToolset", title: "Google Sheets", name: "sheets", version: "v4"},
+		{kind: "SlidesToolset", title: "Google Slides", name: "slides", version: "v1"},
+		{kind: "YoutubeToolset", title: "YouTube", name: "youtube", version: "v3"},
+	} {
+		kinds = append(kinds, spec.NewKindFrom(api.kind, "Provides the operations of "+api.title+" as tools, by its discovery document.",
+			func() *googleConfig { return &googleConfig{api: api} }, newGoogleSet))
+	}
+	return kinds
+}
