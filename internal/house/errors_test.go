@@ -43,7 +43,7 @@ func TestErrorsPage(t *testing.T) {
 func collectErrorCodes(t *testing.T) map[string]string {
 	t.Helper()
 	codes, files := map[string]string{}, token.NewFileSet()
-	for _, top := range []string{"../../pkg", "../../wing", "../../internal/modelcall"} {
+	for _, top := range []string{"../../pkg", "../../wing", "../../internal/modelcall", "../../internal/agentconfig"} {
 		err := filepath.WalkDir(top, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err

@@ -7,7 +7,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// What a kind of a program declares and gets. A config of an agent class embeds
+// The types that a program's own kinds declare and get. A config of an agent class embeds
 // [CommonConfig] and, for the agents and tools to build first, has methods AgentRefs and
 // ToolRefs that return references of its fields.
 type (

@@ -46,14 +46,14 @@ func (in *Inspection) RootAgent() *InspectedAgent {
 	if in.r.app.root == nil {
 		return nil
 	}
-	return in.r.app.root.describe(in.r.app.names.tools)
+	return in.r.app.root.describeAgent(in.r.app.names.tools)
 }
 
 // describe returns the agent and its descendants. tools are the declared tools.
-func (p *resolvedAgent) describe(tools map[string]part) *InspectedAgent {
+func (p *resolvedAgent) describeAgent(tools map[string]part) *InspectedAgent {
 	a := &InspectedAgent{Name: p.name, Class: p.plan.Kind.Name, At: p.at, Base: p.base, Node: p.plan.Node, Config: p.plan.Config}
 	for _, sub := range p.subs {
-		a.Agents = append(a.Agents, sub.describe(tools))
+		a.Agents = append(a.Agents, sub.describeAgent(tools))
 	}
 	for _, t := range p.tools {
 		d := &InspectedTool{At: t.at, Declaration: t.at}
@@ -61,7 +61,7 @@ func (p *resolvedAgent) describe(tools map[string]part) *InspectedAgent {
 			d.Declaration = tools[use.Value].node
 		}
 		if t.agent != nil {
-			d.Agent, d.Node = t.agent.describe(tools), t.plan.Node
+			d.Agent, d.Node = t.agent.describeAgent(tools), t.plan.Node
 		}
 		a.Tools = append(a.Tools, d)
 	}
@@ -87,7 +87,7 @@ func (in *Inspection) UsedFunctions() iter.Seq2[string, *spec.Node] {
 func (in *Inspection) DeclaredModel(name string) *spec.Node { return in.r.app.names.models[name].node }
 
 // SplitModelName returns the provider of a model that is not declared, and its name there.
-// ok is false if no provider knows the name.
+// ok is false if the name is of no provider.
 func (in *Inspection) SplitModelName(name string) (provider, rest string, ok bool) {
 	kind, rest, ok := in.r.loader.findModelKind(name)
 	return kind.Name, rest, ok

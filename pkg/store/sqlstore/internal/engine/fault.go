@@ -28,8 +28,9 @@ const (
 	Limited
 	// Aborted is a transaction that the server aborted in favor of another one.
 	Aborted
-	// NoDatabase is a server without the database, Denied one that rejects the user.
+	// NoDatabase is a server without the database.
 	NoDatabase
+	// Denied is a server that rejects the user.
 	Denied
 	// Answered is any error that a server returned.
 	Answered
