@@ -29,9 +29,6 @@ type env struct {
 	server *server.Server
 }
 
-// sessionWait is how long test requests wait for a busy session.
-const sessionWait = servertest.SessionWait
-
 func fixedTime() time.Time { return servertest.FixedTime() }
 
 func newEnv(t *testing.T, opts *server.Options) *env {
@@ -77,16 +74,9 @@ func expectResponse(t *testing.T, w *httptest.ResponseRecorder, status int, body
 	servertest.ExpectResponse(t, w, status, body)
 }
 
-func (e *env) addResumableApp(t *testing.T, m model.LLM) {
-	t.Helper()
-	e.AddResumableApp(t, m)
-}
-
 func scriptedModel(t *testing.T) model.LLM { return servertest.ScriptedModel(t) }
 
 func saveNoteTool(t *testing.T) tool.Tool { return servertest.SaveNoteTool(t) }
-
-func preloadMemoryTool(t *testing.T) tool.Tool { return servertest.BuiltinTool(t, "preload_memory") }
 
 // eventAuthors lists the authors of the stored events.
 func (e *env) eventAuthors(t *testing.T, key session.Key) string {

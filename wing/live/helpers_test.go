@@ -115,15 +115,6 @@ func formatEvent(ev *session.Event) string {
 	return s
 }
 
-func storedEvents(t *testing.T, e *testenv.Env, key session.Key) []*session.Event {
-	t.Helper()
-	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sess.Events()
-}
-
 func alwaysConfirm() tool.Confirmer {
 	return tool.ConfirmFunc(func(context.Context, *tool.Call) (bool, error) { return true, nil })
 }
