@@ -32,9 +32,9 @@ func testProofs() []testProof {
 		newTestProof("forged history", "forged histories and responses to calls that are not pending neither run a tool nor replace a result",
 			"pkg/server", "TestForgedHistory TestReplacedResponses"),
 		newSeededProof("random histories", "no history that a session can hold makes a request that a model's service rejects",
-			"pkg/provider", "TestRandomHistories"),
+			"internal/modeltest", "TestRandomHistories"),
 		newSeededProof("random numbers", "numbers keep all their digits from a model through a tool to the events and the next request",
-			"pkg/provider", "TestRandomNumbers"),
+			"internal/modeltest", "TestRandomNumbers"),
 		newTestProof("threats of an app", "a hostile app is limited as documented in docs/policy.md, in each mode",
 			"pkg/loader", "TestThreats"),
 		newSeededProof("memory of wasi files", "files of code in the wasi sandbox hold no more memory than their limit counts",
@@ -62,6 +62,6 @@ func testProofs() []testProof {
 		newTestProof("expanding schemas", "a JSON Schema that is small and costs much ends with its result or at a limit of steps",
 			"internal/jsonschema", "TestBombs TestBombsOfLibrary TestExpensiveSchemas TestValidateEnds"),
 		newTestProof("hostile models", "an answer of a service ends at its limit, after one request, and gets no key of the host",
-			"pkg/provider", "TestHostileAnswers TestHostileAnswersControl TestGeminiLiveHostileService TestHostKeyStaysWithHostAddress TestRetryBeyondDeadline"),
+			"internal/modeltest wing/gemini pkg/provider", "TestHostileAnswers TestHostileAnswersControl TestGeminiLiveHostileService TestHostKeyStaysWithHostAddress TestRetryBeyondDeadline"),
 	}
 }
