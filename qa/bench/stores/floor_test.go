@@ -107,7 +107,7 @@ func readWritten(t *testing.T, at *engine.Database) (w written) {
 // The statements of the floor are in the store's source.
 func TestFloorStatements(t *testing.T) {
 	var source strings.Builder
-	err := filepath.WalkDir("../../pkg/store", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir("../../../pkg/store", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
