@@ -21,8 +21,11 @@ func TestNoKinds(t *testing.T) {
 	s := newWatchEnv(t)
 	s.writeFile("x/root_agent.yaml", "name: x\nmodel: m\ninstruction: y\n")
 	ds := New(Kinds{}, nil).Check(t.Context(), s.path("x"))
-	if got := ds.Error(); !strings.Contains(got, "this program has no agent classes") {
-		t.Errorf("problems = %s", got)
+	if got := ds.Error(); len(ds) != 1 || !strings.Contains(got, "this program has no agent classes") {
+		t.Fatalf("problems = %s", got)
+	}
+	if got, want := ds[0].Hint, "in Go, add loader.AgentKinds to Agents of loader.Kinds"; got != want {
+		t.Errorf("hint = %q, want %q", got, want)
 	}
 }
 

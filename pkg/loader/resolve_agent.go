@@ -26,7 +26,7 @@ func (r *resolver) resolveAgent(ctx context.Context, n *spec.Node, t ancestry) *
 		return nil // already reported when the list was decoded, or reported at the end
 	}
 	if len(r.loader.kinds.Agents) == 0 {
-		r.report(n.Errorf("unknown-name", "this program has no agent classes").WithHint("in Go, add those of agentconfig.AgentKinds to loader.Kinds"))
+		r.report(n.Errorf("unknown-name", "this program has no agent classes").WithHint("in Go, add loader.AgentKinds to Agents of loader.Kinds"))
 		return nil
 	}
 	slot := r.app.slots
