@@ -9,8 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agenthost/internal/modeltest"
+	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/spec"
+	"agenthost/wing/gemini"
 )
 
 // A geminiCall is the request of one call: its URL and its key.
@@ -24,6 +26,24 @@ func (c *geminiCall) RoundTrip(req *http.Request) (*http.Response, error) {
 		answer = `{"choices": [{"message": {"content": "ok"}}]}`
 	}
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer)), Request: req}, nil
+}
+
+// A program may have Gemini without the vendors that share its platforms.
+func TestPlatformsWithoutVendors(t *testing.T) {
+	for _, tt := range []struct {
+		kind        spec.Kind[provider.Env, model.LLM]
+		model, want string
+	}{
+		{gemini.VertexKind(nil), "gemini-x", ""},
+		{gemini.VertexKind(nil), "claude-x", `vertex_ai has no client for "claude-x": it supports the models of Google and Claude`},
+		{gemini.ApigeeKind(nil), "gemini/gemini-x", ""},
+		{gemini.ApigeeKind(nil), "openai/gpt-x", "this program has no client for OpenAI's API on Apigee"},
+	} {
+		_, ds := tt.kind.Decode(spec.Text{}.Mapping("model", tt.model))
+		if got := ds.Error(); tt.want == "" && len(ds) > 0 || !strings.Contains(got, tt.want) {
+			t.Errorf("%s %s: %s, want %q", tt.kind.Name, tt.model, got, tt.want)
+		}
+	}
 }
 
 // vertex_ai is Vertex AI and gemini follows the switch, and apigee calls the proxy in the
