@@ -50,7 +50,7 @@ unit: gotest ## run tests without the race detector
 
 race: gotest ## run tests with the race detector
 	@command -v $(CC) >/dev/null || { echo 'SKIPPED: race detector: no C compiler'; exit 0; }; \
-	set -x; CGO_ENABLED=1 $(GOTEST) -race -shuffle=on ./pkg/session ./pkg/connection ./pkg/store/... ./wing/vertex/... ./wing/bucketstore ./wing/adk/adkdb ./pkg/runtime ./internal/agentconfig ./pkg/loader ./pkg/server ./pkg/provider
+	set -x; CGO_ENABLED=1 $(GOTEST) -race -shuffle=on ./pkg/session ./pkg/connection ./pkg/store/... ./wing/vertex/... ./wing/bucketstore ./wing/adk/adkdb ./pkg/runtime ./internal/agentconfig ./pkg/loader ./pkg/server ./pkg/provider ./internal/modelapi ./internal/modeltest ./wing/gemini ./wing/openai ./wing/anthropic ./wing/ollama ./wing/live ./wing/devui ./wing/evaluation/evalweb
 
 lint: ## run go vet, the analyzers of tools/lint and staticcheck, check that the modules are tidy
 	$(NOCGO) $(GO) vet ./...
@@ -135,7 +135,7 @@ ui-test: build ## test the page, the official Dev UI and ADK's own client in a b
 	ui-test/run.sh
 
 fuzz: ## run each fuzz target for 10 seconds
-	@for pkg in $$($(GO) list ./pkg/... ./wing/...); do \
+	@for pkg in $$($(GO) list ./pkg/... ./wing/... ./internal/...); do \
 	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
 	    echo "$$pkg $$target"; $(NOCGO) $(GO) test $$pkg -run '^$$' -fuzz "^$$target\$$" -fuzztime 10s || exit 1; \
 	  done; done
