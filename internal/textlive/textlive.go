@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/modelcall"
 	"agenthost/internal/safe"
 	"agenthost/pkg/model"
 )
@@ -41,20 +42,9 @@ func OverText(llm model.LLM, opts *OverTextOptions) model.LiveLLM {
 		m.opts = *opts
 	}
 	if m.opts.Wait == nil {
-		m.opts.Wait = waitFor
+		m.opts.Wait = modelcall.WaitFor
 	}
 	return m
-}
-
-func waitFor(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 type textModel struct {
