@@ -27,10 +27,8 @@ var (
 	hangAnswers = hangKind(func(_, isAnswer bool) bool { return isAnswer })
 )
 
-// eachHanging runs a test on each server and on a pooler, behind a proxy, in parallel with the
-// other tests of hangs: they wait for deadlines most of the time.
+// eachHanging runs a test on each server and on a pooler, behind a proxy.
 func eachHanging(t *testing.T, test func(t *testing.T, p *proxy, s *hangStore)) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, url string) {
 		t.Parallel()
 		p, proxied := startProxy(t, url)
@@ -118,7 +116,6 @@ func callAtOnce(t *testing.T, s *hangStore) (failed int) {
 // timeout, however many wait for a connection. Then requests and readiness fail at once, until it
 // answers again.
 func TestHangingServer(t *testing.T) {
-	t.Parallel()
 	for name, kind := range map[string]*hangKind{"everything": &hangAll, "answers": &hangAnswers} {
 		t.Run(name, func(t *testing.T) {
 			eachHanging(t, func(t *testing.T, p *proxy, s *hangStore) {
