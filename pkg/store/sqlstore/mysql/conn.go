@@ -86,10 +86,27 @@ func queryThread(ctx context.Context, conn driverConn, query string, args ...sql
 	return t, err
 }
 
-// killTimeout limits ending a statement.
-const killTimeout = 2 * time.Second
+// A statement is ended within endTimeout, in attempts of at most killTimeout: a server that is
+// busy, or full, still holds the locks of the statement.
+const (
+	endTimeout  = 30 * time.Second
+	killTimeout = 2 * time.Second
+	killPause   = time.Second / 4
+)
 
-// killThread ends a connection at the server with its statement.
+// endThread ends a connection at the server with its statement, and tries again while the server
+// cannot.
+func (c *connector) endThread(t thread) error {
+	ended := time.Now().Add(endTimeout)
+	for {
+		err := c.killThread(t)
+		if err == nil || time.Now().Add(killPause).After(ended) {
+			return err
+		}
+		time.Sleep(killPause)
+	}
+}
+
 func (c *connector) killThread(t thread) error {
 	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 	defer cancel()
@@ -160,7 +177,7 @@ func (c *killingConn) killAbandoned(ctx context.Context, err error) {
 	}
 	go func() {
 		defer safe.Recover(func(p *safe.Panic) { p.Log(c.connector.logger, "killing a statement panicked") })
-		if err := c.connector.killThread(c.thread); err != nil {
+		if err := c.connector.endThread(c.thread); err != nil {
 			c.connector.logger.Info("cannot end a statement at the server", "thread", c.thread.id, "error", err)
 		}
 	}()
