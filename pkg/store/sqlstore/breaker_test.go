@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -188,4 +189,40 @@ func TestSuspicionEnds(t *testing.T) {
 			t.Errorf("%d probes in an hour without requests, %v", n, err)
 		}
 	})
+}
+
+// Dropping the idle connections spares one on which nothing has arrived yet: it may be about to
+// send the request that ends a statement.
+func TestCutIdleSparesNewConnections(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	var set connSet
+	conn, err := set.openConn(t.Context(), "tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	peer, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Close()
+	set.cutIdle()
+	b := make([]byte, 1)
+	if _, err := conn.Write([]byte("?")); err != nil {
+		t.Fatalf("writing on the new connection: %v", err)
+	}
+	if _, err := peer.Write([]byte("!")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Read(b); err != nil {
+		t.Fatal(err)
+	}
+	set.cutIdle()
+	if _, err := conn.Write([]byte("?")); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("writing on the idle connection: %v, want it closed", err)
+	}
 }

@@ -26,7 +26,8 @@ type trackedConn struct {
 	net.Conn
 	set    *connSet
 	opened time.Time
-	// awaiting reports that bytes were sent and no answer has arrived.
+	// awaiting reports that nothing has arrived since the connection was opened, or since bytes were
+	// sent.
 	awaiting atomic.Bool
 	// answered is when bytes were last received, in nanoseconds.
 	answered atomic.Int64
@@ -42,6 +43,7 @@ func (s *connSet) openConn(ctx context.Context, network, addr string) (net.Conn,
 		return nil, err
 	}
 	c := &trackedConn{Conn: conn, set: s, opened: time.Now()}
+	c.awaiting.Store(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conns == nil {
@@ -60,7 +62,8 @@ func dialNetwork(ctx context.Context, network, addr string) (net.Conn, error) {
 	return d.DialContext(ctx, network, addr)
 }
 
-// cutIdle closes the connections on which no answer is awaited.
+// cutIdle closes the connections on which no answer is awaited. A new one may be about to send the
+// request that ends a statement of another, so it is spared.
 func (s *connSet) cutIdle() { s.cutConns(func(c *trackedConn) bool { return !c.awaiting.Load() }) }
 
 // cutAll closes all connections.
