@@ -28,12 +28,6 @@ var disordered = map[string]int{
 	"wing/live": 19, "wing/programs/sandbox": 20,
 }
 
-// manyMethods are the types above the limit, with the number they may not exceed. The
-// list only shrinks.
-var manyMethods = map[string]int{
-	"pkg/store/storetest Suite": 104,
-}
-
 func TestArrowsPointForward(t *testing.T) {
 	for dir, files := range parsePackages(t) {
 		if len(files) < minOrderedFiles {
@@ -96,15 +90,8 @@ func TestMethodsOfTypes(t *testing.T) {
 		}
 	})
 	for name, n := range methods {
-		limit, listed := manyMethods[name]
-		if !listed {
-			limit = maxTypeMethods
-		}
-		switch {
-		case n > limit:
-			t.Errorf("%s has %d methods, at most %d are allowed: split it by subject", name, n, limit)
-		case listed && n <= maxTypeMethods:
-			t.Errorf("%s keeps the limit: remove it from the list", name)
+		if n > maxTypeMethods {
+			t.Errorf("%s has %d methods, at most %d are allowed: split it by subject", name, n, maxTypeMethods)
 		}
 	}
 }

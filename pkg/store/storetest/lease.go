@@ -18,9 +18,30 @@ const maxHandover = 300 * time.Millisecond
 // has stopped.
 func killStore(s *testStore) { s.sessions.stopped.Store(true) }
 
+// A leaseSuite tests the leases of sessions.
+type leaseSuite struct{ *Suite }
+
+func (su leaseSuite) listTests() map[string]func(*testing.T) {
+	return map[string]func(*testing.T){
+		"LeaseExclusive":               su.testLeaseExclusive,
+		"LeaseWait":                    su.testLeaseWait,
+		"LeaseTakeover":                su.testLeaseTakeover,
+		"LeaseExpiry":                  su.testLeaseExpiry,
+		"LeaseRepeatedEvent":           su.testLeaseRepeatedEvent,
+		"LeaseCreatedWithSession":      su.testLeaseCreatedWithSession,
+		"LeaseSessionCreatedElsewhere": su.testLeaseSessionCreatedElsewhere,
+		"LeaseIdleReuse":               su.testLeaseIdleReuse,
+		"LeaseDeletedSession":          su.testLeaseDeletedSession,
+		"CloseReleasesLeases":          su.testCloseReleasesLeases,
+		"LeaseRace":                    su.testLeaseRace,
+		"AppendRaceWithoutLease":       su.testAppendRaceWithoutLease,
+		"RunCancelledOnLeaseLoss":      su.testRunCancelledOnLeaseLoss,
+	}
+}
+
 // Only one store of a database runs a session at a time, and the next one sees the
 // stored events even if it has cached the session.
-func (su *Suite) testLeaseExclusive(t *testing.T) {
+func (su leaseSuite) testLeaseExclusive(t *testing.T) {
 	a, b := su.openPair(t)
 	createSession(t, a, alice, nil)
 	other := createSession(t, a, session.Key{App: "app", User: "alice", ID: "other"}, nil)
@@ -45,7 +66,7 @@ func (su *Suite) testLeaseExclusive(t *testing.T) {
 
 // A waiting store acquires the session soon after its release, and otherwise fails
 // with a busy error.
-func (su *Suite) testLeaseWait(t *testing.T) {
+func (su leaseSuite) testLeaseWait(t *testing.T) {
 	su.runTimedPair(t, func(t *testing.T, a, b *testStore) {
 		createSession(t, a, alice, nil)
 		release := acquire(t, a.Sessions, alice)
@@ -70,7 +91,7 @@ func (su *Suite) testLeaseWait(t *testing.T) {
 
 // A store that stops renewing loses its sessions; its later writes are rejected and
 // change nothing.
-func (su *Suite) testLeaseTakeover(t *testing.T) {
+func (su leaseSuite) testLeaseTakeover(t *testing.T) {
 	su.runTimedPair(t, func(t *testing.T, a, b *testStore) {
 		sess := createSession(t, a, alice, map[string]any{"k": 1})
 		release := acquire(t, a.Sessions, alice)
@@ -104,7 +125,7 @@ func (su *Suite) testLeaseTakeover(t *testing.T) {
 }
 
 // The same by the clock of the database, where it has one.
-func (su *Suite) testLeaseExpiry(t *testing.T) {
+func (su leaseSuite) testLeaseExpiry(t *testing.T) {
 	stores := su.openReplicas(t, 2, &store.Options{Lease: 300 * time.Millisecond})
 	a, b := stores[0], stores[1]
 	sess := createSession(t, a, alice, nil)
@@ -121,7 +142,7 @@ func (su *Suite) testLeaseExpiry(t *testing.T) {
 }
 
 // An event stored before the takeover stays stored, even if the response was lost.
-func (su *Suite) testLeaseRepeatedEvent(t *testing.T) {
+func (su leaseSuite) testLeaseRepeatedEvent(t *testing.T) {
 	su.runTimedPair(t, func(t *testing.T, a, b *testStore) {
 		old := createSession(t, a, alice, nil)
 		defer acquire(t, a.Sessions, alice)()
@@ -141,7 +162,7 @@ func (su *Suite) testLeaseRepeatedEvent(t *testing.T) {
 }
 
 // A session that a run makes is the run's from its first moment.
-func (su *Suite) testLeaseCreatedWithSession(t *testing.T) {
+func (su leaseSuite) testLeaseCreatedWithSession(t *testing.T) {
 	a, b := su.openPair(t)
 	release := acquire(t, a.Sessions, alice)
 	sess := createSession(t, a, alice, nil)
@@ -154,7 +175,7 @@ func (su *Suite) testLeaseCreatedWithSession(t *testing.T) {
 
 // If another store creates the session first, the run's first event either acquires
 // the session or fails with a busy error.
-func (su *Suite) testLeaseSessionCreatedElsewhere(t *testing.T) {
+func (su leaseSuite) testLeaseSessionCreatedElsewhere(t *testing.T) {
 	su.runTimedPair(t, func(t *testing.T, a, b *testStore) {
 		defer acquire(t, a.Sessions, alice)()
 		release := acquire(t, b.Sessions, alice)
@@ -173,7 +194,7 @@ func (su *Suite) testLeaseSessionCreatedElsewhere(t *testing.T) {
 
 // A following turn of the same store reuses the lease; other waiting stores do not
 // have to wait until it expires.
-func (su *Suite) testLeaseIdleReuse(t *testing.T) {
+func (su leaseSuite) testLeaseIdleReuse(t *testing.T) {
 	su.runTimedPair(t, func(t *testing.T, a, b *testStore) {
 		createSession(t, a, alice, nil)
 		acquire(t, a.Sessions, alice)()
@@ -188,7 +209,7 @@ func (su *Suite) testLeaseIdleReuse(t *testing.T) {
 	})
 }
 
-func (su *Suite) testLeaseDeletedSession(t *testing.T) {
+func (su leaseSuite) testLeaseDeletedSession(t *testing.T) {
 	a, b := su.openPair(t)
 	createSession(t, a, alice, nil)
 	acquire(t, a.Sessions, alice)()
@@ -202,7 +223,7 @@ func (su *Suite) testLeaseDeletedSession(t *testing.T) {
 	wantErr(t, "Acquire", err, wantedError{session.ErrBusy, ""})
 }
 
-func (su *Suite) testCloseReleasesLeases(t *testing.T) {
+func (su leaseSuite) testCloseReleasesLeases(t *testing.T) {
 	if !su.Durable {
 		return // the stores share what Close closes
 	}
@@ -221,7 +242,7 @@ func (su *Suite) testCloseReleasesLeases(t *testing.T) {
 
 // Eight hosts take turns at one session: no turn has an event of another in its
 // midst, and none is lost.
-func (su *Suite) testLeaseRace(t *testing.T) {
+func (su leaseSuite) testLeaseRace(t *testing.T) {
 	const hosts, rounds = 8, 15
 	stores := su.openReplicas(t, hosts, nil)
 	createSession(t, stores[0], alice, nil)
@@ -263,7 +284,7 @@ func raceTurn(t *testing.T, s *store.Sessions, id string) error {
 
 // Writers that never asked for the session are still kept apart by its version:
 // one of them wins each number.
-func (su *Suite) testAppendRaceWithoutLease(t *testing.T) {
+func (su leaseSuite) testAppendRaceWithoutLease(t *testing.T) {
 	const hosts, rounds = 8, 104
 	stores := su.openReplicas(t, hosts, nil)
 	createSession(t, stores[0], alice, nil)
@@ -293,7 +314,7 @@ func (su *Suite) testAppendRaceWithoutLease(t *testing.T) {
 
 // A run that loses its lease is canceled promptly, not only at its next event; the
 // cause of its context has the reason.
-func (su *Suite) testRunCancelledOnLeaseLoss(t *testing.T) {
+func (su leaseSuite) testRunCancelledOnLeaseLoss(t *testing.T) {
 	stores := su.openReplicas(t, 2, &store.Options{Lease: 300 * time.Millisecond})
 	a, b := stores[0], stores[1]
 	createSession(t, a, alice, nil)

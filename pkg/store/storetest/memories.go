@@ -59,7 +59,29 @@ func searchSessions(t testing.TB, s *testStore, key session.Key, q store.MemoryQ
 	return strings.Join(texts, "|")
 }
 
-func (su *Suite) testMemoryRoundTrip(t *testing.T) {
+// A memorySuite tests the memories of users.
+type memorySuite struct{ *Suite }
+
+func (su memorySuite) listTests() map[string]func(*testing.T) {
+	return map[string]func(*testing.T){
+		"MemoryRoundTrip":       su.testMemoryRoundTrip,
+		"MemoryAdd":             su.testMemoryAdd,
+		"MemoryWithoutSession":  su.testMemoryWithoutSession,
+		"MemoryRanking":         su.testMemoryRanking,
+		"MemoryCommonWords":     su.testMemoryCommonWords,
+		"MemoryVeryCommonWords": su.testMemoryVeryCommonWords,
+		"MemoryLanguages":       su.testMemoryLanguages,
+		"MemoryScopes":          su.testMemoryScopes,
+		"MemoryDelete":          su.testMemoryDelete,
+		"MemoryExcludeSession":  su.testMemoryExcludeSession,
+		"MemoryRewound":         su.testMemoryRewound,
+		"MemoryInvalid":         su.testMemoryInvalid,
+		"MemoryClosed":          su.testMemoryClosed,
+		"MemoryConcurrent":      su.testMemoryConcurrent,
+	}
+}
+
+func (su memorySuite) testMemoryRoundTrip(t *testing.T) {
 	s := su.open(t, nil)
 	addToMemory(t, s, newSession(alice, eventAtMinute("e1", "user", "My cat is Milo <3", 1)))
 	ms, err := s.Memories.Search(t.Context(), "app", "alice", store.MemoryQuery{Text: "cat?"})
@@ -76,7 +98,7 @@ func (su *Suite) testMemoryRoundTrip(t *testing.T) {
 }
 
 // Adding a session replaces its memories; adding events adds the new ones.
-func (su *Suite) testMemoryAdd(t *testing.T) {
+func (su memorySuite) testMemoryAdd(t *testing.T) {
 	s := su.open(t, nil)
 	addToMemory(t, s, newSession(alice, eventAtMinute("a", "user", "word one", 1), eventAtMinute("b", "agent", "word two", 2)))
 	other := session.Key{App: "app", User: "alice", ID: "other"}
@@ -97,7 +119,7 @@ func (su *Suite) testMemoryAdd(t *testing.T) {
 	diff(t, "of no session", "word of no session|word other", searchText(t, s, alice, "word"))
 }
 
-func (su *Suite) testMemoryWithoutSession(t *testing.T) {
+func (su memorySuite) testMemoryWithoutSession(t *testing.T) {
 	clock := func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 123456789, time.UTC) }
 	s := su.open(t, &store.Options{Clock: clock, NewID: func() string { return "new" }})
 	given := &session.Memory{Content: model.UserText("likes tea"), Author: "user", CustomMetadata: map[string]any{"from": "form", "n": 1}}
@@ -124,7 +146,7 @@ func (su *Suite) testMemoryWithoutSession(t *testing.T) {
 }
 
 // More of the words, rarer words, and later ones come first.
-func (su *Suite) testMemoryRanking(t *testing.T) {
+func (su memorySuite) testMemoryRanking(t *testing.T) {
 	s := su.open(t, nil)
 	addEvents(t, s, alice,
 		eventAtMinute("1", "user", "red car", 1), eventAtMinute("2", "user", "red house", 2), eventAtMinute("3", "user", "red roof", 3),
@@ -146,7 +168,7 @@ func (su *Suite) testMemoryRanking(t *testing.T) {
 }
 
 // Terms that occur in nearly all memories are ignored unless the query has no other.
-func (su *Suite) testMemoryCommonWords(t *testing.T) {
+func (su memorySuite) testMemoryCommonWords(t *testing.T) {
 	s := su.open(t, nil)
 	var events []*session.Event
 	for i := range 20 {
@@ -162,7 +184,7 @@ func (su *Suite) testMemoryCommonWords(t *testing.T) {
 }
 
 // A word of very many memories counts as common, however many there are.
-func (su *Suite) testMemoryVeryCommonWords(t *testing.T) {
+func (su memorySuite) testMemoryVeryCommonWords(t *testing.T) {
 	s := su.open(t, nil)
 	var events []*session.Event
 	for i := range 2*store.ManyMemories + 2 {
@@ -178,7 +200,7 @@ func (su *Suite) testMemoryVeryCommonWords(t *testing.T) {
 	diff(t, "at the bound", "often n7|seldom n2001", searchSessions(t, s, alice, store.MemoryQuery{Text: "seldom n7", Limit: 2}))
 }
 
-func (su *Suite) testMemoryLanguages(t *testing.T) {
+func (su memorySuite) testMemoryLanguages(t *testing.T) {
 	s := su.open(t, nil)
 	texts := []string{
 		"Meu irmão João mora em São Paulo", "明日の天気は雨です", "寿司が好きです", "我的猫叫小黑", "ฉันชอบกินข้าวผัด",
@@ -208,7 +230,7 @@ func (su *Suite) testMemoryLanguages(t *testing.T) {
 }
 
 // Users see only their own memories, for any form of IDs.
-func (su *Suite) testMemoryScopes(t *testing.T) {
+func (su memorySuite) testMemoryScopes(t *testing.T) {
 	keys := []session.Key{
 		{App: "app", User: "u", ID: "s"},
 		{App: "app", User: "U", ID: "s"},
@@ -247,7 +269,7 @@ func (su *Suite) testMemoryScopes(t *testing.T) {
 }
 
 // Deleting a session leaves its memories; they are deleted by themselves.
-func (su *Suite) testMemoryDelete(t *testing.T) {
+func (su memorySuite) testMemoryDelete(t *testing.T) {
 	other := session.Key{App: "app", User: "alice", ID: "other"}
 	s := su.open(t, nil)
 	for _, key := range []session.Key{alice, other} {
@@ -273,7 +295,7 @@ func (su *Suite) testMemoryDelete(t *testing.T) {
 	diff(t, "begun again", "word again", searchText(t, s, alice, "word"))
 }
 
-func (su *Suite) testMemoryExcludeSession(t *testing.T) {
+func (su memorySuite) testMemoryExcludeSession(t *testing.T) {
 	other := session.Key{App: "app", User: "alice", ID: "other"}
 	s := su.open(t, nil)
 	addToMemory(t, s, newSession(alice, eventAtMinute("e", "user", "word here", 1)))
@@ -283,7 +305,7 @@ func (su *Suite) testMemoryExcludeSession(t *testing.T) {
 }
 
 // Rewound events are not remembered.
-func (su *Suite) testMemoryRewound(t *testing.T) {
+func (su memorySuite) testMemoryRewound(t *testing.T) {
 	s := su.open(t, nil)
 	back := eventAtMinute("r", "user", "", 3)
 	back.Content, back.Actions.RewindBeforeInvocationID = nil, "e-2"
@@ -293,7 +315,7 @@ func (su *Suite) testMemoryRewound(t *testing.T) {
 	diff(t, "remembered", "word one", searchText(t, s, alice, "word"))
 }
 
-func (su *Suite) testMemoryInvalid(t *testing.T) {
+func (su memorySuite) testMemoryInvalid(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	s := su.open(t, nil)
 	ctx, m := t.Context(), s.Memories
@@ -332,7 +354,7 @@ func (su *Suite) testMemoryInvalid(t *testing.T) {
 	diff(t, "nothing was added", "", searchText(t, s, session.Key{App: "app", User: "u"}, "tea"))
 }
 
-func (su *Suite) testMemoryClosed(t *testing.T) {
+func (su memorySuite) testMemoryClosed(t *testing.T) {
 	s := su.open(t, nil)
 	addEvents(t, s, alice, eventAtMinute("e", "user", "word", 1))
 	closeStore(t, s)
@@ -343,7 +365,7 @@ func (su *Suite) testMemoryClosed(t *testing.T) {
 	wantErr(t, "DeleteAll", m.DeleteAll(ctx, "app", "alice"), wantedError{store.ErrClosed, "store is closed"})
 }
 
-func (su *Suite) testMemoryConcurrent(t *testing.T) {
+func (su memorySuite) testMemoryConcurrent(t *testing.T) {
 	s := su.open(t, nil)
 	var wg sync.WaitGroup
 	for i := range 8 {

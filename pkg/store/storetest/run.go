@@ -8,14 +8,14 @@ import (
 
 // Run runs all tests as subtests.
 func (su *Suite) Run(t *testing.T) {
+	sessions, leases := su.sessionTests(), leaseSuite{su}.listTests()
 	for name := range su.Impossible {
-		if su.sessionTests()[name] == nil && su.leaseTests()[name] == nil {
+		if sessions[name] == nil && leases[name] == nil {
 			t.Errorf("unknown test %s in Impossible", name)
 		}
 	}
-	for _, group := range []map[string]func(*testing.T){su.sessionTests(), su.leaseTests()} {
-		su.runTests(t, group)
-	}
+	su.runTests(t, sessions)
+	su.runTests(t, leases)
 	b, err := su.Create(t)(t.Context(), &store.Options{Owner: store.NewOwner()})
 	if err != nil {
 		t.Fatal(err)
@@ -24,7 +24,7 @@ func (su *Suite) Run(t *testing.T) {
 		t.Error(err)
 	}
 	if b.Memories != nil {
-		su.runTests(t, su.memoryTests())
+		su.runTests(t, memorySuite{su}.listTests())
 	}
 	if b.Revisions != nil {
 		su.runTests(t, su.revisionTests())
@@ -95,43 +95,6 @@ func (su *Suite) sessionTests() map[string]func(*testing.T) {
 		"UpdatesConcurrent":            su.testUpdatesConcurrent,
 		"UpdateRetry":                  su.testUpdateRetry,
 		"UpdateStale":                  su.testUpdateStale,
-	}
-}
-
-func (su *Suite) leaseTests() map[string]func(*testing.T) {
-	return map[string]func(*testing.T){
-		"LeaseExclusive":               su.testLeaseExclusive,
-		"LeaseWait":                    su.testLeaseWait,
-		"LeaseTakeover":                su.testLeaseTakeover,
-		"LeaseExpiry":                  su.testLeaseExpiry,
-		"LeaseRepeatedEvent":           su.testLeaseRepeatedEvent,
-		"LeaseCreatedWithSession":      su.testLeaseCreatedWithSession,
-		"LeaseSessionCreatedElsewhere": su.testLeaseSessionCreatedElsewhere,
-		"LeaseIdleReuse":               su.testLeaseIdleReuse,
-		"LeaseDeletedSession":          su.testLeaseDeletedSession,
-		"CloseReleasesLeases":          su.testCloseReleasesLeases,
-		"LeaseRace":                    su.testLeaseRace,
-		"AppendRaceWithoutLease":       su.testAppendRaceWithoutLease,
-		"RunCancelledOnLeaseLoss":      su.testRunCancelledOnLeaseLoss,
-	}
-}
-
-func (su *Suite) memoryTests() map[string]func(*testing.T) {
-	return map[string]func(*testing.T){
-		"MemoryRoundTrip":       su.testMemoryRoundTrip,
-		"MemoryAdd":             su.testMemoryAdd,
-		"MemoryWithoutSession":  su.testMemoryWithoutSession,
-		"MemoryRanking":         su.testMemoryRanking,
-		"MemoryCommonWords":     su.testMemoryCommonWords,
-		"MemoryVeryCommonWords": su.testMemoryVeryCommonWords,
-		"MemoryLanguages":       su.testMemoryLanguages,
-		"MemoryScopes":          su.testMemoryScopes,
-		"MemoryDelete":          su.testMemoryDelete,
-		"MemoryExcludeSession":  su.testMemoryExcludeSession,
-		"MemoryRewound":         su.testMemoryRewound,
-		"MemoryInvalid":         su.testMemoryInvalid,
-		"MemoryClosed":          su.testMemoryClosed,
-		"MemoryConcurrent":      su.testMemoryConcurrent,
 	}
 }
 
