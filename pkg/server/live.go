@@ -50,12 +50,12 @@ const (
 // handleRunLive upgrades to a WebSocket and holds a live conversation on it (adk-python
 // cli/api_server.py run_live). Errors before the upgrade are HTTP errors. Without an
 // upgrade, the response is 426 if a WebSocket would be accepted.
-func (s *Services) handleRunLive(w http.ResponseWriter, r *http.Request) error {
+func (s *liveHandlers) handleRunLive(w http.ResponseWriter, r *http.Request) error {
 	q, r, err := s.readLiveRequest(r)
 	if err != nil {
 		return err
 	}
-	if s.host.App(q.App) == nil {
+	if s.Host().App(q.App) == nil {
 		return appNotFound(q.App)
 	}
 	if !isUpgrade(r) {
@@ -78,7 +78,7 @@ func (s *Services) handleRunLive(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	c := &liveSocket{server: s, request: r, socket: socket, conn: conn, app: q.App, queue: live.NewQueue(), cancel: cancel}
-	q.Requests, q.Drain = c.queue, s.stopping
+	q.Requests, q.Drain = c.queue, s.Stopping().Done()
 	c.runConversation(ctx, q)
 	return nil
 }
@@ -88,8 +88,8 @@ func isUpgrade(r *http.Request) bool {
 }
 
 // enterLive counts a live run against the limits, and returns the function that ends it.
-func (s *Services) enterLive(app, user string) (leave func(), err error) {
-	release, err := s.liveSockets.acquireSocket(user)
+func (s *liveHandlers) enterLive(app, user string) (leave func(), err error) {
+	release, err := s.sockets.acquireSocket(user)
 	if err != nil {
 		return nil, err
 	}
@@ -97,17 +97,18 @@ func (s *Services) enterLive(app, user string) (leave func(), err error) {
 		release()
 		return nil, err
 	}
-	if !s.runs.acquire() {
+	end, err := s.TrackRun()
+	if err != nil {
 		release()
-		return nil, errShuttingDown
+		return nil, err
 	}
-	return func() { s.runs.release(); release() }, nil
+	return func() { end(); release() }, nil
 }
 
 // A liveSocket is the connection of one client. One goroutine reads it; the goroutine of
 // the request runs the conversation and writes the events.
 type liveSocket struct {
-	server  *Services
+	server  *liveHandlers
 	request *http.Request
 	socket  *websocket.Conn
 	conn    *liveConn
@@ -120,10 +121,8 @@ type liveSocket struct {
 
 // runConversation runs the conversation until it ends or the client leaves.
 func (c *liveSocket) runConversation(ctx context.Context, q *live.RunRequest) {
-	if m := c.server.opts.Metrics; m != nil {
-		defer m.openLiveSocket()()
-	}
-	forget := context.AfterFunc(c.server.stopContext, func() {
+	defer c.server.metrics.openSocket()()
+	forget := context.AfterFunc(c.server.Stopping(), func() {
 		defer safe.Recover(func(*safe.Panic) { c.cancel() })
 		c.sendFarewell()
 	})
@@ -136,14 +135,14 @@ func (c *liveSocket) runConversation(ctx context.Context, q *live.RunRequest) {
 	go func() {
 		defer close(done)
 		defer safe.Recover(func(p *safe.Panic) {
-			p.Log(c.server.opts.Logger, "reading a live socket panicked", "app", c.app)
+			p.Log(c.server.Logger(), "reading a live socket panicked", "app", c.app)
 			c.cancel()
 		})
 		c.readRequests(ctx)
 	}()
 	err := c.writeEvents(ctx, q)
 	c.queue.Close()
-	if c.server.stopContext.Err() != nil {
+	if c.server.Stopping().Err() != nil {
 		c.sendFarewell() // the run may have ended first
 	}
 	c.closeSocket(q, err)
@@ -172,9 +171,9 @@ func (c *liveSocket) startPing(ctx context.Context) *time.Timer {
 // writeEvents sends the events of the run. The error is that of the run; nil if the client
 // has left.
 func (c *liveSocket) writeEvents(ctx context.Context, q *live.RunRequest) error {
-	for ev, err := range live.Run(ctx, c.server.host, q) {
+	for ev, err := range live.Run(ctx, c.server.Host(), q) {
 		if err != nil {
-			if ctx.Err() != nil && c.server.stopContext.Err() == nil && errors.Is(context.Cause(ctx), context.Canceled) {
+			if ctx.Err() != nil && c.server.Stopping().Err() == nil && errors.Is(context.Cause(ctx), context.Canceled) {
 				return nil
 			}
 			return WrapRunError(session.Key{App: q.App, User: q.UserID, ID: q.SessionID}, err)
@@ -199,9 +198,7 @@ func (c *liveSocket) writeEvent(ctx context.Context, ev *session.Event) (left bo
 func (c *liveSocket) writeText(ctx context.Context, text []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, liveFrameTimeout)
 	defer cancel()
-	if m := c.server.opts.Metrics; m != nil {
-		m.countLiveFrame("out", len(text))
-	}
+	c.server.metrics.sent().countFrame(len(text))
 	return c.socket.Write(ctx, websocket.MessageText, text)
 }
 
@@ -233,9 +230,7 @@ func (c *liveSocket) readRequest(ctx context.Context, kind websocket.MessageType
 	if buffers.ReadAll(buffer, r) != nil {
 		return false
 	}
-	if m := c.server.opts.Metrics; m != nil {
-		m.countLiveFrame("in", len(*buffer))
-	}
+	c.server.metrics.received().countFrame(len(*buffer))
 	if c.conn.chargeFrame(len(*buffer)) != nil {
 		return false
 	}
@@ -276,7 +271,7 @@ func (c *liveSocket) closeSocket(q *live.RunRequest, err error) {
 	code, reason := websocket.StatusNormalClosure, ""
 	failure := runtime.AsRunError(err)
 	switch {
-	case err == nil && c.server.stopContext.Err() != nil:
+	case err == nil && c.server.Stopping().Err() != nil:
 		code, reason = websocket.StatusServiceRestart, reasonShutdown
 	case err == nil:
 	case failure.Code == runtime.CodeSessionNotFound:
@@ -287,7 +282,7 @@ func (c *liveSocket) closeSocket(q *live.RunRequest, err error) {
 		code, reason = websocket.StatusPolicyViolation, failure.Message
 	default:
 		code = websocket.StatusInternalError
-		reason, _ = c.server.logFailure(c.request, err).detail.(string)
+		reason = c.server.LogError(c.request, err).Detail
 	}
 	c.server.RefundMissing(q.App, err)
 	closeLive(c.socket, c.conn, code, reason)

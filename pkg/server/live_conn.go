@@ -71,11 +71,11 @@ func (h *liveHijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 }
 
 // acceptLive upgrades a request to a WebSocket.
-func (s *Services) acceptLive(w http.ResponseWriter, r *http.Request) (*websocket.Conn, *liveConn, error) {
-	h := &liveHijacker{ResponseWriter: w, clock: s.opts.Clock}
+func (s *liveHandlers) acceptLive(w http.ResponseWriter, r *http.Request) (*websocket.Conn, *liveConn, error) {
+	h := &liveHijacker{ResponseWriter: w, clock: s.Now}
 	socket, err := websocket.Accept(h, r, &websocket.AcceptOptions{
 		Subprotocols:       []string{liveSubprotocol},
-		InsecureSkipVerify: true, // rejectReason has checked the origin
+		InsecureSkipVerify: true, // the server has checked the origin
 		// A compressed frame of 4 MiB could have 4 GiB of text.
 		CompressionMode: websocket.CompressionDisabled,
 		OnPingReceived:  func(context.Context, []byte) bool { return h.conn.chargeFrame(0) == nil },

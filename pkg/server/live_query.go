@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"agenthost/internal/auth"
 	"agenthost/internal/jsonbody"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
@@ -84,12 +83,12 @@ func (q *liveQuery) requireKnown() {
 
 // readLiveRequest reads the query of /run_live and authenticates the caller. The returned
 // request has the caller in its context.
-func (s *Services) readLiveRequest(r *http.Request) (*live.RunRequest, *http.Request, error) {
+func (s *liveHandlers) readLiveRequest(r *http.Request) (*live.RunRequest, *http.Request, error) {
 	q := &liveQuery{values: r.URL.Query()}
 	q.requireKnown()
 	req := &live.RunRequest{
 		App: q.readText("app_name"), UserID: q.readText("user_id"), SessionID: q.readText("session_id"),
-		CreateSession: s.opts.AutoCreateSession,
+		CreateSession: s.CreatesSessions(),
 	}
 	key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
 	r, err := s.authenticateLive(r, q.readText("ticket"), key)
@@ -99,7 +98,7 @@ func (s *Services) readLiveRequest(r *http.Request) (*live.RunRequest, *http.Req
 	if req.App == "" {
 		q.AddDetail("missing", "app_name", "Field required")
 	}
-	if req.UserID == "" && s.opts.Auth == nil {
+	if req.UserID == "" && !s.HasAuth() {
 		q.AddDetail("missing", "user_id", "Field required")
 	}
 	if req.SessionID == "" {
@@ -118,7 +117,7 @@ func (s *Services) readLiveRequest(r *http.Request) (*live.RunRequest, *http.Req
 
 // readLiveConfig returns the run config of the app with the parameters of the query, or nil
 // if there are none or the app does not exist.
-func (s *Services) readLiveConfig(q *liveQuery, app string) *runtime.RunConfig {
+func (s *liveHandlers) readLiveConfig(q *liveQuery, app string) *runtime.RunConfig {
 	config := map[string]any{}
 	if text := q.readText("run_config"); text != "" {
 		if json.Unmarshal([]byte(text), &config) != nil || config == nil {
@@ -148,7 +147,7 @@ func (s *Services) readLiveConfig(q *liveQuery, app string) *runtime.RunConfig {
 	if on := q.readFlag("explicit_vad_signal"); on != nil {
 		config["explicitVadSignal"] = *on
 	}
-	found := s.host.App(app)
+	found := s.Host().App(app)
 	if len(config) == 0 || found == nil {
 		return nil
 	}
@@ -168,11 +167,11 @@ func (s *Services) readLiveConfig(q *liveQuery, app string) *runtime.RunConfig {
 
 // authenticateLive authenticates a handshake by a ticket, the Authorization header or a
 // subprotocol, and returns the request with the caller.
-func (s *Services) authenticateLive(r *http.Request, ticket string, key session.Key) (*http.Request, error) {
-	if s.opts.Auth == nil {
+func (s *liveHandlers) authenticateLive(r *http.Request, ticket string, key session.Key) (*http.Request, error) {
+	if !s.HasAuth() {
 		return r, nil
 	}
-	var caller *auth.Principal
+	var caller *Principal
 	var err error
 	switch header := liveAuthorization(r); {
 	case ticket != "":

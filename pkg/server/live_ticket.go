@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"agenthost/internal/auth"
 	"agenthost/pkg/session"
 )
 
@@ -34,13 +33,13 @@ type ticketStore struct {
 // A ticket allows its caller to open one live socket of one session.
 type ticket struct {
 	key     session.Key
-	caller  *auth.Principal
+	caller  *Principal
 	user    string
 	expires time.Time
 }
 
 // issueTicket returns a new ticket. It fails when too many are unused.
-func (t *ticketStore) issueTicket(key session.Key, caller *auth.Principal) (string, error) {
+func (t *ticketStore) issueTicket(key session.Key, caller *Principal) (string, error) {
 	text := rand.Text()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,20 +81,20 @@ func (t *ticketStore) dropTickets(user string, now time.Time) {
 
 // redeemTicket returns the caller of a ticket for a session. A ticket is used up by the
 // first attempt, whatever its session is.
-func (t *ticketStore) redeemTicket(text string, key session.Key) (*auth.Principal, error) {
+func (t *ticketStore) redeemTicket(text string, key session.Key) (*Principal, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	hash := sha256.Sum256([]byte(text))
 	found, ok := t.tickets[hash]
 	delete(t.tickets, hash)
 	if !ok || !t.clock().Before(found.expires) || found.key != key {
-		return nil, errUnauthenticated
+		return nil, NewError(http.StatusUnauthorized, "Not authenticated")
 	}
 	return found.caller, nil
 }
 
 // handleLiveTicket issues a ticket for the session in the query.
-func (s *Services) handleLiveTicket(w http.ResponseWriter, r *http.Request) error {
+func (s *liveHandlers) handleLiveTicket(w http.ResponseWriter, r *http.Request) error {
 	q, r, err := s.readLiveRequest(r)
 	if err != nil {
 		return err

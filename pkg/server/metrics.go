@@ -30,12 +30,14 @@ type Metrics struct {
 	firstChunk      metricCache[labels, prometheus.Observer]
 	requests        metricCache[requestLabels, callMetrics]
 	tokens, dropped *prometheus.CounterVec
-	liveDropped     *prometheus.CounterVec
 	agentTokens     *prometheus.CounterVec
 	agentCalls      *prometheus.CounterVec
 	retries, cost   *prometheus.CounterVec
-	streams, live   prometheus.Gauge
-	liveFrames      metricCache[string, liveFrameMetrics]
+	streams         prometheus.Gauge
+
+	mu sync.RWMutex
+	// observers are those of extensions; the list only grows.
+	observers []func(runtime.Measurement)
 }
 
 // NewMetrics returns the metrics of a program of the given version.
@@ -65,13 +67,6 @@ func NewMetrics(version string) *Metrics {
 		return callMetrics{requests.WithLabelValues(l.pattern, strconv.Itoa(l.status)), requestTime.WithLabelValues(l.pattern)}
 	}
 	m.streams = m.addGauge("http_streams_open", "Open event streams.", nil)
-	m.live = m.addGauge("live_sockets_open", "Open live conversations.", nil)
-	frames := m.addCounter("live_frames_total", "Frames of live conversations by direction: in (from clients) or out.", "direction")
-	frameBytes := m.addCounter("live_bytes_total", "Bytes of these frames.", "direction")
-	m.liveFrames.find = func(direction string) liveFrameMetrics {
-		return liveFrameMetrics{frames.WithLabelValues(direction), frameBytes.WithLabelValues(direction)}
-	}
-	m.liveDropped = m.addCounter("live_dropped_total", "Chunks of audio and images that were dropped, because a client sent more than the model takes.", "app")
 	m.dropped = m.addCounter("http_streams_dropped_total", "Event streams that ended early by reason: gone (client disconnected) or slow (write timeout).", "reason")
 	return m
 }
@@ -107,21 +102,6 @@ func (m *Metrics) addCallMetrics(kind, countHelp, durationHelp string) (find fun
 	}
 }
 
-// liveFrameMetrics count the frames of one direction.
-type liveFrameMetrics struct{ frames, bytes prometheus.Counter }
-
-func (m *Metrics) countLiveFrame(direction string, size int) {
-	of := m.liveFrames.get(direction)
-	of.frames.Inc()
-	of.bytes.Add(float64(size))
-}
-
-// openLiveSocket counts an open socket, and returns the function that ends it.
-func (m *Metrics) openLiveSocket() (end func()) {
-	m.live.Inc()
-	return m.live.Dec
-}
-
 // Observe records a measurement.
 func (m *Metrics) Observe(r runtime.Measurement) {
 	took, code := r.End.Sub(r.Start).Seconds(), cmp.Or(r.Code, codeOK)
@@ -143,13 +123,28 @@ func (m *Metrics) Observe(r runtime.Measurement) {
 			observeTokens(m.tokens, r.App, r.Name, r.Usage)
 		}
 		m.observeAgentCall(r)
-	case runtime.MeasuredLive:
-		if r.Dropped > 0 {
-			m.liveDropped.WithLabelValues(r.App).Add(float64(r.Dropped))
-		}
 	case runtime.MeasuredTool:
 		m.tools.get(labels{r.App, r.Name, code}).observe(took)
 		m.observeAgentCall(r)
+	}
+	m.mu.RLock()
+	observers := m.observers
+	m.mu.RUnlock()
+	for _, observe := range observers {
+		observe(r)
+	}
+}
+
+// addExtensions registers the metrics of the extensions of a server with those of the server,
+// and passes them the measurements.
+func (m *Metrics) addExtensions(all []*Extension, states *prometheus.Registry) {
+	for _, x := range all {
+		states.MustRegister(x.Metrics...)
+		if x.Observe != nil {
+			m.mu.Lock()
+			m.observers = append(m.observers, x.Observe)
+			m.mu.Unlock()
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -226,6 +227,27 @@ func TestCallersTrace(t *testing.T) {
 	const none = "0000000000000000 00000000000000000000000000000000"
 	if diff := cmp.Diff([]string{"b7ad6b7169203331 0af7651916cd43dd8448eb211c80319c", none, none}, parents); diff != "" {
 		t.Errorf("parents (-want +got):\n%s", diff)
+	}
+}
+
+// The metrics of an extension are served with those of the server, and it observes the
+// measurements of the host.
+func TestMetricsOfExtension(t *testing.T) {
+	calls := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "agenthost", Name: "shop_runs_total", Help: "Runs."}, []string{"app"})
+	extend := func(*server.Services) *server.Extension {
+		return &server.Extension{Metrics: []prometheus.Collector{calls}, Observe: func(m runtime.Measurement) {
+			if m.Kind == runtime.MeasuredRun {
+				calls.WithLabelValues(m.App).Inc()
+			}
+		}}
+	}
+	e := newEnv(t, &server.Options{Metrics: server.NewMetrics(""), AutoCreateSession: true, Extensions: []func(*server.Services) *server.Extension{extend}})
+	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
+	for range 2 {
+		e.serve("POST", "/run", runBody("hello", "s", "hi"))
+	}
+	if got, want := metricLines(e, "agenthost_shop"), []string{`shop_runs_total{app="hello"} 2`}; !slices.Equal(got, want) {
+		t.Errorf("metrics %q, want %q", got, want)
 	}
 }
 

@@ -3,6 +3,10 @@ package server
 import (
 	"net/http"
 	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"agenthost/pkg/runtime"
 )
 
 // A Handler handles a request. An error that it returns becomes the response: an [*Error] as
@@ -89,6 +93,11 @@ type Extension struct {
 	DevUI bool
 	// Sessions are sessions outside of the store; nil for none.
 	Sessions ForeignSessions
+	// Metrics are served at GET /metrics if the server has Options.Metrics.
+	Metrics []prometheus.Collector
+	// Observe receives each measurement of Options.Metrics, from the start of the server; nil
+	// for none. It is called concurrently.
+	Observe func(runtime.Measurement)
 }
 
 // ForeignSessions are sessions that the store does not have. Lists omit them, and

@@ -23,6 +23,9 @@ func (s *Server) mountRoutes() {
 	for _, extend := range s.opts.Extensions {
 		s.extensions = append(s.extensions, extend(s.Services))
 	}
+	if m := s.opts.Metrics; m != nil {
+		m.addExtensions(s.extensions, s.stateMetrics)
+	}
 	s.routes = map[string]*mountedRoute{}
 	for _, rt := range s.allRoutes() {
 		if rt.Disabled {
@@ -125,6 +128,6 @@ func (s *Services) runRoutes() []Route {
 // ownExtensions are those that are still part of this package.
 func (s *Services) ownExtensions() []*Extension {
 	return []*Extension{
-		{Routes: s.liveRoutes()},
+		extendLive(s),
 	}
 }

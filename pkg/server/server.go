@@ -189,8 +189,6 @@ func New(host *runtime.Host, opts *Options) *Server {
 	s.memoryReadiness = readiness{ping: func(ctx context.Context) error { return host.Store().Memories.Ping(ctx) }, clock: s.opts.Clock}
 	s.changeStreams = make(chan struct{}, s.opts.MaxChangeStreams)
 	s.userLimiter = rateLimiter{rate: s.opts.RunsPerUser, clock: s.opts.Clock}
-	s.liveSockets = liveSockets{most: s.opts.MaxLiveSockets, mostPerUser: s.opts.MaxUserLiveSockets}
-	s.tickets = ticketStore{clock: s.opts.Clock}
 	s.appLimiter = rateLimiter{rate: s.opts.RunsPerApp, clock: s.opts.Clock}
 	if s.opts.Metrics != nil {
 		s.stateMetrics = prometheus.NewRegistry()

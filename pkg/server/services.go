@@ -36,8 +36,6 @@ type Services struct {
 	changeStreams chan struct{}
 
 	userLimiter, appLimiter rateLimiter
-	liveSockets             liveSockets
-	tickets                 ticketStore
 	detachedRuns            cancelGroup
 	responses               *responseBudget
 	extensions              []*Extension
