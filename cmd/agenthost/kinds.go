@@ -32,6 +32,7 @@ import (
 	"agenthost/wing/evaluation/evalweb"
 	"agenthost/wing/gemini"
 	"agenthost/wing/live"
+	"agenthost/wing/live/liveweb"
 	"agenthost/wing/mcptool"
 	"agenthost/wing/ollama"
 	"agenthost/wing/openai"
@@ -97,10 +98,10 @@ func databaseEngines() sqlstore.Engines {
 	return sqlstore.Engines{sqlite.Engine(), postgres.Engine(), mysql.Engine()}
 }
 
-// serverExtensions lists what adds routes to the server: ADK's web client and evaluations. The
-// options may be nil.
-func serverExtensions(ui *devui.Options, evals *evalweb.Options) []func(*server.Services) *server.Extension {
-	return []func(*server.Services) *server.Extension{devui.Extend(ui), evalweb.Extend(evals)}
+// serverExtensions lists what adds routes to the server: live conversations, ADK's web client
+// and evaluations. The options may be nil.
+func serverExtensions(talks *liveweb.Options, ui *devui.Options, evals *evalweb.Options) []func(*server.Services) *server.Extension {
+	return []func(*server.Services) *server.Extension{liveweb.Extend(talks), devui.Extend(ui), evalweb.Extend(evals)}
 }
 
 // listModelKinds lists the providers of models, in the order of the reference.

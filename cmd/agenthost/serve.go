@@ -174,7 +174,6 @@ func serveApps(ctx context.Context, env command.Env, f *serveFlags, dirs []strin
 	}
 	defer opts.Auth.Close()
 	opts.Logger, opts.Version, opts.MaxRunTime, opts.KeepAlive = m.logger, buildVersion(), f.maxRunTime, f.keepAlive
-	opts.MaxLiveSockets, opts.MaxUserLiveSockets = f.maxLive, f.maxUserLive
 	opts.MaxResponseBytes = int64(f.maxAnswers)
 	if err := command.CheckFolders(dirs); err != nil {
 		return err
@@ -233,7 +232,7 @@ func serveApps(ctx context.Context, env command.Env, f *serveFlags, dirs []strin
 		return command.FailWith(err)
 	}
 	opts.Reloader, opts.AutoCreateSession, opts.Grants = watchReloader{m.watch}, f.createSession, load.Grants
-	m.server = server.New(m.host, m.devOptions(opts))
+	m.server = server.New(m.host, m.addExtensions(opts))
 	return m.serveUntilDone(ctx, listener)
 }
 

@@ -16,6 +16,7 @@ import (
 	"agenthost/wing/devui"
 	"agenthost/wing/evaluation/evalrun"
 	"agenthost/wing/evaluation/evalweb"
+	"agenthost/wing/live/liveweb"
 )
 
 // devFlags are the developer flags of serve.
@@ -48,14 +49,15 @@ func (f *devFlags) openBundle() (fs.FS, func() error, error) {
 // isEnabled reports whether developer tools are enabled.
 func (f *devFlags) isEnabled() bool { return f.dev || f.ui != "" }
 
-// devOptions adds the developer options of the server.
-func (m *serveMain) devOptions(opts *server.Options) *server.Options {
+// addExtensions adds the extensions of the server with their options.
+func (m *serveMain) addExtensions(opts *server.Options) *server.Options {
+	talks := &liveweb.Options{MaxSockets: m.flags.maxLive, MaxUserSockets: m.flags.maxUserLive}
 	ui := &devui.Options{UI: m.ui, Traces: m.traces, Folders: m.watch, Dev: m.flags.dev.isEnabled()}
 	evals := &evalweb.Options{Folders: m.watch, Dev: ui.Dev}
 	if ui.Dev {
 		evals.Evaluator = &evalrun.HostRunner{Host: m.host, Apps: m.watch, Logger: m.logger}
 	}
-	opts.Extensions = serverExtensions(ui, evals)
+	opts.Extensions = serverExtensions(talks, ui, evals)
 	return opts
 }
 

@@ -52,7 +52,6 @@ var openTies = []string{
 	"pkg/loader > wing/programs",
 	"pkg/loader > wing/programs/sandbox",
 	"pkg/loader > wing/wasi",
-	"pkg/server > wing/live",
 }
 
 // isTestSupport reports whether only tests, and the programs of qa, import a package.

@@ -126,7 +126,7 @@ var boundedDecoders = map[string]string{
 	"internal/servertest/openapi.go":           "a constant of a test",
 	"pkg/server/services.go":                   "a request body that request.go reads",
 	"wing/evaluation/evalweb/run.go":           "a field of a request body",
-	"pkg/server/live_query.go":                 "a parameter of a URL, by the limit of headers",
+	"wing/live/liveweb/query.go":               "a parameter of a URL, by the limit of headers",
 	"pkg/server/openapi.go":                    "a file in the program",
 	"pkg/session/event_json.go":                "what its caller has read",
 	"pkg/store/artifacts.go":                   "a stored part",

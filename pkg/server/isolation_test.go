@@ -17,6 +17,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
+	"agenthost/wing/live/liveweb"
 )
 
 // qa/proof runs the test with more rounds and another seed.
@@ -64,9 +65,10 @@ func checkIsolation(t *testing.T, url string) {
 	for i, u := range similarUsers() {
 		fmt.Fprintf(&doc, "  - {token: token-of-the-user-%04d, claims: {sub: %q}}\n", i, u)
 	}
-	opts := &server.Options{Auth: newAuth(t, doc.String()), Metrics: server.NewMetrics("")}
+	extensions := []func(*server.Services) *server.Extension{liveweb.Extend(nil)}
+	opts := &server.Options{Auth: newAuth(t, doc.String()), Metrics: server.NewMetrics(""), Extensions: extensions}
 	e := newEnvOn(t, url, opts)
-	open := server.New(e.host, nil)
+	open := server.New(e.host, &server.Options{Extensions: extensions})
 	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
 	for i, u := range similarUsers() {
 		_, err := e.store.Sessions.Create(t.Context(), session.Key{App: "hello", User: u, ID: "s"}, map[string]any{"secret": fmt.Sprintf("secret-of-%04d", i)})

@@ -19,7 +19,6 @@ type mountedRoute struct {
 // mountRoutes mounts the enabled routes of the server and its extensions, and prepares the
 // documents that describe all of them.
 func (s *Server) mountRoutes() {
-	s.extensions = append(s.extensions, s.ownExtensions()...)
 	for _, extend := range s.opts.Extensions {
 		s.extensions = append(s.extensions, extend(s.Services))
 	}
@@ -122,12 +121,5 @@ func (s *Services) runRoutes() []Route {
 	return []Route{
 		{Method: "POST", Pattern: "/run", Access: AccessUser, Handler: s.handleRun, Doc: Doc{Tag: "runs", ID: "run", Summary: "Run one turn and answer with its events", Params: []string{"detach", "provenance"}, Body: "RunRequest", Answer: "[Event]"}},
 		{Method: "POST", Pattern: "/run_sse", Access: AccessUser, Handler: s.handleRunSSE, Doc: Doc{Tag: "runs", ID: "runSSE", Summary: "Run one turn and stream its events; a failed run ends with {\"error\", \"errorCode\"}", Params: []string{"detach", "eventIds", "provenance", "lastEventID"}, Body: "RunRequest", Answer: "text/event-stream:Event"}},
-	}
-}
-
-// ownExtensions are those that are still part of this package.
-func (s *Services) ownExtensions() []*Extension {
-	return []*Extension{
-		extendLive(s),
 	}
 }

@@ -54,9 +54,6 @@ type Options struct {
 	MaxResponseBytes int64
 	// MaxChangeStreams limits the open change streams; the default is 64.
 	MaxChangeStreams int
-	// MaxLiveSockets limits the open live conversations, and MaxUserLiveSockets those of
-	// one user; the defaults are 10000 and 20.
-	MaxLiveSockets, MaxUserLiveSockets int
 	// Wait limits how long a change of a session waits for a run of the session; the
 	// default is 30 seconds.
 	Wait time.Duration
@@ -220,12 +217,6 @@ func (o *Options) setDefaults(host *runtime.Host) {
 	}
 	if o.MaxChangeStreams == 0 {
 		o.MaxChangeStreams = 64
-	}
-	if o.MaxLiveSockets == 0 {
-		o.MaxLiveSockets = 10_000
-	}
-	if o.MaxUserLiveSockets == 0 {
-		o.MaxUserLiveSockets = 20
 	}
 	if o.Wait == 0 {
 		o.Wait = 30 * time.Second

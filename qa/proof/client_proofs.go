@@ -46,7 +46,7 @@ func testProofs() []testProof {
 		newTestProof("unauthenticated paths", "without a token every path answers 401, before any redirect",
 			"pkg/server", "TestUnauthenticatedPaths"),
 		newTestProof("live authentication", "no one opens or resumes the live conversation of another user, and no page of another site opens one",
-			"pkg/server", "TestRunLiveAuth TestRunLiveForeignHandle TestLiveForeignPages"),
+			"wing/live/liveweb", "TestRunLiveAuth TestRunLiveForeignHandle TestLiveForeignPages"),
 		newTestProof("authorization by users", "an answer of an authorization server works once, for the user, session and call that asked; no event or log has a token",
 			"pkg/connection pkg/server", "TestConsentAnswers TestConsentOfClient TestConsentAcrossReplicas TestCallbackWithoutAuth TestCallbackWithAuth"),
 		newTestProof("hostile authorization servers", "an authorization server gets no wrong token accepted, and its answers neither show a secret nor hold a call",

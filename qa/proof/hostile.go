@@ -16,6 +16,7 @@ import (
 	"agenthost/pkg/server"
 	"agenthost/wing/devui"
 	"agenthost/wing/evaluation/evalweb"
+	"agenthost/wing/live/liveweb"
 )
 
 const (
@@ -227,5 +228,5 @@ func (g *attackProof) countStuckSessions(ctx context.Context) (stuck int) {
 
 // serverExtensions lists what adds routes to the server of agenthost.
 func serverExtensions() []func(*server.Services) *server.Extension {
-	return []func(*server.Services) *server.Extension{devui.Extend(nil), evalweb.Extend(nil)}
+	return []func(*server.Services) *server.Extension{liveweb.Extend(nil), devui.Extend(nil), evalweb.Extend(nil)}
 }

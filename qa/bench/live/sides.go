@@ -24,6 +24,7 @@ import (
 	"agenthost/pkg/server"
 	"agenthost/pkg/store/storeurl"
 	hostgemini "agenthost/wing/gemini"
+	"agenthost/wing/live/liveweb"
 )
 
 // The names of the sides.
@@ -126,7 +127,8 @@ func openAgenthost(ctx context.Context, at *serverConfig) (http.Handler, error) 
 	metrics := server.NewMetrics("bench")
 	host := runtime.NewHost(st, &runtime.Options{Logger: logger, Observe: metrics.Observe})
 	host.Swap(a)
-	return server.New(host, &server.Options{Logger: logger, Metrics: metrics, MaxUserLiveSockets: 100_000}), nil
+	talks := liveweb.Extend(&liveweb.Options{MaxUserSockets: 100_000})
+	return server.New(host, &server.Options{Logger: logger, Metrics: metrics, Extensions: []func(*server.Services) *server.Extension{talks}}), nil
 }
 
 // openADKGo returns adk-go's REST server as served by its command "web api", with sessions in

@@ -1,4 +1,4 @@
-package server_test
+package liveweb_test
 
 import (
 	"bufio"
@@ -17,16 +17,18 @@ import (
 	"github.com/coder/websocket"
 
 	"agenthost/internal/fake/fakegemini"
+	"agenthost/internal/servertest"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 	"agenthost/wing/gemini"
+	"agenthost/wing/live/liveweb"
 )
 
 // testLiveAttack runs a test in a bubble of synctest, with a server and a model that are
 // reached through memory.
-func testLiveAttack(t *testing.T, opts *server.Options, test func(*testing.T, *liveEnv)) {
+func testLiveAttack(t *testing.T, opts *server.Options, talks *liveweb.Options, test func(*testing.T, *liveEnv)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		service, client := fakegemini.NewInMemory()
@@ -35,16 +37,16 @@ func testLiveAttack(t *testing.T, opts *server.Options, test func(*testing.T, *l
 			opts = &server.Options{}
 		}
 		opts.Clock = time.Now
-		e := &liveEnv{env: newEnvWith(t, "memory:", &store.Options{}, opts), gemini: service}
-		e.addLLMApp(t, "talk", &runtime.LLMOptions{Model: gemini.New("gemini-live-2.5-flash", &gemini.Options{
+		e := &liveEnv{Env: newEnv(t, &store.Options{}, opts, talks), gemini: service}
+		e.AddLLMApp(t, "talk", &runtime.LLMOptions{Model: gemini.New("gemini-live-2.5-flash", &gemini.Options{
 			BaseURL: "http://gemini.test", APIKey: "key", HTTP: client, Lookup: func(string) (string, bool) { return "", false },
 		})})
 		listener, dial := fakegemini.ListenInMemory()
-		e.http = &httptest.Server{Listener: listener, Config: &http.Server{Handler: e.server}}
+		e.http = &httptest.Server{Listener: listener, Config: &http.Server{Handler: e.Server}}
 		e.http.Start()
 		defer e.http.Close()
 		e.dial = dial
-		e.createSession(t, "talk", "s")
+		e.CreateSession(t, "talk", "s")
 		test(t, e)
 		time.Sleep(time.Minute) // conversations of clients that are gone end
 		client.CloseIdleConnections()
@@ -147,14 +149,14 @@ func (e *liveEnv) expectFree(t *testing.T) {
 
 // A client that does not read is disconnected, and its session is free again.
 func TestLiveSlowReader(t *testing.T) {
-	testLiveAttack(t, &server.Options{MaxUserLiveSockets: 1}, func(t *testing.T, e *liveEnv) {
+	testLiveAttack(t, nil, &liveweb.Options{MaxUserSockets: 1}, func(t *testing.T, e *liveEnv) {
 		c, _ := e.connectRaw(t, talkQuery)
 		c.sendBytes(frameOf(textFrame, `{"content":{"parts":[{"text":"hello"}]}}`))
 		synctest.Wait() // the memory has no buffers: the first frame waits
 		time.Sleep(11 * time.Second)
 		_ = c.Close()
 		e.expectFree(t)
-		sess, err := e.store.Sessions.Get(t.Context(), session.Key{App: "talk", User: "u", ID: "s"}, nil)
+		sess, err := e.Store.Sessions.Get(t.Context(), session.Key{App: "talk", User: "u", ID: "s"}, nil)
 		if err != nil || len(sess.Events()) == 0 || sess.Events()[0].Text() != "hello" {
 			t.Errorf("the session has not what the client sent: %v", err)
 		}
@@ -163,7 +165,7 @@ func TestLiveSlowReader(t *testing.T) {
 
 // Audio that a model does not take is dropped and counted.
 func TestLiveDroppedAudio(t *testing.T) {
-	testLiveAttack(t, &server.Options{Metrics: server.NewMetrics("")}, func(t *testing.T, e *liveEnv) {
+	testLiveAttack(t, &server.Options{Metrics: server.NewMetrics("")}, nil, func(t *testing.T, e *liveEnv) {
 		e.gemini.HandleLive(func(c *fakegemini.LiveConn) {
 			_ = c.Accept("")
 			time.Sleep(time.Minute) // it does not read
@@ -178,8 +180,9 @@ func TestLiveDroppedAudio(t *testing.T) {
 		}
 		time.Sleep(20 * time.Second)
 		// 20 frames fit into 1 MiB, and one is being sent.
-		if got, want := metricLines(e.env, "agenthost_live_dropped"), []string{`live_dropped_total{app="talk"} 19`}; !slices.Equal(got, want) {
-			t.Errorf("metrics %q, want %q", got, want)
+		const want = `agenthost_live_dropped_total{app="talk"} 19`
+		if got := e.Serve("GET", "/metrics", "").Body.String(); !strings.Contains(got, "\n"+want+"\n") {
+			t.Errorf("metrics %s, want %q", got, want)
 		}
 		_ = c.Close()
 	})
@@ -199,7 +202,7 @@ func TestLiveFrameFloods(t *testing.T) {
 		"fragments": {frameOf(continuation, ""), 2 << 20, 3 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			testLiveAttack(t, nil, func(t *testing.T, e *liveEnv) {
+			testLiveAttack(t, nil, nil, func(t *testing.T, e *liveEnv) {
 				raw, _ := e.connectRaw(t, talkQuery)
 				go func() { _, _ = io.Copy(io.Discard, raw.in) }() // ends with the connection
 				start := time.Now()
@@ -221,7 +224,7 @@ func TestLiveFrameFloods(t *testing.T) {
 
 // A client that never completes a frame is cut off, also when it has no conversation.
 func TestLiveStalledClose(t *testing.T) {
-	testLiveAttack(t, &server.Options{MaxLiveSockets: 1}, func(t *testing.T, e *liveEnv) {
+	testLiveAttack(t, nil, &liveweb.Options{MaxSockets: 1}, func(t *testing.T, e *liveEnv) {
 		first, _ := e.connectRaw(t, talkQuery)
 		synctest.Wait()
 		second, _ := e.connectRaw(t, "app_name=talk&user_id=v&session_id=s")
@@ -238,7 +241,7 @@ func TestLiveStalledClose(t *testing.T) {
 
 // Compression is off, whatever a client offers, and a frame that is compressed is an error.
 func TestLiveNoCompression(t *testing.T) {
-	testLiveAttack(t, nil, func(t *testing.T, e *liveEnv) {
+	testLiveAttack(t, nil, nil, func(t *testing.T, e *liveEnv) {
 		c, resp := e.connectRaw(t, talkQuery, "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits")
 		if got := resp.Header.Get("Sec-WebSocket-Extensions"); resp.StatusCode != http.StatusSwitchingProtocols || got != "" {
 			t.Errorf("status %d, extensions %q", resp.StatusCode, got)
@@ -253,7 +256,7 @@ func TestLiveNoCompression(t *testing.T) {
 // Pages of other sites, and of names that resolve to this machine, cannot open a
 // conversation.
 func TestLiveForeignPages(t *testing.T) {
-	testLiveAttack(t, &server.Options{AllowedHosts: []string{"localhost"}}, func(t *testing.T, e *liveEnv) {
+	testLiveAttack(t, &server.Options{AllowedHosts: []string{"localhost"}}, nil, func(t *testing.T, e *liveEnv) {
 		for _, c := range []struct {
 			header string
 			status int
@@ -274,7 +277,7 @@ func TestLiveForeignPages(t *testing.T) {
 		req := httptest.NewRequestWithContext(context.Background(), "GET", "/run_live?"+talkQuery, nil)
 		req.Host = "rebound.example"
 		w := httptest.NewRecorder()
-		e.server.ServeHTTP(w, req)
-		expectResponse(t, w, 403, "Forbidden: host not allowed")
+		e.Server.ServeHTTP(w, req)
+		servertest.ExpectResponse(t, w, 403, "Forbidden: host not allowed")
 	})
 }

@@ -1,4 +1,4 @@
-package server
+package liveweb
 
 import (
 	"bufio"
@@ -71,7 +71,7 @@ func (h *liveHijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 }
 
 // acceptLive upgrades a request to a WebSocket.
-func (s *liveHandlers) acceptLive(w http.ResponseWriter, r *http.Request) (*websocket.Conn, *liveConn, error) {
+func (s *handlers) acceptLive(w http.ResponseWriter, r *http.Request) (*websocket.Conn, *liveConn, error) {
 	h := &liveHijacker{ResponseWriter: w, clock: s.Now}
 	socket, err := websocket.Accept(h, r, &websocket.AcceptOptions{
 		Subprotocols:       []string{liveSubprotocol},

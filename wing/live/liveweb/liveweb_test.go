@@ -1,4 +1,4 @@
-package server_test
+package liveweb_test
 
 import (
 	"context"
@@ -18,31 +18,33 @@ import (
 	"github.com/coder/websocket"
 
 	"agenthost/internal/fake/fakegemini"
+	"agenthost/internal/servertest"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
 	"agenthost/wing/gemini"
+	"agenthost/wing/live/liveweb"
 )
 
 // liveEnv is a server on a port with an app named talk, whose model is a fake Gemini.
 type liveEnv struct {
-	*env
+	*servertest.Env
 	http   *httptest.Server
 	gemini *fakegemini.Server
 	// dial connects to a server that is in memory.
 	dial func(context.Context) (net.Conn, error)
 }
 
-func newLiveEnv(t *testing.T, opts *server.Options) *liveEnv {
+func newLiveEnv(t *testing.T, opts *server.Options, talks *liveweb.Options) *liveEnv {
 	t.Helper()
-	e := &liveEnv{env: newEnv(t, opts), gemini: fakegemini.New()}
+	e := &liveEnv{Env: newEnv(t, nil, opts, talks), gemini: fakegemini.New()}
 	t.Cleanup(e.gemini.Close)
-	e.addLLMApp(t, "talk", &runtime.LLMOptions{Model: gemini.New("gemini-live-2.5-flash", &gemini.Options{
+	e.AddLLMApp(t, "talk", &runtime.LLMOptions{Model: gemini.New("gemini-live-2.5-flash", &gemini.Options{
 		BaseURL: e.gemini.URL(), APIKey: "key", HTTP: e.gemini.Client(), Lookup: func(string) (string, bool) { return "", false },
 	})})
-	e.http = httptest.NewServer(e.server)
+	e.http = httptest.NewServer(e.Server)
 	t.Cleanup(e.http.Close)
-	e.createSession(t, "talk", "s")
+	e.CreateSession(t, "talk", "s")
 	return e
 }
 
@@ -125,7 +127,7 @@ func expectClose(t *testing.T, c *websocket.Conn, code websocket.StatusCode, rea
 // stored.
 func TestRunLive(t *testing.T) {
 	for _, query := range []string{talkQuery, "appName=talk&userId=u&sessionId=s"} {
-		e := newLiveEnv(t, nil)
+		e := newLiveEnv(t, nil, nil)
 		c := e.mustConnect(t, query)
 		sendFrame(t, c, `{"content":{"role":"user","parts":[{"text":"hello"}]}}`)
 		frames := readUntil(t, c, "turnComplete")
@@ -141,7 +143,7 @@ func TestRunLive(t *testing.T) {
 		}
 		sendFrame(t, c, `{"close":true}`)
 		expectClose(t, c, websocket.StatusNormalClosure, "")
-		sess, err := e.store.Sessions.Get(t.Context(), session.Key{App: "talk", User: "u", ID: "s"}, nil)
+		sess, err := e.Store.Sessions.Get(t.Context(), session.Key{App: "talk", User: "u", ID: "s"}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +156,7 @@ func TestRunLive(t *testing.T) {
 
 // Binary frames are audio.
 func TestRunLiveBinaryAudio(t *testing.T) {
-	e := newLiveEnv(t, nil)
+	e := newLiveEnv(t, nil, nil)
 	c := e.mustConnect(t, talkQuery)
 	if err := c.Write(t.Context(), websocket.MessageBinary, make([]byte, 1280)); err != nil {
 		t.Fatal(err)
@@ -169,7 +171,7 @@ func TestRunLiveBinaryAudio(t *testing.T) {
 
 // A frame that is invalid is reported, and the conversation continues.
 func TestRunLiveInvalidFrames(t *testing.T) {
-	e := newLiveEnv(t, nil)
+	e := newLiveEnv(t, nil, nil)
 	c := e.mustConnect(t, talkQuery)
 	for text, want := range map[string]string{
 		`hello`: `Invalid live request: expected an object, got 'h' at byte 0`,
@@ -190,7 +192,7 @@ func TestRunLiveInvalidFrames(t *testing.T) {
 
 // A frame beyond the limit closes the socket, and the next one opens.
 func TestRunLiveFrameTooLarge(t *testing.T) {
-	e := newLiveEnv(t, nil)
+	e := newLiveEnv(t, nil, nil)
 	c := e.mustConnect(t, talkQuery)
 	go func() { _ = c.Write(context.Background(), websocket.MessageText, make([]byte, 5<<20)) }() // the server closes it
 	expectClose(t, c, websocket.StatusMessageTooBig, "read limited at 4194305 bytes")
@@ -208,7 +210,7 @@ func TestRunLiveFrameTooLarge(t *testing.T) {
 
 // The query, the app and the session are checked before the conversation begins.
 func TestRunLiveHandshake(t *testing.T) {
-	e := newLiveEnv(t, nil)
+	e := newLiveEnv(t, nil, nil)
 	tests := []struct {
 		query, header string
 		status        int
@@ -245,14 +247,14 @@ func TestRunLiveHandshake(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d %s", tc.query, resp.StatusCode, body[:n], tc.status, tc.body)
 		}
 	}
-	w := e.serve("GET", "/run_live?"+talkQuery, "")
-	expectResponse(t, w, 426, `{"detail":"expected a WebSocket handshake: this address holds live conversations"}`)
+	w := e.Serve("GET", "/run_live?"+talkQuery, "")
+	servertest.ExpectResponse(t, w, 426, `{"detail":"expected a WebSocket handshake: this address holds live conversations"}`)
 }
 
 // A missing session closes the socket with ADK's code, and a busy one with a code after which
 // clients try again.
 func TestRunLiveSessions(t *testing.T) {
-	e := newLiveEnv(t, nil)
+	e := newLiveEnv(t, nil, nil)
 	expectClose(t, e.mustConnect(t, "app_name=talk&user_id=u&session_id=none"), websocket.StatusProtocolError, "Session not found")
 	first := e.mustConnect(t, talkQuery)
 	sendFrame(t, first, `{"content":{"parts":[{"text":"hello"}]}}`)
@@ -265,7 +267,7 @@ func TestRunLiveSessions(t *testing.T) {
 // A client resumes only conversations of its own session: the handle of another user is refused
 // before the model receives it.
 func TestRunLiveForeignHandle(t *testing.T) {
-	e := newLiveEnv(t, &server.Options{AutoCreateSession: true})
+	e := newLiveEnv(t, &server.Options{AutoCreateSession: true}, nil)
 	e.gemini.HandleLive(func(c *fakegemini.LiveConn) {
 		_ = c.Accept("")
 		_ = c.Send(`{"sessionResumptionUpdate":{"newHandle":"secret-of-u","resumable":true}}`)
@@ -289,7 +291,7 @@ func TestRunLiveForeignHandle(t *testing.T) {
 
 // Sockets are limited for the server and for each user.
 func TestRunLiveLimits(t *testing.T) {
-	e := newLiveEnv(t, &server.Options{MaxLiveSockets: 2, MaxUserLiveSockets: 1, AutoCreateSession: true})
+	e := newLiveEnv(t, &server.Options{AutoCreateSession: true}, &liveweb.Options{MaxSockets: 2, MaxUserSockets: 1})
 	for _, user := range []string{"u", "v"} {
 		c := e.mustConnect(t, "app_name=talk&session_id=s&user_id="+user)
 		sendFrame(t, c, `{"content":{"parts":[{"text":"hello"}]}}`)
@@ -303,7 +305,7 @@ func TestRunLiveLimits(t *testing.T) {
 
 // A model that cannot be reached ends the conversation with 1011 and the reason.
 func TestRunLiveModelFails(t *testing.T) {
-	e := newLiveEnv(t, nil)
+	e := newLiveEnv(t, nil, nil)
 	e.gemini.HandleLive(func(c *fakegemini.LiveConn) { c.Close(1008, strings.Repeat("model not found ö ", 6)) })
 	c := e.mustConnect(t, talkQuery)
 	_, _, err := c.Read(t.Context())
@@ -319,14 +321,14 @@ func TestRunLiveModelFails(t *testing.T) {
 // A shutdown announces itself, lets the turn end and closes with a code after which clients
 // connect again.
 func TestRunLiveDrain(t *testing.T) {
-	e := newLiveEnv(t, nil)
+	e := newLiveEnv(t, nil, nil)
 	c := e.mustConnect(t, talkQuery)
 	sendFrame(t, c, `{"content":{"parts":[{"text":"hello"}]}}`)
 	readUntil(t, c, "turnComplete")
-	e.server.Drain()
+	e.Server.Drain()
 	readUntil(t, c, "goAway")
 	expectClose(t, c, websocket.StatusServiceRestart, "the server is shutting down, connect again")
-	if err := e.server.Wait(t.Context()); err != nil {
+	if err := e.Server.Wait(t.Context()); err != nil {
 		t.Error(err)
 	}
 	expectClose(t, e.mustConnect(t, talkQuery), websocket.StatusTryAgainLater, "server is shutting down, retry later")
@@ -344,7 +346,7 @@ func TestRunLiveAuth(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(auth.Close)
-	e := newLiveEnv(t, &server.Options{Auth: auth})
+	e := newLiveEnv(t, &server.Options{Auth: auth}, nil)
 	bearer := func(user string) string {
 		return "adk, bearer." + base64.RawURLEncoding.EncodeToString([]byte("token-of-"+user+"-0123456789"))
 	}
@@ -352,7 +354,7 @@ func TestRunLiveAuth(t *testing.T) {
 		req := httptest.NewRequest("POST", "/run_live/ticket?"+query, nil)
 		req.Header.Set("Authorization", "Bearer token-of-u-0123456789")
 		w := httptest.NewRecorder()
-		e.server.ServeHTTP(w, req)
+		e.Server.ServeHTTP(w, req)
 		var answer struct{ Ticket string }
 		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != 200 {
 			t.Fatalf("%d %s", w.Code, w.Body)
@@ -378,7 +380,7 @@ func TestRunLiveAuth(t *testing.T) {
 		{"ticket of another session", "app_name=talk&user_id=u&session_id=other&ticket=" + newTicket(talkQuery), nil, 401},
 		{"invented ticket", talkQuery + "&ticket=" + url.QueryEscape("abc"), nil, 401},
 	}
-	rejected, control, open := 0, 0, newLiveEnv(t, &server.Options{AutoCreateSession: true})
+	rejected, control, open := 0, 0, newLiveEnv(t, &server.Options{AutoCreateSession: true}, nil)
 	for _, tc := range tests {
 		c, resp, _ := e.connect(t, tc.query, tc.header...)
 		if resp == nil || resp.StatusCode != tc.status {
@@ -409,4 +411,19 @@ func TestRunLiveAuth(t *testing.T) {
 		t.Errorf("control: %d of %d conversations opened without authentication", control, rejected)
 	}
 	t.Logf("shown: %d live conversations with the credentials of others, used or none: all rejected; control, no authentication: %d opened", rejected, control)
+}
+
+// The OpenAPI document describes the response with a ticket.
+func TestOpenAPIDescribesTicket(t *testing.T) {
+	e := newLiveEnv(t, nil, nil)
+	w := e.Serve("POST", "/run_live/ticket?"+talkQuery, "")
+	checker := servertest.NewSchemaChecker(t, e.Server)
+	request := []byte("POST /run_live/ticket?" + talkQuery + "\n\n")
+	response := "200\nContent-Type: application/json\n\n"
+	for _, problem := range checker.CheckExchange(request, []byte(response+w.Body.String())) {
+		t.Error(problem)
+	}
+	if len(checker.CheckExchange(request, []byte(response+`{"ticket":"x"}`))) == 0 {
+		t.Error("a response without expiresIn is accepted")
+	}
 }

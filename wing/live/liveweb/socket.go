@@ -1,4 +1,4 @@
-package server
+package liveweb
 
 import (
 	"bytes"
@@ -18,6 +18,7 @@ import (
 	"agenthost/internal/buffers"
 	"agenthost/internal/safe"
 	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
 	"agenthost/pkg/session"
 	"agenthost/wing/live"
 )
@@ -50,13 +51,13 @@ const (
 // handleRunLive upgrades to a WebSocket and holds a live conversation on it (adk-python
 // cli/api_server.py run_live). Errors before the upgrade are HTTP errors. Without an
 // upgrade, the response is 426 if a WebSocket would be accepted.
-func (s *liveHandlers) handleRunLive(w http.ResponseWriter, r *http.Request) error {
+func (s *handlers) handleRunLive(w http.ResponseWriter, r *http.Request) error {
 	q, r, err := s.readLiveRequest(r)
 	if err != nil {
 		return err
 	}
 	if s.Host().App(q.App) == nil {
-		return appNotFound(q.App)
+		return server.NewError(http.StatusNotFound, "App not found: "+q.App)
 	}
 	if !isUpgrade(r) {
 		return errUpgradeRequired
@@ -88,7 +89,7 @@ func isUpgrade(r *http.Request) bool {
 }
 
 // enterLive counts a live run against the limits, and returns the function that ends it.
-func (s *liveHandlers) enterLive(app, user string) (leave func(), err error) {
+func (s *handlers) enterLive(app, user string) (leave func(), err error) {
 	release, err := s.sockets.acquireSocket(user)
 	if err != nil {
 		return nil, err
@@ -108,7 +109,7 @@ func (s *liveHandlers) enterLive(app, user string) (leave func(), err error) {
 // A liveSocket is the connection of one client. One goroutine reads it; the goroutine of
 // the request runs the conversation and writes the events.
 type liveSocket struct {
-	server  *liveHandlers
+	server  *handlers
 	request *http.Request
 	socket  *websocket.Conn
 	conn    *liveConn
@@ -176,7 +177,7 @@ func (c *liveSocket) writeEvents(ctx context.Context, q *live.RunRequest) error 
 			if ctx.Err() != nil && c.server.Stopping().Err() == nil && errors.Is(context.Cause(ctx), context.Canceled) {
 				return nil
 			}
-			return WrapRunError(session.Key{App: q.App, User: q.UserID, ID: q.SessionID}, err)
+			return server.WrapRunError(session.Key{App: q.App, User: q.UserID, ID: q.SessionID}, err)
 		}
 		if left, err := c.writeEvent(ctx, ev); left || err != nil {
 			return err

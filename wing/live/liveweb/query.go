@@ -1,4 +1,4 @@
-package server
+package liveweb
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 
 	"agenthost/internal/jsonbody"
 	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/wing/live"
@@ -83,7 +84,7 @@ func (q *liveQuery) requireKnown() {
 
 // readLiveRequest reads the query of /run_live and authenticates the caller. The returned
 // request has the caller in its context.
-func (s *liveHandlers) readLiveRequest(r *http.Request) (*live.RunRequest, *http.Request, error) {
+func (s *handlers) readLiveRequest(r *http.Request) (*live.RunRequest, *http.Request, error) {
 	q := &liveQuery{values: r.URL.Query()}
 	q.requireKnown()
 	req := &live.RunRequest{
@@ -117,7 +118,7 @@ func (s *liveHandlers) readLiveRequest(r *http.Request) (*live.RunRequest, *http
 
 // readLiveConfig returns the run config of the app with the parameters of the query, or nil
 // if there are none or the app does not exist.
-func (s *liveHandlers) readLiveConfig(q *liveQuery, app string) *runtime.RunConfig {
+func (s *handlers) readLiveConfig(q *liveQuery, app string) *runtime.RunConfig {
 	config := map[string]any{}
 	if text := q.readText("run_config"); text != "" {
 		if json.Unmarshal([]byte(text), &config) != nil || config == nil {
@@ -167,11 +168,11 @@ func (s *liveHandlers) readLiveConfig(q *liveQuery, app string) *runtime.RunConf
 
 // authenticateLive authenticates a handshake by a ticket, the Authorization header or a
 // subprotocol, and returns the request with the caller.
-func (s *liveHandlers) authenticateLive(r *http.Request, ticket string, key session.Key) (*http.Request, error) {
+func (s *handlers) authenticateLive(r *http.Request, ticket string, key session.Key) (*http.Request, error) {
 	if !s.HasAuth() {
 		return r, nil
 	}
-	var caller *Principal
+	var caller *server.Principal
 	var err error
 	switch header := liveAuthorization(r); {
 	case ticket != "":
@@ -186,7 +187,7 @@ func (s *liveHandlers) authenticateLive(r *http.Request, ticket string, key sess
 	if err != nil {
 		return r, err
 	}
-	return WithPrincipal(r, caller), nil
+	return server.WithPrincipal(r, caller), nil
 }
 
 // splitList returns the elements of a header that is a list.

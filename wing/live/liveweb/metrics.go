@@ -1,4 +1,4 @@
-package server
+package liveweb
 
 import (
 	"sync"
@@ -46,8 +46,8 @@ func (m *liveMetrics) openSocket() (end func()) {
 	return m.sockets.Dec
 }
 
-// observe counts the media that a live run has dropped.
-func (m *liveMetrics) observe(r runtime.Measurement) {
+// countDropped counts the media that a live run has dropped.
+func (m *liveMetrics) countDropped(r runtime.Measurement) {
 	if r.Kind == runtime.MeasuredLive && r.Dropped > 0 {
 		m.dropped.WithLabelValues(r.App).Add(float64(r.Dropped))
 	}

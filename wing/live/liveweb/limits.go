@@ -1,4 +1,4 @@
-package server
+package liveweb
 
 import (
 	"errors"
@@ -6,13 +6,15 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"agenthost/pkg/server"
 )
 
 // Errors of live sockets beyond the limits.
 var (
-	errTooManyLiveSockets     = NewError(http.StatusServiceUnavailable, "too many live conversations on this server, try again later")
+	errTooManyLiveSockets     = server.NewError(http.StatusServiceUnavailable, "too many live conversations on this server, try again later")
 	errTooManyUserLiveSockets = errors.New("too many live conversations of this user, end one of them")
-	errUpgradeRequired        = NewError(http.StatusUpgradeRequired, "expected a WebSocket handshake: this address holds live conversations")
+	errUpgradeRequired        = server.NewError(http.StatusUpgradeRequired, "expected a WebSocket handshake: this address holds live conversations")
 )
 
 // liveSockets counts the open live sockets, in total and for each user. It is safe for

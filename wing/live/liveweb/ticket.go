@@ -1,4 +1,4 @@
-package server
+package liveweb
 
 import (
 	"crypto/rand"
@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"agenthost/pkg/server"
 	"agenthost/pkg/session"
 )
 
@@ -33,13 +34,13 @@ type ticketStore struct {
 // A ticket allows its caller to open one live socket of one session.
 type ticket struct {
 	key     session.Key
-	caller  *Principal
+	caller  *server.Principal
 	user    string
 	expires time.Time
 }
 
 // issueTicket returns a new ticket. It fails when too many are unused.
-func (t *ticketStore) issueTicket(key session.Key, caller *Principal) (string, error) {
+func (t *ticketStore) issueTicket(key session.Key, caller *server.Principal) (string, error) {
 	text := rand.Text()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,20 +82,20 @@ func (t *ticketStore) dropTickets(user string, now time.Time) {
 
 // redeemTicket returns the caller of a ticket for a session. A ticket is used up by the
 // first attempt, whatever its session is.
-func (t *ticketStore) redeemTicket(text string, key session.Key) (*Principal, error) {
+func (t *ticketStore) redeemTicket(text string, key session.Key) (*server.Principal, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	hash := sha256.Sum256([]byte(text))
 	found, ok := t.tickets[hash]
 	delete(t.tickets, hash)
 	if !ok || !t.clock().Before(found.expires) || found.key != key {
-		return nil, NewError(http.StatusUnauthorized, "Not authenticated")
+		return nil, server.NewError(http.StatusUnauthorized, "Not authenticated")
 	}
 	return found.caller, nil
 }
 
 // handleLiveTicket issues a ticket for the session in the query.
-func (s *liveHandlers) handleLiveTicket(w http.ResponseWriter, r *http.Request) error {
+func (s *handlers) handleLiveTicket(w http.ResponseWriter, r *http.Request) error {
 	q, r, err := s.readLiveRequest(r)
 	if err != nil {
 		return err
@@ -109,7 +110,7 @@ func (s *liveHandlers) handleLiveTicket(w http.ResponseWriter, r *http.Request) 
 		return err
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	return WriteJSON(w, map[string]any{"ticket": text, "expiresIn": int(ticketLifetime.Seconds())})
+	return server.WriteJSON(w, map[string]any{"ticket": text, "expiresIn": int(ticketLifetime.Seconds())})
 }
 
 // liveSubprotocol is the WebSocket subprotocol that the server selects if the client offers
