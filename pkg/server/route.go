@@ -127,4 +127,11 @@ func (rt *Route) listPatterns() []string {
 	return all
 }
 
+// A mountedRoute is a route with what a request needs to know of its pattern.
+type mountedRoute struct {
+	*Route
+	// hasUser and hasApp report whether the path has {user} and {app}.
+	hasUser, hasApp bool
+}
+
 func (a Access) isPublic() bool { return a == AccessPublic || a == AccessProbe }

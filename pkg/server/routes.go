@@ -9,13 +9,6 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A mountedRoute is a route with what a request needs to know of its pattern.
-type mountedRoute struct {
-	*Route
-	// hasUser and hasApp report whether the path has {user} and {app}.
-	hasUser, hasApp bool
-}
-
 // mountRoutes mounts the enabled routes of the server and its extensions, and prepares the
 // documents that describe all of them.
 func (s *Server) mountRoutes() {
