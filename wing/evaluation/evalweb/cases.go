@@ -16,7 +16,6 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
-	"agenthost/pkg/spec"
 	"agenthost/wing/evaluation/eval"
 )
 
@@ -165,21 +164,6 @@ func (b evalBody) mergeIntoCase(c *eval.Case) (*eval.Case, error) {
 	edited := &eval.Case{}
 	b.addEvalError(eval.Decode("", text, edited))
 	return edited, b.Err()
-}
-
-// addEvalError records an error of package eval about the value at the keys. Its message
-// contains the path within the value; a position would be that of re-encoded text.
-func (b evalBody) addEvalError(err error, keys ...any) {
-	var ds spec.Diagnostics
-	switch {
-	case err == nil:
-	case errors.As(err, &ds):
-		for _, d := range ds {
-			b.AddDetail("value_error", d.Message, keys...)
-		}
-	default:
-		b.AddFieldError(err, keys...)
-	}
 }
 
 // handleAddEvalSession adds the conversation of a session to a set as a new case.

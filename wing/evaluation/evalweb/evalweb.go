@@ -3,11 +3,14 @@
 package evalweb
 
 import (
+	"context"
 	_ "embed"
+	"iter"
 	"sync"
 
 	"agenthost/internal/appfolder"
 	"agenthost/pkg/server"
+	"agenthost/wing/evaluation/eval"
 )
 
 // Options configure the routes. The zero value is valid: it serves the metrics and the
@@ -19,6 +22,16 @@ type Options struct {
 	Dev bool
 	// Evaluator runs eval sets for clients that may; nil disables it.
 	Evaluator Evaluator
+}
+
+// An Evaluator runs eval sets.
+type Evaluator interface {
+	// Evaluate runs cases on the active revision of an app, and stores the result. It
+	// yields the start of the run, and each case that ended. An error ends the run, and
+	// nothing is stored; an error of the request is a [runtime.RunError], for an unknown
+	// name with an [eval.UnknownNameError], and comes before the start. A consumer that
+	// stops cancels the run, and nothing is stored.
+	Evaluate(ctx context.Context, req *eval.RunRequest) iter.Seq2[*eval.RunProgress, error]
 }
 
 // components are the parameters and schemas of the routes.

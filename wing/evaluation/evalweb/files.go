@@ -23,6 +23,8 @@ import (
 
 var errEvalSetsReadOnly = forbiddenError("Eval sets cannot be changed: start the server with --dev")
 
+func evalSetNotFound(name string) error { return notFoundError("Eval set `" + name + "` not found.") }
+
 // sendEval sends a value of package eval within the limit of large responses.
 func (s *handlers) sendEval(w http.ResponseWriter, r *http.Request, read func() (any, error)) error {
 	return s.WriteLarge(w, r, false, func() ([]byte, error) {

@@ -12,21 +12,10 @@ import (
 	"syscall"
 
 	"agenthost/internal/appfolder"
-	"agenthost/internal/jsonbody"
 	"agenthost/pkg/server"
 	"agenthost/wing/evaluation/eval"
 	"agenthost/wing/evaluation/evalfile"
 )
-
-// An Evaluator runs eval sets.
-type Evaluator interface {
-	// Evaluate runs cases on the active revision of an app, and stores the result. It
-	// yields the start of the run, and each case that ended. An error ends the run, and
-	// nothing is stored; an error of the request is a [runtime.RunError], for an unknown
-	// name with an [eval.UnknownNameError], and comes before the start. A consumer that
-	// stops cancels the run, and nothing is stored.
-	Evaluate(ctx context.Context, req *eval.RunRequest) iter.Seq2[*eval.RunProgress, error]
-}
 
 const (
 	// maxEvalRuns limits the eval runs in progress, maxEvalCases the cases of each.
@@ -189,69 +178,4 @@ func wrapEvaluationError(err error) error {
 		return forbiddenError("Eval results cannot be stored: the server has no permission to write to the app's folder")
 	}
 	return err
-}
-
-// An evalBody is a request body with values of package eval.
-type evalBody struct{ *jsonbody.Body }
-
-func (s *handlers) readEvalBody(w http.ResponseWriter, r *http.Request) (evalBody, error) {
-	b, err := s.ReadBody(w, r)
-	return evalBody{b}, err
-}
-
-func (b evalBody) readStrings(name string) []string {
-	f := b.FindField(name)
-	if f == nil {
-		return nil
-	}
-	var list []string
-	if json.Unmarshal(f.Value, &list) != nil {
-		b.AddDetail("list_type", "Input should be a valid list of strings", string(f.Key))
-	}
-	return list
-}
-
-func (b evalBody) readMeasures(name string) []*eval.Measure {
-	f := b.FindField(name)
-	if f == nil {
-		return nil
-	}
-	var items []json.RawMessage
-	if json.Unmarshal(f.Value, &items) != nil {
-		b.AddDetail("list_type", "Input should be a valid list", string(f.Key))
-	}
-	measures := make([]*eval.Measure, len(items))
-	for i, item := range items {
-		measures[i] = &eval.Measure{}
-		b.addEvalError(eval.Decode("", item, measures[i]), string(f.Key), i)
-	}
-	return measures
-}
-
-func (b evalBody) readLiveConfig(name string) *eval.LiveConfig {
-	f := b.FindField(name)
-	if f == nil || string(f.Value) == "null" {
-		return nil
-	}
-	config := &eval.LiveConfig{}
-	err := eval.Decode("", f.Value, config)
-	if err == nil {
-		err = config.CheckFields()
-	}
-	b.addEvalError(err, string(f.Key))
-	return config
-}
-
-func (b evalBody) readSimulator(name string) *eval.SimulatorConfig {
-	f := b.FindField(name)
-	if f == nil {
-		return nil
-	}
-	config := &eval.SimulatorConfig{}
-	err := eval.Decode("", f.Value, config)
-	if err == nil {
-		err = config.CheckFields(false)
-	}
-	b.addEvalError(err, string(f.Key))
-	return config
 }

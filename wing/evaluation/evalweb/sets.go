@@ -11,8 +11,6 @@ import (
 // maxEvalSetID limits the characters of an ID, which is a part of file names.
 const maxEvalSetID = 100
 
-func evalSetNotFound(name string) error { return notFoundError("Eval set `" + name + "` not found.") }
-
 // handleEvalMetrics lists the metrics that have a threshold. ADK's web client cannot show
 // the others.
 func (s *handlers) handleEvalMetrics(w http.ResponseWriter, _ *http.Request) error {
