@@ -25,7 +25,7 @@ const (
 var disordered = map[string]int{
 	"cmd/agenthost": 16, "wing/lsp": 16, "internal/policy": 25, "pkg/connection": 23, "pkg/runtime": 16,
 	"internal/toolconfig": 15, "pkg/tool": 21, "wing/apptest": 22,
-	"wing/live": 19, "wing/programs/sandbox": 20,
+	"wing/programs/sandbox": 20,
 }
 
 func TestArrowsPointForward(t *testing.T) {

@@ -21,3 +21,6 @@ func invalidRequest(format string, args ...any) error {
 
 // errPanicked is all that clients see of a panic; the log has the details.
 var errPanicked = errors.New("it panicked")
+
+// errLiveEnded is the cause of tool calls that the end of a live run cancels.
+var errLiveEnded = errors.New("the live run has ended")

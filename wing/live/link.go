@@ -252,8 +252,6 @@ func (a *liveAgent) storeHandle(r *model.LiveResumption) {
 	a.out.Confirm(r.LastConsumedClientMessageIndex)
 }
 
-func (a *liveAgent) modelName() string { return a.llm.Name() }
-
 // dropConn ends the connection, if there is one.
 func (a *liveAgent) dropConn() {
 	if a.conn == nil {
@@ -276,4 +274,11 @@ func (a *liveAgent) endLink() {
 		}
 	}
 	a.dropConn()
+}
+
+// stopTimer stops a timer that may be nil.
+func stopTimer(t *time.Timer) {
+	if t != nil {
+		t.Stop()
+	}
 }

@@ -3,7 +3,6 @@ package live
 import (
 	"context"
 	"slices"
-	"time"
 
 	"google.golang.org/genai"
 
@@ -11,42 +10,8 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// A liveAgent is an LLM agent of a live run: one goroutine, the loop, that receives from the
-// client, the model and the tools, stores, yields, and decides what is sent. Connecting,
-// reading, writing and tools have goroutines of their own; they share nothing with the loop
-// but channels, the outbox and the session.
-//
-//	client ── Queue ──▶ loop ── Outbox ──▶ writer ──▶ model
-//	client ◀─── yield ────── loop ◀── messages ───── reader ◀── model
-//	                          ▲ └──── calls ─▶ tools
-//	                          └── results ──────┘
-type liveAgent struct {
-	*runtime.TwoWayTurn
-	*liveRun
-	liveLink
-	tools *liveTools
-	// made are the calls of the model by id.
-	made map[string]madeCall
-	// earlier are calls of other runs that the model may repeat, by id.
-	earlier map[string]*earlierCall
-	// turnOpen reports that the model is about to answer, or answers.
-	turnOpen bool
-	// speaking reports that the model has begun a turn.
-	speaking bool
-	// called reports that the model has made calls in this turn, and has not begun to answer
-	// their responses; responding that responses were sent since the model spoke last.
-	called, responding bool
-	// heldInput is the open transcript of an ended connection whose audio is sent again, and
-	// transcribed again; nil if there is none.
-	heldInput *model.Response
-	// target is the agent that takes over; completed reports that the agent has called
-	// task_completed.
-	target    string
-	completed bool
-}
-
-// runLoop runs the loop until the agent has ended. The model of an agent that
-// continues the conversation of another one speaks first.
+// runLoop runs the loop that [liveAgent] describes until the agent has ended. The model of an agent
+// that continues the conversation of another one speaks first.
 func (a *liveAgent) runLoop(ctx context.Context) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	a.tools = newLiveTools(ctx, a)
@@ -66,11 +31,6 @@ func (a *liveAgent) runLoop(ctx context.Context) {
 	if a.conn != nil && ctx.Err() == nil && !a.IsDone() {
 		a.conn.flushFrames(ctx, a.out)
 	}
-}
-
-// hasEnded reports whether the loop is over.
-func (a *liveAgent) hasEnded() bool {
-	return a.IsDone() || a.closed || a.answer != nil || a.completed || a.target != "" || a.HasEnded() || a.draining && !a.turnOpen && !a.tools.areRunning()
 }
 
 // receiveNext waits for the next thing that happens, and handles it.
@@ -232,12 +192,5 @@ func (a *liveAgent) flushResponses(ctx context.Context) {
 func (a *liveAgent) emitHeldInput(ctx context.Context) {
 	if held := a.heldInput; held != nil && !a.IsDone() {
 		a.emitResponse(ctx, held)
-	}
-}
-
-// stopTimer stops a timer that may be nil.
-func stopTimer(t *time.Timer) {
-	if t != nil {
-		t.Stop()
 	}
 }

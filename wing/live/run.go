@@ -2,7 +2,6 @@ package live
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 
 	"agenthost/pkg/runtime"
@@ -112,6 +111,3 @@ func (l *liveRun) runAgent(ctx context.Context, t *runtime.TwoWayTurn) {
 		a.TransferTo(ctx, a.target)
 	}
 }
-
-// errLiveEnded is the cause of tool calls that the end of a live run cancels.
-var errLiveEnded = errors.New("the live run has ended")
