@@ -8,6 +8,7 @@ import (
 
 	"agenthost/internal/codec"
 	"agenthost/pkg/session"
+	"agenthost/pkg/store/backend"
 )
 
 // Append stores an event and its state changes in one durable transaction. It
@@ -66,7 +67,7 @@ func (s *Sessions) Append(ctx context.Context, sess *session.Session, ev *sessio
 	}
 	at, err := s.writeRecord(ctx, sess, &rec)
 	if err == nil && at.Seq > sess.Version+1 {
-		err = SessionStale(sess.ID, sess.Version, at.Seq)
+		err = backend.SessionStale(sess.ID, sess.Version, at.Seq)
 	}
 	if errors.Is(err, session.ErrFenced) {
 		s.leases.markLost(sess.Key, epoch)

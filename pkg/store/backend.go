@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -311,21 +310,6 @@ type Sweep struct {
 	// Now is the current time for a backend without its own clock.
 	Now time.Time
 }
-
-// SessionNotFound is the error for a missing session.
-func SessionNotFound(id string) error { return fmt.Errorf("session %w: %s", session.ErrNotFound, id) }
-
-// SessionExists is the error for a key that is in use.
-func SessionExists(id string) error { return fmt.Errorf("session %w: %s", session.ErrExists, id) }
-
-// SessionStale is the error for an append to a session that is no longer at the
-// version that the writer has read.
-func SessionStale(id string, read, now int64) error {
-	return fmt.Errorf("session %s %w: it was at version %d, now it is at %d", id, session.ErrStale, read, now)
-}
-
-// SessionFenced is the error for a writer whose lease another store has taken over.
-func SessionFenced(id string) error { return fmt.Errorf("session %s %w", id, session.ErrFenced) }
 
 // Redacted returns a URL without user, password and parameters, for messages
 // and logs. It accepts any string.

@@ -15,6 +15,7 @@ import (
 	"agenthost/internal/codec"
 	"agenthost/internal/safe"
 	"agenthost/pkg/session"
+	"agenthost/pkg/store/backend"
 )
 
 const (
@@ -195,7 +196,7 @@ func (l *leaseManager) markLost(key session.Key, epoch int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e := l.held[key]; e != nil && e.Epoch == epoch {
-		e.cancelRun(SessionFenced(key.ID))
+		e.cancelRun(backend.SessionFenced(key.ID))
 	}
 }
 
@@ -217,7 +218,7 @@ func (l *leaseManager) dropDeleted(key session.Key) {
 	case e.idle:
 		delete(l.held, key)
 	default:
-		e.cancelRun(SessionNotFound(key.ID))
+		e.cancelRun(backend.SessionNotFound(key.ID))
 	}
 }
 
@@ -369,7 +370,7 @@ func (l *leaseManager) explainLoss(key session.Key) error {
 	if errors.Is(err, session.ErrNotFound) {
 		return err
 	}
-	return SessionFenced(key.ID)
+	return backend.SessionFenced(key.ID)
 }
 
 // close releases all leases. Runs that are still active can no longer store

@@ -12,6 +12,7 @@ import (
 
 	"agenthost/internal/codec"
 	"agenthost/pkg/session"
+	"agenthost/pkg/store/backend"
 )
 
 // Memories stores content for later sessions of the same user. Each method
@@ -396,7 +397,7 @@ type MemorySearch struct {
 func DecodeMemory(text string) (*session.Memory, error) {
 	m := &session.Memory{}
 	if err := m.UnmarshalJSON([]byte(text)); err != nil {
-		return nil, codec.NewDamagedError(err, "reading a memory")
+		return nil, backend.NewDamagedError(err, "reading a memory")
 	}
 	return m, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"agenthost/internal/codec"
 	"agenthost/pkg/session"
+	"agenthost/pkg/store/backend"
 )
 
 // The limits of results.
@@ -89,7 +90,7 @@ func (r *Results) Save(ctx context.Context, result *Result) error {
 // Get returns a result with its content. A missing one is ErrNotFound.
 func (r *Results) Get(ctx context.Context, app, id string) (*Result, error) {
 	if !codec.IsStorable(app, id) {
-		return nil, ResultNotFound(app, id)
+		return nil, backend.ResultNotFound(app, id)
 	}
 	row, err := r.backend.GetResult(ctx, app, id)
 	if err != nil {
@@ -116,11 +117,6 @@ func (r *Results) Delete(ctx context.Context, app, id string) error {
 		return ctx.Err()
 	}
 	return r.backend.DeleteResult(ctx, app, id)
-}
-
-// ResultNotFound is the error for a missing result.
-func ResultNotFound(app, id string) error {
-	return fmt.Errorf("result %s of app %s is not stored: %w", id, app, session.ErrNotFound)
 }
 
 func packContent(content []byte) ([]byte, error) {
@@ -163,7 +159,7 @@ type noResults struct{}
 func (noResults) PutResult(context.Context, *Result, int) error { return ErrNoResults }
 
 func (noResults) GetResult(_ context.Context, app, id string) (*Result, error) {
-	return nil, ResultNotFound(app, id)
+	return nil, backend.ResultNotFound(app, id)
 }
 
 func (noResults) ListResults(context.Context, string) ([]*Result, error) { return nil, nil }

@@ -14,6 +14,7 @@ import (
 
 	"agenthost/internal/codec"
 	"agenthost/pkg/session"
+	"agenthost/pkg/store/backend"
 )
 
 // Revisions stores the source files of each app revision that served, under its
@@ -88,7 +89,7 @@ func checkRevision(rev *Revision) error {
 // A missing revision or an ambiguous prefix is ErrNotFound.
 func (r *Revisions) Get(ctx context.Context, app, id string) (*Revision, error) {
 	if !codec.IsStorable(app, id) {
-		return nil, RevisionNotFound(app, id)
+		return nil, backend.RevisionNotFound(app, id)
 	}
 	row, err := r.backend.GetRevision(ctx, app, id)
 	if errors.Is(err, session.ErrNotFound) {
@@ -117,14 +118,9 @@ func (r *Revisions) findByPrefix(ctx context.Context, app, id string) (*Revision
 	case 1:
 		return like[0], nil
 	case 0:
-		return nil, RevisionNotFound(app, id)
+		return nil, backend.RevisionNotFound(app, id)
 	}
 	return nil, fmt.Errorf("revision prefix is ambiguous: %d revisions of app %s begin with %s: %w", len(like), app, id, session.ErrNotFound)
-}
-
-// RevisionNotFound is the error for a missing revision.
-func RevisionNotFound(app, id string) error {
-	return fmt.Errorf("revision %s of app %s is not stored: %w", id, app, session.ErrNotFound)
 }
 
 // List returns the revisions of an app without their files, newest first.

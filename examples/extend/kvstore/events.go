@@ -4,9 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 
-	"agenthost/internal/codec"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/backend"
 )
 
 // appendEvent inserts an event after the last one.
@@ -19,10 +19,10 @@ func (tx rows) appendEvent(rec store.AppendRecord) (at store.AppendResult, err e
 		return repeatedResult(rec, old), err
 	}
 	if rec.Epoch != 0 && rec.Epoch != h.Epoch {
-		return at, store.SessionFenced(rec.Key.ID)
+		return at, backend.SessionFenced(rec.Key.ID)
 	}
 	if rec.Version != h.Version || rec.ID != 0 && rec.ID != h.ID {
-		return at, store.SessionStale(rec.Key.ID, rec.Version, h.Version)
+		return at, backend.SessionStale(rec.Key.ID, rec.Version, h.Version)
 	}
 	var computed []store.StateWrite
 	if len(rec.Updates) > 0 {
@@ -72,11 +72,11 @@ func (tx rows) findEvent(h *head, id string) (*store.StoredEvent, error) {
 	}
 	seq, ok := parseNumber(b)
 	if !ok {
-		return nil, codec.NewDamagedError(errors.New("not a number"), "number of event %s", id)
+		return nil, backend.NewDamagedError(errors.New("not a number"), "number of event %s", id)
 	}
 	row, err := tx.Get(eventKey(h.ID, seq))
 	if err == nil && row == nil {
-		err = codec.NewDamagedError(errMissing, "event %d", seq)
+		err = backend.NewDamagedError(errMissing, "event %d", seq)
 	}
 	if err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func (tx rows) readEvents(h store.Head, from int64) ([]store.StoredEvent, error)
 	next := from
 	err := tx.Scan(eventKey(h.ID, from), eventKey(h.ID, h.Version+1), func(k, row []byte) error {
 		if seq, _ := parseNumber(k[len(k)-8:]); seq != next {
-			return codec.NewDamagedError(errMissing, "event %d", next)
+			return backend.NewDamagedError(errMissing, "event %d", next)
 		}
 		ev, err := decodeEvent(row, next)
 		all = append(all, ev)
@@ -143,7 +143,7 @@ func (tx rows) readEvents(h store.Head, from int64) ([]store.StoredEvent, error)
 		return err
 	})
 	if err == nil && next <= h.Version {
-		err = codec.NewDamagedError(errMissing, "event %d", next)
+		err = backend.NewDamagedError(errMissing, "event %d", next)
 	}
 	return all, err
 }
@@ -162,7 +162,7 @@ func encodeEvent(rec store.AppendRecord) []byte {
 func decodeEvent(row []byte, seq int64) (store.StoredEvent, error) {
 	n, used := binary.Uvarint(row)
 	if used <= 0 || n > uint64(len(row)-used) {
-		return store.StoredEvent{}, codec.NewDamagedError(errors.New("row is incomplete"), "event %d", seq)
+		return store.StoredEvent{}, backend.NewDamagedError(errors.New("row is incomplete"), "event %d", seq)
 	}
 	provenance, text := row[used:used+int(n)], row[used+int(n):]
 	ev := &session.Event{}
@@ -171,7 +171,7 @@ func decodeEvent(row []byte, seq int64) (store.StoredEvent, error) {
 		ev.Provenance, err = session.DecodeProvenance(provenance)
 	}
 	if err != nil {
-		return store.StoredEvent{}, codec.NewDamagedError(err, "event %d", seq)
+		return store.StoredEvent{}, backend.NewDamagedError(err, "event %d", seq)
 	}
 	ev.Seq = seq
 	size := int64(len(text))

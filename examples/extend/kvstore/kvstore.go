@@ -10,6 +10,7 @@ import (
 
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/backend"
 )
 
 // A DB is a key-value database. It is safe for concurrent use.
@@ -91,7 +92,7 @@ func (b *Sessions) CreateSession(ctx context.Context, key session.Key, cells []s
 		case err != nil:
 			return err
 		case old != nil:
-			return store.SessionExists(key.ID)
+			return backend.SessionExists(key.ID)
 		}
 		id, err := tx.reserveID()
 		if err != nil {

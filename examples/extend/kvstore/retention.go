@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"agenthost/internal/codec"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/backend"
 )
 
 // EarliestTime is a method of [store.RetentionRows].
@@ -56,9 +56,9 @@ func (tx rows) findExpired(q store.ExpiryQuery) (*store.ExpiredPage, []agedHead,
 		h, err := tx.findHead(key)
 		switch {
 		case err != nil:
-			return codec.WrapReadError(key, err)
+			return backend.WrapReadError(key, err)
 		case !ok || h == nil || h.ID != at.ID:
-			return codec.WrapReadError(key, codec.NewDamagedError(errMissing, "head"))
+			return backend.WrapReadError(key, backend.NewDamagedError(errMissing, "head"))
 		case q.IsExpired(time.UnixMicro(h.Created), time.UnixMicro(h.Updated)):
 			page.Sessions = append(page.Sessions, store.ExpiredSession{Key: key, ID: h.ID, Leased: h.Until > q.Now.UnixNano()})
 		default:
@@ -108,7 +108,7 @@ func (b *Sessions) AcquireSweep(ctx context.Context, s store.Sweep) (acquired bo
 		var last sweep
 		if text != nil {
 			if err := json.Unmarshal(text, &last); err != nil {
-				return fmt.Errorf("sweep of app %s: %w", s.App, codec.NewDamagedError(err, "sweep"))
+				return fmt.Errorf("sweep of app %s: %w", s.App, backend.NewDamagedError(err, "sweep"))
 			}
 		}
 		isAhead := last.Until > s.Now.Add(2*s.Term).UnixNano() // the clock ran ahead

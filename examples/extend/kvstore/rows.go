@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"agenthost/internal/codec"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/backend"
 )
 
 // rows are the rows of sessions in a transaction.
@@ -52,8 +52,8 @@ func (b *Sessions) viewSession(ctx context.Context, key session.Key, read func(r
 
 // wrapDamage adds the session key to the error of a damaged row.
 func wrapDamage(key session.Key, err error) error {
-	if damaged := (*codec.DamagedError)(nil); errors.As(err, &damaged) {
-		return codec.WrapReadError(key, err)
+	if damaged := (*backend.DamagedError)(nil); errors.As(err, &damaged) {
+		return backend.WrapReadError(key, err)
 	}
 	return err
 }
@@ -62,7 +62,7 @@ func wrapDamage(key session.Key, err error) error {
 func (tx rows) getHead(key session.Key) (*head, error) {
 	h, err := tx.findHead(key)
 	if err == nil && h == nil {
-		err = store.SessionNotFound(key.ID)
+		err = backend.SessionNotFound(key.ID)
 	}
 	return h, err
 }
@@ -75,10 +75,10 @@ func (tx rows) findHead(key session.Key) (*head, error) {
 	}
 	h := &head{}
 	if err := json.Unmarshal(b, h); err != nil {
-		return nil, codec.NewDamagedError(err, "head")
+		return nil, backend.NewDamagedError(err, "head")
 	}
 	if h.ID < 1 || h.Version < 0 || h.Bytes < 0 {
-		return nil, codec.NewDamagedError(fmt.Errorf("id %d, version %d, %d bytes", h.ID, h.Version, h.Bytes), "head")
+		return nil, backend.NewDamagedError(fmt.Errorf("id %d, version %d, %d bytes", h.ID, h.Version, h.Bytes), "head")
 	}
 	return h, nil
 }
@@ -99,13 +99,13 @@ func (tx rows) reserveID() (int64, error) {
 	}
 	last, ok := parseNumber(b)
 	if b != nil && !ok {
-		return 0, codec.NewDamagedError(errors.New("not a number"), "last session")
+		return 0, backend.NewDamagedError(errors.New("not a number"), "last session")
 	}
 	return last + 1, tx.Put(counterKey(), appendNumber(nil, last+1))
 }
 
 func (tx rows) insertSession(key session.Key, h *head, cells []store.StateWrite) error {
-	initial, err := codec.AppendMap(nil, store.SessionState(cells))
+	initial, err := backend.AppendMap(nil, store.SessionState(cells))
 	if err != nil {
 		return err
 	}
@@ -164,15 +164,15 @@ func (tx rows) listSessions(q store.SessionQuery) ([]*store.ListedSession, error
 		h, err := tx.findHead(key)
 		switch {
 		case err != nil:
-			return codec.WrapReadError(key, err)
+			return backend.WrapReadError(key, err)
 		case h == nil:
-			return codec.WrapReadError(key, codec.NewDamagedError(errMissing, "head"))
+			return backend.WrapReadError(key, backend.NewDamagedError(errMissing, "head"))
 		case !q.Matches(key, h.storeHead()):
 			return nil
 		}
 		l := &store.ListedSession{Key: key, Head: h.storeHead()}
 		if l.State, err = tx.readState(key, false); err != nil {
-			return codec.WrapReadError(key, err)
+			return backend.WrapReadError(key, err)
 		}
 		if all = append(all, l); len(all) == q.Limit {
 			return errEnough
@@ -195,7 +195,7 @@ func (tx rows) writeState(key session.Key, cells []store.StateWrite) error {
 			}
 			continue
 		}
-		text, err := codec.EncodeValue(c.Value)
+		text, err := backend.EncodeValue(c.Value)
 		if err != nil {
 			return fmt.Errorf("state key %q: %w", c.Key, err)
 		}
@@ -236,9 +236,9 @@ func (tx rows) readStateKey(key session.Key, scope session.Scope, name string) (
 }
 
 func decodeState(name string, text []byte) (any, error) {
-	v, err := codec.DecodeValue(text)
+	v, err := backend.DecodeValue(text)
 	if err != nil {
-		return nil, codec.NewDamagedError(err, "state key %q", name)
+		return nil, backend.NewDamagedError(err, "state key %q", name)
 	}
 	return v, nil
 }
@@ -253,7 +253,7 @@ func (tx rows) readInitialState(h *head) (map[string]any, error) {
 		err = errMissing
 	}
 	if err != nil {
-		return nil, codec.NewDamagedError(err, "initial state")
+		return nil, backend.NewDamagedError(err, "initial state")
 	}
 	return state, nil
 }

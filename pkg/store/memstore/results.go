@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/backend"
 )
 
 // Results stores results of evaluations in the memory of the process, by app in the order in
@@ -45,7 +46,7 @@ func (m *Results) GetResult(_ context.Context, app, id string) (*store.Result, e
 			return r, nil
 		}
 	}
-	return nil, store.ResultNotFound(app, id)
+	return nil, backend.ResultNotFound(app, id)
 }
 
 // ListResults is a method of [store.ResultBackend].

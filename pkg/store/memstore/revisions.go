@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/backend"
 )
 
 // Revisions stores revisions in the memory of the process, by app in the
@@ -50,7 +51,7 @@ func (m *Revisions) GetRevision(ctx context.Context, app, id string) (*store.Rev
 	}
 	i := slices.IndexFunc(all, func(rev *store.RevisionRecord) bool { return rev.ID == id })
 	if i < 0 {
-		return nil, store.RevisionNotFound(app, id)
+		return nil, backend.RevisionNotFound(app, id)
 	}
 	return all[i], nil
 }

@@ -10,6 +10,7 @@ import (
 	"agenthost/internal/codec"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/backend"
 )
 
 // memEventBytes is the cache cost of an event of the memory backend: a slice
@@ -57,7 +58,7 @@ func (m *Sessions) CreateSession(_ context.Context, key session.Key, cells []sto
 		return store.ErrClosed
 	}
 	if _, ok := m.sessions[key]; ok {
-		return store.SessionExists(key.ID)
+		return backend.SessionExists(key.ID)
 	}
 	m.lastID++
 	m.sessions[key] = &memSession{
@@ -128,7 +129,7 @@ func (m *Sessions) ReadSession(_ context.Context, key session.Key, w store.Event
 	}
 	s, ok := m.sessions[key]
 	if !ok {
-		return nil, store.SessionNotFound(key.ID)
+		return nil, backend.SessionNotFound(key.ID)
 	}
 	events := s.events
 	if w.ID == s.ID {
@@ -188,7 +189,7 @@ func (m *Sessions) AppendEvent(_ context.Context, rec store.AppendRecord) (store
 	}
 	s, ok := m.sessions[rec.Key]
 	if !ok {
-		return store.AppendResult{}, store.SessionNotFound(rec.Key.ID)
+		return store.AppendResult{}, backend.SessionNotFound(rec.Key.ID)
 	}
 	if seq := s.findSeq(rec.Event.ID); seq != 0 {
 		if len(rec.Updates) > 0 {
@@ -197,10 +198,10 @@ func (m *Sessions) AppendEvent(_ context.Context, rec store.AppendRecord) (store
 		return store.AppendResult{Seq: seq, TextBytes: s.texts[seq-1], CacheBytes: memEventBytes}, nil
 	}
 	if rec.Epoch != 0 && rec.Epoch != s.lease.epoch {
-		return store.AppendResult{}, store.SessionFenced(rec.Key.ID)
+		return store.AppendResult{}, backend.SessionFenced(rec.Key.ID)
 	}
 	if s.Version != rec.Version || rec.ID != 0 && rec.ID != s.ID {
-		return store.AppendResult{}, store.SessionStale(rec.Key.ID, rec.Version, s.Version)
+		return store.AppendResult{}, backend.SessionStale(rec.Key.ID, rec.Version, s.Version)
 	}
 	var computed []store.StateWrite
 	if len(rec.Updates) > 0 {
@@ -241,7 +242,7 @@ func (m *Sessions) SumEventBytes(_ context.Context, key session.Key) (int64, err
 	case m.closed:
 		return 0, store.ErrClosed
 	case !ok:
-		return 0, store.SessionNotFound(key.ID)
+		return 0, backend.SessionNotFound(key.ID)
 	}
 	return s.bytes, nil
 }
@@ -311,7 +312,7 @@ func (m *Sessions) AcquireLease(_ context.Context, g *store.LeaseGrant) (string,
 	}
 	s, ok := m.sessions[g.Key]
 	if !ok {
-		return "", store.SessionNotFound(g.Key.ID)
+		return "", backend.SessionNotFound(g.Key.ID)
 	}
 	if s.lease.until.After(g.Now) && s.lease.owner != g.Owner {
 		return s.lease.owner, nil
@@ -364,7 +365,7 @@ func (m *Sessions) ReadInitialState(_ context.Context, key session.Key) (map[str
 	}
 	s, ok := m.sessions[key]
 	if !ok {
-		return nil, store.SessionNotFound(key.ID)
+		return nil, backend.SessionNotFound(key.ID)
 	}
 	return codec.CloneMap(s.initial), nil
 }

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"agenthost/internal/codec"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/backend"
 	"agenthost/pkg/store/sqlstore/internal/engine"
 )
 
@@ -141,7 +141,7 @@ func (w *writer) findSession(a *appendJob) (id int64, err error) {
 	k := a.Key
 	err = w.stmt.find.QueryRowContext(w.ctx, k.App, k.User, k.ID).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
-		return 0, store.SessionNotFound(k.ID)
+		return 0, backend.SessionNotFound(k.ID)
 	}
 	return id, err
 }
@@ -156,13 +156,13 @@ func (w *writer) explainConflict(a *appendJob) error {
 	err := w.stmt.explain.QueryRowContext(w.ctx, k.App, k.User, k.ID, a.Event.ID).Scan(&version, &epoch, &seq)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return store.SessionNotFound(k.ID)
+		return backend.SessionNotFound(k.ID)
 	case err != nil:
 		return fmt.Errorf("appending to session %s: %w", k.ID, err)
 	case !seq.Valid && a.Epoch != 0 && a.Epoch != epoch:
-		return store.SessionFenced(k.ID)
+		return backend.SessionFenced(k.ID)
 	case !seq.Valid:
-		return store.SessionStale(k.ID, a.Version, version)
+		return backend.SessionStale(k.ID, a.Version, version)
 	default:
 		a.seq = seq.Int64
 		return nil
@@ -185,7 +185,7 @@ func stateRows(key session.Key, cells []store.StateWrite) ([]stateRow, error) {
 		}
 		if c.Value != nil {
 			var err error
-			if r.Value, err = codec.EncodeValue(c.Value); err != nil {
+			if r.Value, err = backend.EncodeValue(c.Value); err != nil {
 				return nil, fmt.Errorf("state key %q: %w", c.Key, err)
 			}
 		}
@@ -377,7 +377,7 @@ func (w *writer) lockState(r *stateRow) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return codec.DecodeValue(text)
+	return backend.DecodeValue(text)
 }
 
 // runUpdateJob computes the state delta of one event, and writes both.
@@ -421,7 +421,7 @@ func (b *Database) readStoredEvent(ctx context.Context, key session.Key, seq int
 	}
 	ev, err := decodeEvent([]byte(row.Event), seq, row.provenance())
 	if err != nil {
-		return session.Event{}, "", codec.WrapReadError(key, err)
+		return session.Event{}, "", backend.WrapReadError(key, err)
 	}
 	return *ev, row.Event, nil
 }

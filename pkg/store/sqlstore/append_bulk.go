@@ -9,6 +9,7 @@ import (
 
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/backend"
 	"agenthost/pkg/store/sqlstore/internal/engine"
 )
 
@@ -73,11 +74,11 @@ func (w *writer) checkBulk(j *job, pk int64, a *appendJob, last *fullEventRow) (
 	err = stmt.QueryRowContext(w.ctx, pk).Scan(&version, &epoch)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return false, store.SessionNotFound(a.Key.ID)
+		return false, backend.SessionNotFound(a.Key.ID)
 	case err != nil:
 		return false, fmt.Errorf("appending to session %s: %w", a.Key.ID, err)
 	case a.Epoch != 0 && a.Epoch != epoch:
-		return false, store.SessionFenced(a.Key.ID)
+		return false, backend.SessionFenced(a.Key.ID)
 	case version == a.Version:
 		return false, nil
 	case j.maybeDone:
@@ -87,7 +88,7 @@ func (w *writer) checkBulk(j *job, pk int64, a *appendJob, last *fullEventRow) (
 			return n > 0, err
 		}
 	}
-	return false, store.SessionStale(a.Key.ID, a.Version, version)
+	return false, backend.SessionStale(a.Key.ID, a.Version, version)
 }
 
 // newEventRow returns the row of an event, without its session.

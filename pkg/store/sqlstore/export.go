@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"slices"
 
-	"agenthost/internal/codec"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/backend"
 )
 
 // Sessions returns the sessions of an agenthost database in order of creation,
@@ -87,7 +87,7 @@ func (r *ReadOnly) eachStateCell(ctx context.Context, key session.Key, each func
 		if err := rows.Scan(&row.App, &row.User, &row.Key, &row.Value); err != nil {
 			return err
 		}
-		v, err := codec.DecodeValue([]byte(row.Value))
+		v, err := backend.DecodeValue([]byte(row.Value))
 		each(row, v, err)
 		return nil
 	}, "SELECT t.app_name, t.user_id, t.key, t.value FROM states t WHERE "+where, args...)

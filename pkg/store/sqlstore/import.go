@@ -15,6 +15,7 @@ import (
 	"agenthost/internal/codec"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/backend"
 	"agenthost/pkg/store/sqlstore/internal/engine"
 )
 
@@ -305,7 +306,7 @@ func (b *Database) importSession(ctx context.Context, p *importPlan) error {
 	if err != nil {
 		return err
 	}
-	initial, err := codec.AppendMap(nil, p.initialState())
+	initial, err := backend.AppendMap(nil, p.initialState())
 	if err != nil {
 		return err
 	}
@@ -342,14 +343,14 @@ func (w *writer) importHead(d dialect, p *importPlan, initial string) (pk int64,
 		g := &p.lease
 		n, err := execAffected(w.ctx, w.stmt.renewLease, d.appendClock(g.Now, g.Term.Microseconds(), g.ID, g.Epoch))
 		if err == nil && n == 0 {
-			err = store.SessionFenced(p.Key.ID)
+			err = backend.SessionFenced(p.Key.ID)
 		}
 		return p.pk, err
 	}
 	row := newSessionRow(p.Key, p.Created.UnixMicro(), initial)
 	res := w.orm.Clauses(clause.OnConflict{DoNothing: true}).Create(row)
 	if res.Error == nil && res.RowsAffected == 0 {
-		return 0, store.SessionExists(p.Key.ID)
+		return 0, backend.SessionExists(p.Key.ID)
 	}
 	return row.Row.ID, res.Error
 }

@@ -13,6 +13,7 @@ import (
 	"agenthost/internal/codec"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/backend"
 )
 
 // States imports keys of an app, or of a user of it if user is not empty; the
@@ -53,7 +54,7 @@ func planStateKeys(owner stateRow, keys map[string]any, found map[string]string)
 		}
 		row := owner
 		row.Key = k
-		if row.Value, err = codec.EncodeValue(one[k]); err != nil {
+		if row.Value, err = backend.EncodeValue(one[k]); err != nil {
 			return out, nil, err
 		}
 		switch old, ok := found[k]; {

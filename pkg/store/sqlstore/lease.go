@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/backend"
 )
 
 // The lease statements. {now} is the clock. The loser of a race updates no row,
@@ -80,7 +81,7 @@ func (b *Database) findLease(ctx context.Context, g *store.LeaseGrant) (holder s
 	}
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return "", store.SessionNotFound(g.Key.ID)
+		return "", backend.SessionNotFound(g.Key.ID)
 	case err != nil && b.isClosed():
 		return "", store.ErrClosed
 	case err != nil:

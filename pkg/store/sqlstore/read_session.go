@@ -9,10 +9,10 @@ import (
 
 	"gorm.io/gorm"
 
-	"agenthost/internal/codec"
 	"agenthost/internal/safe"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/backend"
 )
 
 // The kinds of rows of the head statement, in the order of its parts.
@@ -54,9 +54,9 @@ func (b *Database) ReadSession(ctx context.Context, key session.Key, w store.Eve
 	case err != nil && b.isClosed():
 		return nil, store.ErrClosed
 	case err != nil:
-		return nil, codec.WrapReadError(key, err)
+		return nil, backend.WrapReadError(key, err)
 	case snap.ID == 0:
-		return nil, store.SessionNotFound(key.ID)
+		return nil, backend.SessionNotFound(key.ID)
 	default:
 		return snap, nil
 	}
@@ -73,7 +73,7 @@ func (b *Database) readOnce(ctx context.Context, key session.Key, w store.EventW
 			return snap, err
 		}
 		snap.Events, err = b.readEvents(ctx, snap, w)
-		var bad *codec.DamagedError
+		var bad *backend.DamagedError
 		if err == nil || !errors.As(err, &bad) || snap.ID == was {
 			return snap, err
 		}
@@ -137,9 +137,9 @@ func addRow(s *store.Snapshot, r headStatementRow) error {
 		s.Head, s.LastID = store.Head{ID: r.id, Version: r.number, Updated: microsToTime(r.updated)}, r.key
 		return nil
 	}
-	v, err := codec.DecodeValue(r.text)
+	v, err := backend.DecodeValue(r.text)
 	if err != nil {
-		return codec.NewDamagedError(err, "state key %q", scopeOfRow(r.kind).Prefix()+r.key)
+		return backend.NewDamagedError(err, "state key %q", scopeOfRow(r.kind).Prefix()+r.key)
 	}
 	s.State[scopeOfRow(r.kind).Prefix()+r.key] = v
 	return nil
@@ -260,7 +260,7 @@ func checkSequence(events []store.StoredEvent, since, last int64) error {
 		last--
 	}
 	if since != last {
-		return codec.NewDamagedError(errMissing, "event %d", last)
+		return backend.NewDamagedError(errMissing, "event %d", last)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/backend"
 )
 
 // sqlResults stores results of evaluations in an SQL database.
@@ -43,7 +44,7 @@ func (s sqlResults) DeleteResult(ctx context.Context, app, id string) error {
 func (s sqlResults) GetResult(ctx context.Context, app, id string) (*store.Result, error) {
 	all, err := s.queryResults(ctx, func(db *gorm.DB) *gorm.DB { return db.Where("app_name = ? AND id = ?", app, id) })
 	if err == nil && len(all) == 0 {
-		err = store.ResultNotFound(app, id)
+		err = backend.ResultNotFound(app, id)
 	}
 	if err != nil {
 		return nil, err

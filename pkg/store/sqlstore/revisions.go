@@ -8,6 +8,7 @@ import (
 
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/backend"
 )
 
 // sqlRevisions stores revisions in an SQL database.
@@ -54,7 +55,7 @@ func (sqlRevisions) Close() error { return nil }
 func (s sqlRevisions) GetRevision(ctx context.Context, app, id string) (*store.RevisionRecord, error) {
 	rows, err := s.queryRevisions(ctx, func(db *gorm.DB) *gorm.DB { return db.Where("app_name = ? AND id = ?", app, id) })
 	if err == nil && len(rows) == 0 {
-		err = store.RevisionNotFound(app, id)
+		err = backend.RevisionNotFound(app, id)
 	}
 	if err != nil {
 		return nil, err

@@ -8,8 +8,8 @@ import (
 
 	"gorm.io/gorm"
 
-	"agenthost/internal/codec"
 	"agenthost/pkg/session"
+	"agenthost/pkg/store/backend"
 )
 
 // The tables. Ids compare byte by byte: a dialect with another default sets
@@ -253,7 +253,7 @@ func decodeEvent(text []byte, seq int64, provenance []byte) (*session.Event, err
 		ev.Provenance, err = session.DecodeProvenance(provenance)
 	}
 	if err != nil {
-		return nil, codec.NewDamagedError(err, "event %d", seq)
+		return nil, backend.NewDamagedError(err, "event %d", seq)
 	}
 	if legacy {
 		ev.MoveLegacyProvenance()

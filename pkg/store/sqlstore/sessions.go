@@ -15,6 +15,7 @@ import (
 	"agenthost/internal/codec"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/backend"
 )
 
 // CreateSession is a method of [store.SessionBackend].
@@ -23,7 +24,7 @@ func (b *Database) CreateSession(ctx context.Context, key session.Key, cells []s
 	if err != nil {
 		return err
 	}
-	initial, err := codec.AppendMap(nil, store.SessionState(cells))
+	initial, err := backend.AppendMap(nil, store.SessionState(cells))
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func newSessionRow(key session.Key, created int64, initial string) *agedSessionR
 // its connection was lost.
 func (w *writer) explainExists(key session.Key, want *sessionRow, unsure bool) error {
 	if !unsure {
-		return store.SessionExists(key.ID)
+		return backend.SessionExists(key.ID)
 	}
 	var got sessionRow
 	err := w.orm.Where("app_name = ? AND user_id = ? AND id = ?", key.App, key.User, key.ID).Take(&got).Error
@@ -65,7 +66,7 @@ func (w *writer) explainExists(key session.Key, want *sessionRow, unsure bool) e
 		return fmt.Errorf("creating session %s: %w", key.ID, err)
 	}
 	if got.Created != want.Created || got.Initial != want.Initial {
-		return store.SessionExists(key.ID)
+		return backend.SessionExists(key.ID)
 	}
 	return nil
 }
@@ -172,10 +173,10 @@ type statesByOwner map[[2]string]map[string]any
 func groupStates(rows []stateRow) (statesByOwner, error) {
 	all := statesByOwner{}
 	for _, r := range rows {
-		v, err := codec.DecodeValue([]byte(r.Value))
+		v, err := backend.DecodeValue([]byte(r.Value))
 		if err != nil {
 			key := session.Key{App: r.App, User: r.User, ID: r.Session}
-			return nil, codec.WrapReadError(key, codec.NewDamagedError(err, "state key %q", r.scope().Prefix()+r.Key))
+			return nil, backend.WrapReadError(key, backend.NewDamagedError(err, "state key %q", r.scope().Prefix()+r.Key))
 		}
 		at := [2]string{r.User, r.Session}
 		if all[at] == nil {
@@ -204,15 +205,15 @@ func (b *Database) ReadInitialState(ctx context.Context, key session.Key) (map[s
 	})
 	switch {
 	case errors.Is(err, gorm.ErrRecordNotFound):
-		return nil, store.SessionNotFound(key.ID)
+		return nil, backend.SessionNotFound(key.ID)
 	case err != nil && b.isClosed():
 		return nil, store.ErrClosed
 	case err != nil:
-		return nil, codec.WrapReadError(key, err)
+		return nil, backend.WrapReadError(key, err)
 	}
 	state, err := session.DecodeMap([]byte(row.Initial))
 	if err != nil {
-		return nil, codec.WrapReadError(key, codec.NewDamagedError(err, "its first state"))
+		return nil, backend.WrapReadError(key, backend.NewDamagedError(err, "its first state"))
 	}
 	return state, nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/backend"
 )
 
 func TestReopenKeepsData(t *testing.T) {
@@ -99,7 +100,7 @@ func TestBatchWithFailingJob(t *testing.T) {
 		{run: func(w *writer) error {
 			return errors.Join(w.orm.Create(&sessionRow{App: "app", User: "u", Session: "bad"}).Error, broken)
 		}},
-		{run: func(*writer) error { return store.SessionStale("x", 1, 2) }},
+		{run: func(*writer) error { return backend.SessionStale("x", 1, 2) }},
 		write("two"),
 	}
 	w.commitBatch(batch)

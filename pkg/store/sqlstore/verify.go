@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"agenthost/internal/codec"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/backend"
 )
 
 // Migrate migrates a database to this program's schema version, as [Engines.Open] does,
@@ -396,7 +396,7 @@ func (v *verifier) checkStates(ctx context.Context) error {
 		}
 		v.v.StateKeys++
 		v.lastRow = fmt.Sprintf("app %q, user %q, session %q, key %s", row.App, row.User, row.Session, row.scope().Prefix()+row.Key)
-		if _, err := codec.DecodeValue(text); err != nil {
+		if _, err := backend.DecodeValue(text); err != nil {
 			v.reportBroken("app %q, user %q, session %q, key %s: %s", row.App, row.User, row.Session, row.scope().Prefix()+row.Key, err)
 		}
 		return nil

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"time"
 
-	"agenthost/internal/codec"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/backend"
 )
 
 // An eventLog is what this process has of the events of a session, without their
@@ -245,14 +245,14 @@ func (b *Sessions) listEvents(ctx context.Context, key session.Key, known []logE
 			r := &list.SessionEvents[i]
 			ev, size, err := r.decodeEvent()
 			if err != nil {
-				return false, codec.WrapReadError(key, err)
+				return false, backend.WrapReadError(key, err)
 			}
 			all = append(all, item{ev, logEntry{ev.ID, r.Timestamp, ev.Timestamp, size, r.Name}})
 		}
 		return true, nil
 	})
 	if isMissingSession(err) {
-		return nil, nil, "", store.SessionNotFound(key.ID)
+		return nil, nil, "", backend.SessionNotFound(key.ID)
 	}
 	if err != nil {
 		return nil, nil, "", fmt.Errorf("reading events of session %s: %w", key.ID, err)
@@ -302,7 +302,7 @@ func (b *Sessions) insertEvent(ctx context.Context, rec *store.AppendRecord, l *
 			break
 		}
 		if isMissingSession(err) {
-			return at, store.SessionNotFound(rec.Key.ID)
+			return at, backend.SessionNotFound(rec.Key.ID)
 		}
 		err = fmt.Errorf("appending to session %s: %w", rec.Key.ID, err)
 		if !isUncertain(err) || attempt == appendAttempts {
@@ -318,7 +318,7 @@ func (b *Sessions) insertEvent(ctx context.Context, rec *store.AppendRecord, l *
 			return l.appendResult(seq), nil
 		}
 		if len(l.entries) != n {
-			return at, store.SessionStale(rec.Key.ID, rec.Version, int64(len(l.entries)))
+			return at, backend.SessionStale(rec.Key.ID, rec.Version, int64(len(l.entries)))
 		}
 	}
 	l.replaceFrom(n, []logEntry{{rec.Event.ID, when, rec.Event.Timestamp, int64(len(rec.Text)), ""}})

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"agenthost/internal/codec"
 	"agenthost/internal/number"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/backend"
 )
 
 // markKey is the key of the host's record in the custom metadata of an event's envelope.
@@ -251,7 +251,7 @@ func (r *receivedEvent) decodeEvent() (*session.Event, int64, error) {
 }
 
 func (r *receivedEvent) wrapDamage(err error) error {
-	return codec.NewDamagedError(err, "event %s", lastSegment(r.Name))
+	return backend.NewDamagedError(err, "event %s", lastSegment(r.Name))
 }
 
 // joinColumns returns the JSON of an event without rawEvent, as ADK reads it.

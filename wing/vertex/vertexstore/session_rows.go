@@ -16,6 +16,7 @@ import (
 
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/backend"
 )
 
 // initialKey is the key of the session state that holds the state at creation.
@@ -72,7 +73,7 @@ func (b *Sessions) sessionPath(key session.Key) (string, error) {
 func (b *Sessions) getSession(ctx context.Context, key session.Key) (*receivedSession, error) {
 	r, err := b.readSessionOfAny(ctx, key)
 	if err == nil && !r.isOf(key) {
-		return nil, store.SessionNotFound(key.ID)
+		return nil, backend.SessionNotFound(key.ID)
 	}
 	return r, err
 }
@@ -81,12 +82,12 @@ func (b *Sessions) getSession(ctx context.Context, key session.Key) (*receivedSe
 func (b *Sessions) readSessionOfAny(ctx context.Context, key session.Key) (*receivedSession, error) {
 	path, err := b.sessionPath(key)
 	if err != nil {
-		return nil, store.SessionNotFound(key.ID) // no such id can be stored
+		return nil, backend.SessionNotFound(key.ID) // no such id can be stored
 	}
 	var r receivedSession
 	err = b.client.sendCall(ctx, &call{method: http.MethodGet, path: path}, &r)
 	if isMissingSession(err) {
-		return nil, store.SessionNotFound(key.ID)
+		return nil, backend.SessionNotFound(key.ID)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading session %s: %w", key.ID, err)
@@ -141,7 +142,7 @@ func (b *Sessions) insertSession(ctx context.Context, key session.Key, cells []s
 	r, err := b.awaitSession(ctx, key)
 	if isConflict && (errors.Is(err, session.ErrNotFound) || err == nil && r.Labels[createLabel] != request) {
 		// Otherwise the response to an earlier attempt was lost.
-		return nil, store.SessionExists(key.ID)
+		return nil, backend.SessionExists(key.ID)
 	}
 	return r, err
 }

@@ -17,6 +17,7 @@ import (
 	"agenthost/internal/codec"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/backend"
 )
 
 // Sessions is a [store.SessionBackend] in Vertex AI Agent Engine. It has no leases:
@@ -290,7 +291,7 @@ func (b *Sessions) AppendEvent(ctx context.Context, rec store.AppendRecord) (at 
 		return b.repeatAppend(ctx, &rec, l, seq)
 	}
 	if n := int64(len(l.entries)); rec.Version != n || rec.ID != 0 && rec.ID != l.id {
-		return at, store.SessionStale(rec.Key.ID, rec.Version, n)
+		return at, backend.SessionStale(rec.Key.ID, rec.Version, n)
 	}
 	if err := checkCells(rec.Writes); err != nil {
 		return at, err

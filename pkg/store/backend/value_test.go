@@ -1,4 +1,4 @@
-package codec
+package backend
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"agenthost/internal/codec"
 	"agenthost/pkg/session"
 )
 
@@ -55,7 +56,7 @@ func FuzzValue(f *testing.F) {
 		if err != nil {
 			t.Skip()
 		}
-		want, err := CanonicalizeState(m)
+		want, err := codec.CanonicalizeState(m)
 		if err != nil {
 			t.Skip()
 		}
