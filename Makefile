@@ -64,10 +64,10 @@ lint: ## run go vet, the analyzers of tools/lint and staticcheck, check that the
 	cd qa && $(GO) mod tidy -diff
 
 fmt: ## format all Go files
-	$(GO) tool -modfile=$(TOOLS) gofumpt -w cmd internal pkg wing qa examples
+	$(GO) tool -modfile=$(TOOLS) gofumpt -w *.go cmd internal pkg wing qa examples
 
 fmt-check:
-	@out=$$($(GO) tool -modfile=$(TOOLS) gofumpt -l cmd internal pkg wing qa examples); \
+	@out=$$($(GO) tool -modfile=$(TOOLS) gofumpt -l *.go cmd internal pkg wing qa examples); \
 	if [ -n "$$out" ]; then echo "not formatted, run make fmt:"; echo "$$out"; exit 1; fi
 
 generate: ## generate schemas, reference, usage texts and licences

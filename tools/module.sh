@@ -26,7 +26,7 @@ edit() {
   find . \( -name node_modules -o -name .git -o -name bin -o -name dist \) -prune -o \
     \( "$@" \) -type f -exec grep -lF "$old" {} + | tr '\n' '\0' | xargs -0 sed -i.before-module "$script"
 }
-edit "s#\"$escaped/#\"$new/#g; s#\(go get \|go install \|go doc \)$escaped/#\1$new/#g" \
+edit "s#\"$escaped/#\"$new/#g; s#^\(import \|[[:space:]]\)\"$escaped\"\$#\1\"$new\"#; s#\(go get \|go install \|go doc \)$escaped/#\1$new/#g" \
   -name '*.go' -o -name '*.md' -o -name '*.txtar'
 edit "s#^module $escaped\(/\|\$\)#module $new\1#; s#^\([[:space:]]*\)$escaped v0#\1$new v0#; s#^replace $escaped =>#replace $new =>#; s#^require $escaped v0#require $new v0#" \
   -name go.mod

@@ -9,7 +9,6 @@ import (
 	"log"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"agenthost"
 	"agenthost/internal/command"
 	"agenthost/internal/safe"
 	"agenthost/pkg/connection"
@@ -129,8 +129,7 @@ type serveMain struct {
 	env    command.Env
 	logger *slog.Logger
 	store  *store.Store
-	host   *runtime.Host
-	watch  *loader.Watch
+	host   *agenthost.Host
 	server *server.Server
 	// traces is nil without developer tools.
 	traces *devui.Traces
@@ -173,8 +172,6 @@ func serveApps(ctx context.Context, env command.Env, f *serveFlags, dirs []strin
 		return err
 	}
 	defer opts.Auth.Close()
-	opts.Logger, opts.Version, opts.MaxRunTime, opts.KeepAlive = m.logger, buildVersion(), f.maxRunTime, f.keepAlive
-	opts.MaxResponseBytes = int64(f.maxAnswers)
 	if err := command.CheckFolders(dirs); err != nil {
 		return err
 	}
@@ -219,20 +216,21 @@ func serveApps(ctx context.Context, env command.Env, f *serveFlags, dirs []strin
 	if opts.Run, err = m.openReplay(); err != nil {
 		return err
 	}
-	m.host = runtime.NewHost(m.store, &runtime.Options{
-		Replay: m.replay, Consents: load.Grants, Logger: m.logger, LoadRevision: m.buildRevision, Observe: opts.Metrics.Observe,
-		TracerProvider: tracing, TraceContents: f.dev.isEnabled() || f.observe.traceContents && f.observe.otlp != "",
-	})
-	defer m.host.Close()
 	problems, report := f.observe.problemReporter(env, m.logger)
-	m.watch = loader.NewWatch(newLoader(load), m.host, dirs, &loader.WatchOptions{
-		Logger: m.logger, Problems: problems, OnLoad: report, Revisions: m.store.Revisions, Poll: f.poll, PollOnly: f.poll > 0,
+	load.ProgramHelper = loader.DefaultProgramHelper()
+	m.host, err = agenthost.Open(ctx, &agenthost.Options{
+		Folders: dirs, Kinds: env.Kinds, Store: m.store, Problems: problems, Logger: m.logger, Load: load,
+		Run: &runtime.Options{
+			Replay: m.replay, Consents: load.Grants, Observe: opts.Metrics.Observe,
+			TracerProvider: tracing, TraceContents: f.dev.isEnabled() || f.observe.traceContents && f.observe.otlp != "",
+		},
+		Watch: &loader.WatchOptions{OnLoad: report, Poll: f.poll, PollOnly: f.poll > 0},
 	})
-	if err := m.watch.Sync(ctx); err != nil {
+	if err != nil {
 		return command.FailWith(err)
 	}
-	opts.Reloader, opts.AutoCreateSession, opts.Grants = watchReloader{m.watch}, f.createSession, load.Grants
-	m.server = server.New(m.host, m.addExtensions(opts))
+	opts.Grants = load.Grants
+	m.server = m.host.NewServer(m.addExtensions(opts))
 	return m.serveUntilDone(ctx, listener)
 }
 
@@ -268,72 +266,24 @@ func (m *serveMain) openListener(ctx context.Context) (net.Listener, error) {
 	return nil, inUse
 }
 
-// serveUntilDone serves until ctx ends, then drains running turns.
+// serveUntilDone serves until ctx ends, then drains running turns and closes the host.
 func (m *serveMain) serveUntilDone(ctx context.Context, listener net.Listener) error {
 	watching, stopWatching := context.WithCancel(ctx)
-	watched := make(chan error, 1)
-	go func() {
-		defer safe.Recover(func(p *safe.Panic) {
-			p.Log(m.logger, "watching for changes panicked")
-			watched <- errors.New("watching for changes panicked, see the log")
-		})
-		watched <- m.watch.Run(watching)
-	}()
-	var background sync.WaitGroup
-	defer background.Wait()
-	defer stopWatching()
-	background.Go(func() {
-		defer safe.Recover(m.backgroundPanicked)
-		m.pruneRegularly(watching)
-	})
-	background.Go(func() {
-		defer safe.Recover(m.backgroundPanicked)
+	var signals sync.WaitGroup
+	signals.Go(func() {
+		defer safe.Recover(func(p *safe.Panic) { p.Log(m.logger, "reloading on signals panicked") })
 		m.reloadOnSignal(watching)
 	})
-	web := &http.Server{
-		Handler: m.flags.observe.withProfiler(m.server, m.server.Protect), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(m.logger.Handler(), slog.LevelWarn),
-	}
-	served := make(chan error, 1)
-	go func() {
-		defer safe.Recover(func(p *safe.Panic) {
-			p.Log(m.logger, "accepting connections panicked")
-			served <- errors.New("accepting connections panicked, see the log")
-		})
-		served <- web.Serve(listener)
-	}()
 	m.printGreeting("http://" + localAddress(listener.Addr().String()))
-	var err error
-	select {
-	case <-ctx.Done():
-		err = m.shutDown(web)
-	case err = <-served:
-	}
+	err := m.host.Serve(ctx, listener, &agenthost.ServeOptions{
+		Server: m.server, Handler: m.flags.observe.withProfiler(m.server, m.server.Protect), Drain: m.flags.drain,
+		OnDrain: func() {
+			m.flags.observe.printNotice(m.env, m.logger, "shutting down: waiting for running turns, a second signal stops immediately")
+		},
+	})
 	stopWatching()
-	return command.FailWith(errors.Join(err, <-watched))
-}
-
-// backgroundPanicked logs the panic of a background task.
-func (m *serveMain) backgroundPanicked(p *safe.Panic) { p.Log(m.logger, "background work panicked") }
-
-// shutDown rejects new runs, and waits for running turns up to the grace period.
-func (m *serveMain) shutDown(web *http.Server) error {
-	m.flags.observe.printNotice(m.env, m.logger, "shutting down: waiting for running turns, a second signal stops immediately")
-	ctx, cancel := context.WithTimeout(context.Background(), m.flags.drain)
-	defer cancel()
-	m.server.Drain()
-	// Shutdown would close the listener first. Keep it open so that new requests get a
-	// response to retry later.
-	err := m.server.Wait(ctx)
-	if err == nil {
-		err = web.Shutdown(ctx)
-	}
-	if err != nil {
-		m.server.Abort()
-		web.Close()
-		return fmt.Errorf("turns were still running after %s: %w", m.flags.drain, err)
-	}
-	return nil
+	signals.Wait()
+	return command.FailWith(errors.Join(err, m.host.Close()))
 }
 
 // printGreeting prints the apps, the address, and a request to try.
@@ -343,7 +293,7 @@ func (m *serveMain) printGreeting(url string) {
 	defer func() { _, _ = out.WriteTo(m.env.Out) }()
 	fmt.Fprintf(out, "agenthost serves at %s\nOpen %s/ in a browser to talk to the apps; %s/docs documents the API.\n\n", url, url, url)
 	example := ""
-	for _, s := range m.watch.Statuses() {
+	for _, s := range m.host.Watch().Statuses() {
 		state := m.host.App(s.App)
 		if state == nil && s.Loading {
 			fmt.Fprintf(out, "  %-12s is still loading\n", s.App)
@@ -358,7 +308,7 @@ func (m *serveMain) printGreeting(url string) {
 		}
 		fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf("  %-12s %s", s.App, firstLine(state.Description())), " "))
 	}
-	if len(m.watch.Statuses()) == 0 {
+	if len(m.host.Watch().Statuses()) == 0 {
 		m.printEmptyGreeting(out)
 	}
 	if example != "" {
@@ -404,65 +354,4 @@ func (f *serveFlags) reserveListener(opts *loader.Options, at net.Addr) {
 		host.Listeners = append(host.Listeners, own)
 	}
 	opts.Policy = opts.Policy.For(host)
-}
-
-// pruneEvery is the interval at which serve deletes sessions past their retention.
-const pruneEvery = 10 * time.Minute
-
-// pruneRegularly deletes sessions past their app's retention every 10 minutes, until ctx
-// ends. After a jump of the clock it waits for the next time, when the clock may be right
-// again.
-func (m *serveMain) pruneRegularly(ctx context.Context) {
-	ticker := time.NewTicker(pruneEvery)
-	defer ticker.Stop()
-	began := time.Now()
-	var clock jumpDetector
-	for {
-		now := time.Now()
-		if jump := clock.measureJump(now, now.Sub(began)); jump > maxClockJump {
-			m.logger.Warn("the clock was set forward; expired sessions are deleted at the next interval", "jump", jump, "interval", pruneEvery)
-		} else if p := safe.Call(func() { m.pruneExpired(ctx) }); p != nil {
-			p.Log(m.logger, "deleting expired sessions panicked")
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-func (m *serveMain) pruneExpired(ctx context.Context) {
-	for _, app := range m.host.Apps() {
-		if app.Retention() == 0 {
-			continue
-		}
-		n, err := m.store.Prune(ctx, &store.PruneRequest{App: app.Name(), Age: app.Retention(), Interval: pruneEvery})
-		if n > 0 {
-			m.logger.Info("deleted expired sessions", "app", app.Name(), "sessions", n, "retention", app.Retention())
-		}
-		if err != nil && ctx.Err() == nil {
-			m.logger.Warn("deleting expired sessions failed", "app", app.Name(), "error", err)
-		}
-	}
-}
-
-// maxClockJump is how far the clock may be set forward between two prunings.
-const maxClockJump = time.Minute
-
-// A jumpDetector compares the clock, which can be set, with the time since the start, which
-// cannot. A machine that was suspended looks like a clock that was set.
-type jumpDetector struct {
-	wall   time.Time
-	uptime time.Duration
-}
-
-// measureJump returns how much further the clock went than the time since the last call.
-func (d *jumpDetector) measureJump(wall time.Time, uptime time.Duration) (jump time.Duration) {
-	wall = wall.Round(0) // without the monotonic reading
-	if !d.wall.IsZero() {
-		jump = wall.Sub(d.wall) - (uptime - d.uptime)
-	}
-	d.wall, d.uptime = wall, uptime
-	return jump
 }

@@ -52,10 +52,10 @@ func (f *devFlags) isEnabled() bool { return f.dev || f.ui != "" }
 // addExtensions adds the extensions of the server with their options.
 func (m *serveMain) addExtensions(opts *server.Options) *server.Options {
 	talks := &liveweb.Options{MaxSockets: m.flags.maxLive, MaxUserSockets: m.flags.maxUserLive}
-	ui := &devui.Options{UI: m.ui, Traces: m.traces, Folders: m.watch, Dev: m.flags.dev.isEnabled()}
-	evals := &evalweb.Options{Folders: m.watch, Dev: ui.Dev}
+	ui := &devui.Options{UI: m.ui, Traces: m.traces, Folders: m.host.Watch(), Dev: m.flags.dev.isEnabled()}
+	evals := &evalweb.Options{Folders: m.host.Watch(), Dev: ui.Dev}
 	if ui.Dev {
-		evals.Evaluator = &evalrun.HostRunner{Host: m.host, Apps: m.watch, Logger: m.logger}
+		evals.Evaluator = &evalrun.HostRunner{Host: m.host.Host, Apps: m.host.Watch(), Logger: m.logger}
 	}
 	opts.Extensions = serverExtensions(talks, ui, evals)
 	return opts

@@ -14,7 +14,10 @@ func (f *serveFlags) serverOptions() (*server.Options, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := &server.Options{Auth: authenticator}
+	opts := &server.Options{
+		Auth: authenticator, Version: buildVersion(), MaxRunTime: f.maxRunTime, KeepAlive: f.keepAlive, AutoCreateSession: f.createSession,
+		MaxResponseBytes: int64(f.maxAnswers),
+	}
 	if opts.RunsPerUser, err = server.ParseRate(f.runsPerUser); err != nil {
 		return nil, fmt.Errorf("--runs-per-user %w", err)
 	}

@@ -54,7 +54,7 @@ func TestEmbeddingPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{"main.go", "../extend/provider.go", "../extend/tool.go", "../extend/agent.go", "../extend/plugin.go", "../extend/store.go", "../extend/store_test.go", "../extend/shop/root_agent.yaml", "../extend/shop/app.yaml", "../../wing/evaluation/evaltest/desk_test.go"} {
+	for _, file := range []string{"main.go", "../extend/provider.go", "../extend/tool.go", "../extend/agent.go", "../extend/plugin.go", "../extend/route.go", "../extend/store.go", "../extend/store_test.go", "../extend/shop/root_agent.yaml", "../extend/shop/app.yaml", "../../wing/evaluation/evaltest/desk_test.go"} {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -3,38 +3,35 @@ package main
 import (
 	"context"
 
-	"agenthost/pkg/loader"
-	"agenthost/pkg/runtime"
-	"agenthost/pkg/session"
-	"agenthost/pkg/spec"
+	"agenthost"
 )
 
 // agentClasses lists our classes of agents.
-func agentClasses() spec.Kinds[loader.AgentEnv, runtime.Agent] {
-	return spec.Kinds[loader.AgentEnv, runtime.Agent]{
-		spec.NewKind("FirstAnswerAgent", "Runs its sub-agents in order until one answers.", newFirstAnswer),
+func agentClasses() []agenthost.AgentKind {
+	return []agenthost.AgentKind{
+		agenthost.NewKind("FirstAnswerAgent", "Runs its sub-agents in order until one answers.", newFirstAnswer),
 	}
 }
 
 // firstAnswerConfig is the YAML of a FirstAnswerAgent.
 type firstAnswerConfig struct {
-	Common loader.CommonConfig `yaml:",inline"`
+	Common agenthost.CommonConfig `yaml:",inline"`
 }
 
 // AgentRefs returns the sub-agents, which the loader builds first.
-func (c *firstAnswerConfig) AgentRefs() []*loader.AgentRef { return c.Common.AgentRefs() }
+func (c *firstAnswerConfig) AgentRefs() []*agenthost.AgentRef { return c.Common.AgentRefs() }
 
-func newFirstAnswer(_ context.Context, env loader.AgentEnv, c *firstAnswerConfig) (runtime.Agent, error) {
-	return &firstAnswer{runtime.Base{
+func newFirstAnswer(_ context.Context, env agenthost.AgentEnv, c *firstAnswerConfig) (agenthost.Agent, error) {
+	return &firstAnswer{agenthost.AgentBase{
 		AgentName: c.Common.Name.Value, AgentDescription: c.Common.Description, Children: env.SubAgents,
 	}}, nil
 }
 
-// firstAnswer embeds Base, with which an agent has callbacks and when.
-type firstAnswer struct{ runtime.Base }
+// firstAnswer embeds AgentBase, with which an agent has callbacks and when.
+type firstAnswer struct{ agenthost.AgentBase }
 
-func (a *firstAnswer) Run(ctx context.Context, inv *runtime.Invocation) runtime.Events {
-	return func(yield func(*session.Event, error) bool) {
+func (a *firstAnswer) Run(ctx context.Context, inv *agenthost.Invocation) agenthost.Events {
+	return func(yield func(*agenthost.Event, error) bool) {
 		for i := range a.Children {
 			answered := false
 			for ev, err := range inv.RunChild(ctx, i) {

@@ -1,5 +1,6 @@
 // Command extend runs an app whose YAML names a model provider, a tool kind, an agent
-// class and a plugin of this program, and keeps its sessions in a bbolt file.
+// class and a plugin of this program, keeps its sessions in a bbolt file, and serves a
+// protocol of its own.
 package main
 
 import (
@@ -8,14 +9,10 @@ import (
 	"log"
 	"os"
 
+	"agenthost"
 	"agenthost/examples/extend/kvstore"
-	"agenthost/pkg/loader"
-	"agenthost/pkg/model"
-	"agenthost/pkg/provider"
-	"agenthost/pkg/runtime"
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/memstore"
-	"agenthost/pkg/tool/builtin"
 )
 
 func main() {
@@ -26,10 +23,6 @@ func main() {
 
 // run prints the texts of one turn in a session of a file.
 func run(ctx context.Context, file, message string) error {
-	app, problems := newLoader().Load(ctx, "shop")
-	if app == nil {
-		return problems.Err()
-	}
 	db, err := openBolt(file)
 	if err != nil {
 		return err
@@ -37,10 +30,12 @@ func run(ctx context.Context, file, message string) error {
 	defer db.Close()
 	st := newStore(db)
 	defer st.Close()
-	host := runtime.NewHost(st, nil)
+	host, err := agenthost.Open(ctx, &agenthost.Options{Folders: []string{"shop"}, Kinds: kinds(), Store: st, Problems: os.Stderr})
+	if err != nil {
+		return err
+	}
 	defer host.Close()
-	host.Swap(app)
-	turn := &runtime.RunRequest{App: app.Name(), UserID: "ana", SessionID: "s1", CreateSession: true, Message: model.UserText(message)}
+	turn := &agenthost.RunRequest{App: "shop", UserID: "ana", SessionID: "s1", CreateSession: true, Message: agenthost.UserText(message)}
 	for ev, err := range host.Run(ctx, turn) {
 		if err != nil {
 			return err
@@ -60,14 +55,12 @@ func newStore(db boltDB) *store.Store {
 	return store.New(b, nil)
 }
 
-// newLoader returns a loader with our kinds after those of agenthost.
-func newLoader() *loader.Loader {
-	return loader.New(loader.Kinds{
-		Models:     append(provider.Kinds(), providers()...),
-		Tools:      append(builtin.Kinds(), toolKinds()...),
-		Builtins:   builtin.Builtins(),
-		Agents:     append(loader.AgentKinds(), agentClasses()...),
-		AgentTools: loader.AgentToolKinds(),
-		Plugins:    append(loader.PluginKinds(), plugins()...),
-	}, nil)
+// kinds returns our kinds after those of agenthost.
+func kinds() agenthost.Kinds {
+	k := agenthost.StandardKinds()
+	k.Models = append(k.Models, providers()...)
+	k.Tools = append(k.Tools, toolKinds()...)
+	k.Agents = append(k.Agents, agentClasses()...)
+	k.Plugins = append(k.Plugins, plugins()...)
+	return k
 }

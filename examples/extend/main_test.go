@@ -4,11 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"agenthost"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
@@ -74,7 +78,7 @@ func TestProblems(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, tt.file), []byte(strings.Replace(string(b), tt.old, tt.new, 1)), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if got := newLoader().Check(t.Context(), dir).Error(); !strings.Contains(got, tt.want) {
+		if got := loader.New(kinds(), nil).Check(t.Context(), dir).Error(); !strings.Contains(got, tt.want) {
 			t.Errorf("%s: %q → %q: problems\n%s\nwant %s", tt.file, tt.old, tt.new, got, tt.want)
 		}
 	}
@@ -82,7 +86,7 @@ func TestProblems(t *testing.T) {
 
 // The schema for editors and the reference know the kinds.
 func TestSchema(t *testing.T) {
-	schema, err := newLoader().Schema("app")
+	schema, err := loader.New(kinds(), nil).Schema("app")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +94,7 @@ func TestSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reference := newLoader().Reference()
+	reference := loader.New(kinds(), nil).Reference()
 	for _, name := range []string{"echo", "price_list", "FirstAnswerAgent", "opening_hours"} {
 		if !strings.Contains(string(b), `"`+name+`"`) {
 			t.Errorf("the schema does not contain %s", name)
@@ -132,9 +136,33 @@ func TestPolicyAndAuth(t *testing.T) {
 	}
 }
 
-// The code of a kind, and of the sessions in bbolt, has at most 60 lines.
+// The protocol runs turns over HTTP.
+func TestRoute(t *testing.T) {
+	host, err := agenthost.Open(t.Context(), &agenthost.Options{Folders: []string{"shop"}, Kinds: kinds()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	api := httptest.NewServer(host.NewServer(&agenthost.ServerOptions{Extensions: []func(*agenthost.Services) *agenthost.Extension{chatRoutes}}))
+	defer api.Close()
+	for body, want := range map[string]string{
+		`{"user":"ana","text":"Hi"}`: `{"text":"Echo: Hi"}`,
+		`{"user":"ana"}`:             `{"detail":"text is required"}`,
+	} {
+		resp, err := http.Post(api.URL+"/chat/shop", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if got, err := io.ReadAll(resp.Body); err != nil || strings.TrimSpace(string(got)) != want {
+			t.Errorf("%s: %s, %v, want %s", body, got, err, want)
+		}
+	}
+}
+
+// The code of a kind, of the sessions in bbolt, and of the protocol has at most 60 lines.
 func TestLength(t *testing.T) {
-	for _, file := range []string{"provider.go", "tool.go", "agent.go", "plugin.go", "store.go"} {
+	for _, file := range []string{"provider.go", "tool.go", "agent.go", "plugin.go", "store.go", "route.go"} {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -5,15 +5,13 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/pkg/loader"
-	"agenthost/pkg/runtime"
-	"agenthost/pkg/spec"
+	"agenthost"
 )
 
 // plugins lists our plugins.
-func plugins() spec.Kinds[loader.PluginEnv, *runtime.Plugin] {
-	return spec.Kinds[loader.PluginEnv, *runtime.Plugin]{
-		spec.NewKind("opening_hours", "Answers that the shop is closed.", newOpeningHours),
+func plugins() []agenthost.PluginKind {
+	return []agenthost.PluginKind{
+		agenthost.NewKind("opening_hours", "Answers that the shop is closed.", newOpeningHours),
 	}
 }
 
@@ -23,10 +21,10 @@ type openingHoursConfig struct {
 	Answer string `yaml:"answer" default:"We are closed." doc:"The answer while it is closed."`
 }
 
-func newOpeningHours(_ context.Context, _ loader.PluginEnv, c *openingHoursConfig) (*runtime.Plugin, error) {
-	return &runtime.Plugin{
+func newOpeningHours(_ context.Context, _ agenthost.PluginEnv, c *openingHoursConfig) (*agenthost.Plugin, error) {
+	return &agenthost.Plugin{
 		Name: "opening_hours",
-		BeforeRun: func(context.Context, *runtime.Invocation) (*genai.Content, error) {
+		BeforeRun: func(context.Context, *agenthost.Invocation) (*genai.Content, error) {
 			if !c.Closed {
 				return nil, nil // run the agent
 			}

@@ -6,25 +6,23 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/pkg/model"
-	"agenthost/pkg/provider"
-	"agenthost/pkg/spec"
+	"agenthost"
 )
 
 // providers lists our providers of models.
-func providers() spec.Kinds[provider.Env, model.LLM] {
-	return spec.Kinds[provider.Env, model.LLM]{
-		spec.NewKind("echo", "Repeats the user's message.", newEcho),
+func providers() []agenthost.ModelKind {
+	return []agenthost.ModelKind{
+		agenthost.NewKind("echo", "Repeats the user's message.", newEcho),
 	}
 }
 
 // echoConfig is the YAML of an echo model.
 type echoConfig struct {
-	Provider string    `yaml:"provider" doc:"echo"`
-	Prefix   spec.Text `yaml:"prefix" required:"true" doc:"The beginning of each answer."`
+	Provider string         `yaml:"provider" doc:"echo"`
+	Prefix   agenthost.Text `yaml:"prefix" required:"true" doc:"The beginning of each answer."`
 }
 
-func newEcho(_ context.Context, env provider.Env, c *echoConfig) (model.LLM, error) {
+func newEcho(_ context.Context, env agenthost.ModelEnv, c *echoConfig) (agenthost.LLM, error) {
 	return &echo{name: env.Name, prefix: c.Prefix.Value}, nil
 }
 
@@ -32,9 +30,9 @@ type echo struct{ name, prefix string }
 
 func (m *echo) Name() string { return m.name }
 
-func (m *echo) Generate(_ context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
-	return func(yield func(*model.Response, error) bool) {
+func (m *echo) Generate(_ context.Context, req *agenthost.ModelRequest) iter.Seq2[*agenthost.ModelResponse, error] {
+	return func(yield func(*agenthost.ModelResponse, error) bool) {
 		content := genai.NewContentFromText(m.prefix+req.Origin.UserText, genai.RoleModel)
-		yield(&model.Response{Content: content, FinishReason: genai.FinishReasonStop}, nil)
+		yield(&agenthost.ModelResponse{Content: content, FinishReason: genai.FinishReasonStop}, nil)
 	}
 }

@@ -24,8 +24,12 @@ const (
 func eachFile(t *testing.T, visit func(path string, fset *token.FileSet, f *ast.File)) {
 	t.Helper()
 	fset := token.NewFileSet()
-	for _, top := range []string{"cmd", "internal", "pkg", "wing", "qa"} {
-		err := filepath.WalkDir(filepath.Join("..", "..", top), func(path string, d fs.DirEntry, err error) error {
+	for _, top := range []string{".", "cmd", "internal", "pkg", "wing", "qa"} {
+		root := filepath.Join("..", "..", top)
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && top == "." && d.IsDir() && path != root {
+				return filepath.SkipDir // of the front only its own files
+			}
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err
 			}

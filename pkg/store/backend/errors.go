@@ -1,6 +1,6 @@
 // Package backend has what each backend of package store needs: the errors that callers
-// distinguish, and the JSON of state values. Whoever writes a backend uses it, and tests the
-// backend with package storetest. The functions may be called concurrently.
+// distinguish, and the JSON of state values. Anyone who writes a backend uses it, and tests
+// the backend with package storetest. The functions may be called concurrently.
 package backend
 
 import (

@@ -1,0 +1,101 @@
+package agenthost
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"agenthost/internal/safe"
+	"agenthost/pkg/server"
+)
+
+// ServeOptions configure [Host.Serve]. The zero value is valid.
+type ServeOptions struct {
+	// Server serves the requests; nil is the server of [Host.NewServer] without options.
+	Server *server.Server
+	// Handler receives the requests instead of Server, and hands on those that are for it; nil
+	// is Server.
+	Handler http.Handler
+	// Drain is how long running turns may take after ctx has ended. Default: 30 seconds.
+	Drain time.Duration
+	// OnDrain, if set, is called when ctx has ended.
+	OnDrain func()
+}
+
+// NewServer returns the HTTP API of the host, ADK's included, as a handler. The status of apps
+// and reloads through the API are those of the host, whatever Reloader of the options is; nil
+// options are the defaults. [Host.Serve] shuts it down; a program that serves it itself calls
+// Drain and Wait of it before it closes the host.
+func (h *Host) NewServer(opts *server.Options) *server.Server {
+	opts = withDefault(opts)
+	opts.Reloader, opts.Logger = reloader{h.watch}, h.logger
+	return server.New(h.Host, opts)
+}
+
+// Serve serves the apps at a listener, and deletes sessions past their app's retention, until ctx
+// ends. Then new turns are rejected, running ones get the time of Drain, and the listener is
+// closed. Serve returns nil if all of them ended in time.
+func (h *Host) Serve(ctx context.Context, listener net.Listener, opts *ServeOptions) error {
+	opts = withDefault(opts)
+	if opts.Server == nil {
+		opts.Server = h.NewServer(nil)
+	}
+	if opts.Handler == nil {
+		opts.Handler = opts.Server
+	}
+	opts.Drain = cmp.Or(opts.Drain, 30*time.Second)
+	var background sync.WaitGroup
+	defer background.Wait()
+	pruning, stop := context.WithCancel(ctx)
+	defer stop()
+	background.Go(func() {
+		defer safe.Recover(func(p *safe.Panic) { p.Log(h.logger, "deleting expired sessions panicked") })
+		h.pruneRegularly(pruning)
+	})
+	web := &http.Server{
+		Handler: opts.Handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(h.logger.Handler(), slog.LevelWarn),
+	}
+	served := make(chan error, 1)
+	go func() {
+		defer safe.Recover(func(p *safe.Panic) {
+			p.Log(h.logger, "accepting connections panicked")
+			served <- errors.New("accepting connections panicked, see the log")
+		})
+		served <- web.Serve(listener)
+	}()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+		if opts.OnDrain != nil {
+			opts.OnDrain()
+		}
+		return opts.shutDown(web)
+	}
+}
+
+// shutDown rejects new turns, and waits for the running ones.
+func (o *ServeOptions) shutDown(web *http.Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), o.Drain)
+	defer cancel()
+	o.Server.Drain()
+	// Shutdown would close the listener first. Keep it open so that new requests get a
+	// response to retry later.
+	err := o.Server.Wait(ctx)
+	if err == nil {
+		err = web.Shutdown(ctx)
+	}
+	if err != nil {
+		o.Server.Abort()
+		web.Close()
+		return fmt.Errorf("turns were still running after %s: %w", o.Drain, err)
+	}
+	return nil
+}
