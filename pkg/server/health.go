@@ -1,14 +1,8 @@
 package server
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"sync"
-	"time"
-
-	"agenthost/internal/safe"
 )
 
 type healthBody struct {
@@ -101,86 +95,4 @@ func (st *Status) readinessReasons() []string {
 	default:
 		return []string{fmt.Sprintf("app %s: files have errors, no revision is active", st.App)}
 	}
-}
-
-var errStoreTimeout = errors.New("the store did not respond in time")
-
-// Timing of store probes: how long a result is cached, how long a request waits for it,
-// and the timeout of a probe.
-const (
-	probeTTL     = time.Second
-	probeWait    = 3 * time.Second
-	probeTimeout = 30 * time.Second
-)
-
-// A readiness checks whether a store works. It probes at most once a second, one probe at a
-// time, however many requests wait.
-type readiness struct {
-	ping  func(context.Context) error
-	clock func() time.Time
-
-	mu   sync.Mutex
-	last *probe // nil before the first probe
-}
-
-// A probe is one test of a store. Its result is available once done is closed.
-type probe struct {
-	done chan struct{}
-	at   time.Time
-	err  error
-}
-
-// checkStore returns nil if the store works.
-func (r *readiness) checkStore(ctx context.Context) error {
-	p, isNew := r.currentProbe()
-	if isNew {
-		go func() {
-			defer safe.Recover(func(panicErr *safe.Panic) { r.finishProbe(p, panicErr) })
-			r.runProbe(p)
-		}()
-	}
-	timeout := time.NewTimer(probeWait)
-	defer timeout.Stop()
-	select {
-	case <-p.done:
-		return p.err
-	case <-timeout.C:
-		return errStoreTimeout
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// currentProbe returns the running probe, a recent one, or a new one, which the caller
-// must run.
-func (r *readiness) currentProbe() (p *probe, isNew bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.last == nil || r.last.isExpired(r.clock()) {
-		r.last, isNew = &probe{done: make(chan struct{})}, true
-	}
-	return r.last, isNew
-}
-
-// runProbe tests the store, whether or not a request still waits.
-func (r *readiness) runProbe(p *probe) {
-	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
-	defer cancel()
-	r.finishProbe(p, r.ping(ctx))
-}
-
-// isExpired reports whether the probe has completed and its result is too old.
-func (p *probe) isExpired(now time.Time) bool {
-	select {
-	case <-p.done:
-		age := now.Sub(p.at)
-		return age < 0 || age >= probeTTL
-	default:
-		return false
-	}
-}
-
-func (r *readiness) finishProbe(p *probe, err error) {
-	p.at, p.err = r.clock(), err
-	close(p.done)
 }

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -47,6 +49,24 @@ func (s *Services) ReadBody(w http.ResponseWriter, r *http.Request) (*jsonbody.B
 	}
 	b := jsonbody.Parse(text)
 	return b, b.Err()
+}
+
+// ReadJSON reads a request body within the limits of the server into v, as [json.Unmarshal].
+// An empty body leaves v as it is. The response to its error is 400, 408, 413 or 422.
+func (s *Services) ReadJSON(w http.ResponseWriter, r *http.Request, v any) error {
+	text, err := s.readRawBody(w, r)
+	if err != nil || len(text) == 0 {
+		return err
+	}
+	err = json.Unmarshal(text, v)
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		return jsonbody.NewError("json_invalid", "JSON decode error: "+syntax.Error(), "body", syntax.Offset)
+	case err != nil:
+		return jsonbody.NewError("value_error", err.Error(), "body")
+	}
+	return nil
 }
 
 // readRawBody reads a request body within the deadline set by ServeHTTP. JSON in UTF-16 or

@@ -2,8 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -12,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"agenthost/internal/auth"
-	"agenthost/internal/jsonbody"
 	"agenthost/pkg/runtime"
 )
 
@@ -85,24 +82,6 @@ func (s *Services) TrackRun() (end func(), err error) {
 		return nil, errShuttingDown
 	}
 	return sync.OnceFunc(s.runs.release), nil
-}
-
-// ReadJSON reads a request body within the limits of the server into v, as [json.Unmarshal].
-// An empty body leaves v as it is. The response to its error is 400, 408, 413 or 422.
-func (s *Services) ReadJSON(w http.ResponseWriter, r *http.Request, v any) error {
-	text, err := s.readRawBody(w, r)
-	if err != nil || len(text) == 0 {
-		return err
-	}
-	err = json.Unmarshal(text, v)
-	var syntax *json.SyntaxError
-	switch {
-	case errors.As(err, &syntax):
-		return jsonbody.NewError("json_invalid", "JSON decode error: "+syntax.Error(), "body", syntax.Offset)
-	case err != nil:
-		return jsonbody.NewError("value_error", err.Error(), "body")
-	}
-	return nil
 }
 
 // WriteLarge encodes a JSON response and writes it within the limit of large responses
