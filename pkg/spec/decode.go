@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode"
@@ -306,6 +307,32 @@ func appendInlined(fields []Field, sf reflect.StructField) []Field {
 		fields = append(fields, f)
 	}
 	return fields
+}
+
+// JoinTypes returns a struct type with the fields of several config structs, for a mapping that
+// each of them reads in part. Of fields with one name it has the first; none is required.
+func JoinTypes(types ...reflect.Type) reflect.Type {
+	var joined []reflect.StructField
+	seen := map[string]bool{}
+	for _, t := range types {
+		for _, f := range Fields(t) {
+			if !seen[f.Name] {
+				tag := strings.ReplaceAll(string(t.FieldByIndex(f.index).Tag), `required:"true"`, "")
+				joined = append(joined, reflect.StructField{Name: "F" + strconv.Itoa(len(joined)), Type: f.Type, Tag: reflect.StructTag(tag)})
+			}
+			seen[f.Name] = true
+		}
+	}
+	return reflect.StructOf(joined)
+}
+
+// SelectFields returns a copy of a mapping with only the keys of a config struct.
+func SelectFields(n *Node, t reflect.Type) *Node {
+	fields, own := Fields(t), *n
+	own.Entries = slices.DeleteFunc(slices.Clone(n.Entries), func(e Entry) bool {
+		return !slices.ContainsFunc(fields, func(f Field) bool { return f.matchesKey(e.Key.Value) })
+	})
+	return &own
 }
 
 // isJSONStruct reports whether a struct has json tags and no yaml tags.

@@ -447,3 +447,40 @@ func TestKind_Problems(t *testing.T) {
 		t.Errorf("Build() = %v, want the error of the builder", err)
 	}
 }
+
+// Structs that read one mapping in part have a common type, with each field once, and each reads
+// its own keys.
+func TestJoinTypes(t *testing.T) {
+	type one struct {
+		Name string `yaml:"name" required:"true"`
+		Size int    `yaml:"size" default:"3"`
+	}
+	type two struct {
+		Size  int    `yaml:"size" default:"4"`
+		Color string `yaml:"color" alias:"colour" enum:"red|blue"`
+	}
+	joined := spec.JoinTypes(reflect.TypeFor[one](), reflect.TypeFor[two]())
+	var names []string
+	for _, f := range spec.Fields(joined) {
+		names = append(names, f.Name+" "+f.Default)
+		if f.Required {
+			t.Errorf("%s is required", f.Name)
+		}
+	}
+	if diff := cmp.Diff([]string{"name ", "size 3", "color "}, names); diff != "" {
+		t.Errorf("fields (-want +got):\n%s", diff)
+	}
+	n, ds := spec.Parse("x.yaml", []byte("{colour: green, size: 5, weight: 1}"))
+	if ds.HasErrors() {
+		t.Fatal(ds)
+	}
+	if got, want := len(spec.Decode(n, reflect.New(joined).Interface())), 2; got != want {
+		t.Errorf("%d problems, want %d: of the color and the weight", got, want)
+	}
+	if diff := cmp.Diff([]string{"size"}, spec.SelectFields(n, reflect.TypeFor[one]()).Keys()); diff != "" {
+		t.Errorf("keys of one (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"colour", "size"}, spec.SelectFields(n, reflect.TypeFor[two]()).Keys()); diff != "" {
+		t.Errorf("keys of two (-want +got):\n%s", diff)
+	}
+}
