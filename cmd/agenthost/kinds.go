@@ -41,6 +41,7 @@ import (
 	"agenthost/wing/skills"
 	"agenthost/wing/vertex/vertexstore"
 	"agenthost/wing/vertex/vertextool"
+	"agenthost/wing/wasi"
 )
 
 // listKinds returns all that documents may name.
@@ -58,6 +59,8 @@ func listKinds() loader.Kinds {
 		Agents:     loader.AgentKinds(),
 		AgentTools: loader.AgentToolKinds(),
 		Plugins:    loader.PluginKinds(),
+		Executors:  slices.Concat(wasi.Executors(), programs.Executors()),
+		Programs:   programs.Opener(programs.DefaultHelper()),
 		Live:       live.Driver{},
 		Files:      []loader.FileKind{apptest.Files(), evals.Files(), loader.PolicyFiles(), authFiles()},
 		Gates:      []loader.Gate{apptest.Gate(), evals.Gate()},

@@ -10,11 +10,11 @@ import (
 	"syscall"
 
 	"agenthost/internal/command"
-	"agenthost/pkg/loader"
+	"agenthost/wing/programs"
 )
 
 func main() {
-	loader.ServeProgramHelper(os.Args[1:])
+	programs.ServeHelper(os.Args[1:])
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	ctx, interrupts := command.WatchInterrupts(ctx)
 	// A second signal ends the process immediately.

@@ -9,13 +9,13 @@ import (
 	"go.uber.org/goleak"
 
 	"agenthost/internal/fake/fakemcp"
-	"agenthost/pkg/loader"
+	"agenthost/wing/programs"
 )
 
 // TestMain lets scripts run the test binary as agenthost with its helper, as the MCP server of the docs,
 // and as an MCP server that ignores the end of its input.
 func TestMain(m *testing.M) {
-	loader.ServeProgramHelper(os.Args[1:])
+	programs.ServeHelper(os.Args[1:])
 	testscript.Main(leakCheck{m}, map[string]func(){"agenthost": main, "sums-mcp": fakemcp.Serve, "stays-mcp": fakemcp.Stay})
 }
 

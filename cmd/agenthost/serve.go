@@ -217,7 +217,6 @@ func serveApps(ctx context.Context, env command.Env, f *serveFlags, dirs []strin
 		return err
 	}
 	problems, report := f.observe.problemReporter(env, m.logger)
-	load.ProgramHelper = loader.DefaultProgramHelper()
 	m.host, err = agenthost.Open(ctx, &agenthost.Options{
 		Folders: dirs, Kinds: env.Kinds, Store: m.store, Problems: problems, Logger: m.logger, Load: load,
 		Run: &runtime.Options{

@@ -25,7 +25,7 @@ type llmConfig struct {
 	GlobalInstruction spec.Text       `yaml:"global_instruction" doc:"On the root agent: instruction for every agent of the tree, sent first."`
 	Tools             []ToolRef       `yaml:"tools" doc:"The tools that the agent can call."`
 
-	CodeExecutor codeConfig `yaml:"code_executor" doc:"Runs code that the model writes: built_in is Gemini's sandbox, expr evaluates expressions, wasi runs a WebAssembly interpreter, command and container run programs that the host policy allows, other names are executors of the program."`
+	CodeExecutor codeConfig `yaml:"code_executor" doc:"Runs code that the model writes: built_in is Gemini's sandbox, expr evaluates expressions, {executors}other names are executors of the program."`
 
 	Planner plannerConfig `yaml:"planner" doc:"Makes the model plan before it acts: plan_react, or built_in with a thinking_config."`
 
@@ -60,12 +60,17 @@ func (c *llmConfig) ToolRefs() []*ToolRef {
 	return refs
 }
 
-// Bind resolves the names of functions registered by the program.
-func (c *llmConfig) Bind(f *Functions) spec.Diagnostics { return c.CodeExecutor.bindExecutor(f) }
+// BindExecutor resolves the code executor.
+func (c *llmConfig) BindExecutor(kinds ExecutorKinds, f *Functions) spec.Diagnostics {
+	return c.CodeExecutor.bindExecutor(kinds, f)
+}
+
+// ExecutorPlan returns the code executor of a kind, or nil.
+func (c *llmConfig) ExecutorPlan() *ExecutorPlan { return c.CodeExecutor.plan }
 
 // BuiltInCode returns the node that selects the model's own sandbox, or nil.
 func (c *llmConfig) BuiltInCode(n *spec.Node) *spec.Node {
-	if x := c.CodeExecutor.execution; x == nil || x.Executor != nil {
+	if !c.CodeExecutor.builtIn {
 		return nil
 	}
 	return n.Get("code_executor")
@@ -240,7 +245,7 @@ func newLLM(_ context.Context, env AgentEnv, c *llmConfig) (runtime.Agent, error
 		DisallowTransferToParent: c.DisallowTransferToParent,
 		DisallowTransferToPeers:  c.DisallowTransferToPeers,
 		GenerateContentConfig:    c.GenerateContentConfig,
-		Code:                     c.CodeExecutor.withPrograms(env.Programs),
+		Code:                     c.CodeExecutor.withExecutor(env.Executor),
 		Planner:                  c.Planner.planner,
 		InstructionProvider:      provider,
 	}

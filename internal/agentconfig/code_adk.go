@@ -9,11 +9,6 @@ import (
 // adkExecutorModule is the package of ADK's executors (adk-python code_executors/__init__.py).
 const adkExecutorModule = "google.adk.code_executors."
 
-// adkExecutors maps ADK's classes to executors.
-func adkExecutors() map[string]string {
-	return map[string]string{"BuiltInCodeExecutor": CodeBuiltIn, "ContainerCodeExecutor": CodeContainer}
-}
-
 // adkExecutorHints are the classes of ADK without an executor, with what to use instead.
 func adkExecutorHints() map[string]string {
 	const hosted = "use built_in with a Gemini model, or an executor of the host: wasi, command or container"
@@ -27,9 +22,16 @@ func adkExecutorHints() map[string]string {
 }
 
 // translateName replaces the name of a class of ADK by that of the executor.
-func (c *codeConfig) translateName() {
-	if name, ok := adkExecutors()[adkExecutorClass(c.name.Value)]; ok {
-		c.name.Value = name
+func (c *codeConfig) translateName(kinds ExecutorKinds) {
+	class := adkExecutorClass(c.name.Value)
+	if class == "BuiltInCodeExecutor" {
+		c.name.Value = codeBuiltIn
+		return
+	}
+	for _, k := range kinds {
+		if x, ok := k.NewConfig().(ADKExecutor); ok && x.ADKClass() == class {
+			c.name.Value = k.Name
+		}
 	}
 }
 
@@ -41,12 +43,12 @@ func adkExecutorClass(name string) string {
 	return name
 }
 
-// refuseADKExecutor reports a class of ADK that has no executor, or nothing.
-func (c *codeConfig) refuseADKExecutor() spec.Diagnostics {
+// refuseADKExecutor reports a class of ADK that has no executor.
+func (c *codeConfig) refuseADKExecutor() (spec.Diagnostic, bool) {
 	class := adkExecutorClass(c.name.Value)
 	hint, ok := adkExecutorHints()[class]
 	if !ok {
-		return nil
+		return spec.Diagnostic{}, false
 	}
-	return spec.Diagnostics{c.name.Errorf(0, "code-executor", "ADK's %s is not supported", class).WithHint("%s", hint)}
+	return c.name.Errorf(0, "code-executor", "ADK's %s is not supported", class).WithHint("%s", hint), true
 }

@@ -1,6 +1,7 @@
 package agentconfig
 
 import (
+	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
@@ -9,23 +10,103 @@ import (
 
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
 )
 
-// CodeExpr is the name of [ExprExecutor] in documents.
-const CodeExpr = "expr"
+// Names of the executors that need no kind: the model's own sandbox, and [runtime.ExprExecutor].
+const (
+	codeBuiltIn = "built_in"
+	codeExpr    = "expr"
+)
 
-// CodeBuiltIn is the name, in documents, of the model's own sandbox.
-const CodeBuiltIn = "built_in"
+// ExecutorKinds are the code executors that a program lists. The config of one has only its own
+// settings, and may implement the interfaces of [ExecutorPlan].
+type ExecutorKinds = spec.Kinds[ExecutorEnv, runtime.CodeExecutor]
+
+// ExecutorUse is how an agent uses an executor.
+type ExecutorUse struct {
+	// Name is the name of the executor in the document.
+	Name spec.Text
+	// Args are its settings as they are written, or nil.
+	Args *spec.Node
+	// Timeout and MaxOutput, in bytes, limit one execution.
+	Timeout   time.Duration
+	MaxOutput int
+}
+
+// ExecutorEnv has what an executor is built from. An executor that is an [io.Closer] is closed
+// with its app.
+type ExecutorEnv struct {
+	ExecutorUse
+	// Programs runs the programs of the executor; nil means that none runs, as in tests.
+	Programs tool.ProgramRunner
+	// Interpreters is the folder of interpreters, or empty.
+	Interpreters string
+	// Logger is never nil.
+	Logger *slog.Logger
+}
+
+// An ExecutorPlan is the executor of an agent, ready to be built.
+type ExecutorPlan struct {
+	spec.Plan[ExecutorEnv, runtime.CodeExecutor]
+	Use ExecutorUse
+}
+
+// The config of an executor implements those of these interfaces that apply to it.
+type (
+	// An ExecutorChecker reports problems that its fields alone do not show.
+	ExecutorChecker interface {
+		CheckExecutor(use ExecutorUse) spec.Diagnostics
+	}
+	// A ProgramExecutor runs programs, which the policy of the host must allow.
+	ProgramExecutor interface {
+		Programs(use ExecutorUse) []*tool.Program
+	}
+	// A HostChecker reports what the executor needs and the host does not have.
+	HostChecker interface {
+		CheckHost(env ExecutorEnv) spec.Diagnostics
+	}
+	// An ADKExecutor replaces a class of ADK, whose name documents may also use.
+	ADKExecutor interface{ ADKClass() string }
+)
+
+// Programs returns the programs of the executor, if it runs some.
+func (p *ExecutorPlan) Programs() []*tool.Program {
+	if c, ok := p.Config.(ProgramExecutor); ok {
+		return c.Programs(p.Use)
+	}
+	return nil
+}
+
+// CheckHost reports what the host does not have.
+func (p *ExecutorPlan) CheckHost(env ExecutorEnv) spec.Diagnostics {
+	if c, ok := p.Config.(HostChecker); ok {
+		return c.CheckHost(env)
+	}
+	return nil
+}
+
+func (p *ExecutorPlan) checkSettings() spec.Diagnostics {
+	if c, ok := p.Config.(ExecutorChecker); ok {
+		return c.CheckExecutor(p.Use)
+	}
+	return nil
+}
 
 // codeConfig is the YAML of a code executor: a name, or {name, args}.
 type codeConfig struct {
-	name      spec.Text
+	name spec.Text
+	args *spec.Node
+	// The following are set once the executors of the program are known.
 	execution *runtime.CodeExecution
-	program   codeProgram
+	// builtIn reports that the model runs the code itself.
+	builtIn bool
+	// plan is that of an executor of a kind, or nil.
+	plan *ExecutorPlan
 }
 
-// codeArgs are the args of an executor that is not the model's own, named as
-// those of adk-python code_executors/base_code_executor.py.
+// codeArgs are the args of all executors but the model's own, named as those of adk-python
+// code_executors/base_code_executor.py.
 type codeArgs struct {
 	Stateful   bool            `yaml:"stateful" doc:"Keep the interpreter state between executions of a session, if the executor supports it."`
 	Attempts   int             `yaml:"error_retry_attempts" default:"2" doc:"Maximum number of consecutive failures in one invocation, at least 1."`
@@ -33,43 +114,162 @@ type codeArgs struct {
 	Result     delimiterPair   `yaml:"execution_result_delimiters" doc:"The pair of strings that delimits the result of the code."`
 	Timeout    spec.Duration   `yaml:"timeout" default:"30s" doc:"Timeout of one execution."`
 	MaxOutput  spec.Size       `yaml:"max_output" default:"64KiB" doc:"Maximum size of each output that the model sees."`
-	Program    codeProgram     `yaml:",inline"`
 }
 
 type namedCode struct {
-	Name spec.Text  `yaml:"name" required:"true" doc:"built_in, expr, wasi, command, container, a class of ADK such as BuiltInCodeExecutor, or the name of an executor registered by the program."`
+	Name spec.Text  `yaml:"name" required:"true" doc:"The name of an executor, or a class of ADK such as BuiltInCodeExecutor."`
 	Args *spec.Node `yaml:"args" doc:"Settings of the executor."`
 }
 
-// DecodeSpec accepts both forms. Bind resolves the executor once the functions
-// of the program are known.
+// DecodeSpec accepts both forms. bindExecutor decodes the args.
 func (c *codeConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	c.execution = &runtime.CodeExecution{}
 	if n.Kind == spec.Scalar {
-		ds := c.name.DecodeSpec(n)
-		c.translateName()
-		return append(ds, c.checkProgram(nil)...)
+		return c.name.DecodeSpec(n)
 	}
 	var named namedCode
 	ds := spec.Decode(n, &named)
 	c.name = named.Name
-	c.translateName()
-	if ds.HasErrors() || named.Args.IsNull() {
-		return append(ds, c.checkProgram(nil)...)
-	}
-	if c.name.Value == CodeBuiltIn {
-		return append(ds, named.Args.Errorf("code-executor", "built_in takes no args"))
-	}
-	var args codeArgs
-	ds = append(ds, spec.Decode(named.Args, &args)...)
-	if !ds.HasErrors() {
-		ds = append(ds, args.validateArgs(named.Args)...)
-	}
-	c.execution, c.program = args.buildExecution(), args.Program
-	if !ds.HasErrors() {
-		ds = append(ds, c.checkProgram(named.Args)...)
+	if !ds.HasErrors() && !named.Args.IsNull() {
+		c.args = named.Args
 	}
 	return ds
+}
+
+// bindExecutor resolves the executor that a document names: a function of the program, one of a
+// kind, or one that needs no kind.
+func (c *codeConfig) bindExecutor(kinds ExecutorKinds, f *Functions) spec.Diagnostics {
+	if c.name.Pos == (spec.Pos{}) {
+		return nil // the agent has none
+	}
+	c.translateName(kinds)
+	c.execution, c.builtIn, c.plan = &runtime.CodeExecution{}, false, nil
+	found := f.CodeExecutors[c.name.Value]
+	kind, ofKind := kinds.Lookup(c.name.Value)
+	if found == nil && !ofKind {
+		if d, ok := c.reportUnlinked(kinds, f); ok {
+			return spec.Diagnostics{d}
+		}
+	}
+	if c.name.Value == codeBuiltIn && c.args != nil {
+		return spec.Diagnostics{c.args.Errorf("code-executor", "built_in takes no args")}
+	}
+	ds, valid := c.decodeArgs(kinds)
+	if valid {
+		ds = append(ds, c.checkForeignArgs(kinds)...)
+	}
+	switch {
+	case found != nil:
+		c.execution.Executor = found
+	case ofKind:
+		own := c.planExecutor(kind)
+		if valid {
+			ds = append(ds, own...)
+		}
+	case c.name.Value == codeBuiltIn || c.name.Value == "":
+		c.builtIn = true
+	case c.name.Value == codeExpr:
+		c.execution.Executor = runtime.ExprExecutor{}
+	default:
+		ds = append(ds, c.reportUnknown(kinds, f))
+	}
+	return ds
+}
+
+// decodeArgs decodes the args that all executors have. They are valid if all args are fields of
+// some executor with values that can be decoded.
+func (c *codeConfig) decodeArgs(kinds ExecutorKinds) (ds spec.Diagnostics, valid bool) {
+	if c.args == nil {
+		return nil, true
+	}
+	ds = spec.Decode(c.args, reflect.New(joinArgs(kinds)).Interface())
+	var args codeArgs
+	spec.Decode(spec.SelectFields(c.args, reflect.TypeFor[codeArgs]()), &args) // its problems are in ds
+	if !ds.HasErrors() {
+		ds = append(ds, args.validateArgs(c.args)...)
+	}
+	c.execution = args.buildExecution()
+	return ds, !ds.HasErrors()
+}
+
+// joinArgs returns the type of all args: those that all executors have, and those of the kinds.
+func joinArgs(kinds ExecutorKinds) reflect.Type {
+	types := []reflect.Type{reflect.TypeFor[codeArgs]()}
+	for _, k := range kinds {
+		types = append(types, k.ConfigType())
+	}
+	return spec.JoinTypes(types...)
+}
+
+// checkForeignArgs reports args that only other executors have.
+func (c *codeConfig) checkForeignArgs(kinds ExecutorKinds) (ds spec.Diagnostics) {
+	if c.args == nil {
+		return nil
+	}
+	owners := map[string][]string{}
+	for _, k := range kinds {
+		for _, key := range spec.SelectFields(c.args, k.ConfigType()).Keys() {
+			owners[key] = append(owners[key], k.Name)
+		}
+	}
+	for _, e := range c.args.Entries {
+		if names := owners[e.Key.Value]; len(names) > 0 && !slices.Contains(names, c.name.Value) {
+			slices.Sort(names)
+			ds = append(ds, e.Value.Errorf("code-executor", "%s requires the executor %s", e.Key.Value, strings.Join(names, " or ")))
+		}
+	}
+	return ds
+}
+
+// planExecutor decodes and checks the args of an executor of a kind.
+func (c *codeConfig) planExecutor(kind spec.Kind[ExecutorEnv, runtime.CodeExecutor]) spec.Diagnostics {
+	own := c.args
+	if own != nil {
+		own = spec.SelectFields(own, kind.ConfigType())
+	}
+	plan, ds := kind.Decode(own)
+	c.plan = &ExecutorPlan{plan, ExecutorUse{
+		Name: c.name, Args: c.args, Timeout: c.execution.Timeout, MaxOutput: c.execution.MaxOutput,
+	}}
+	return append(ds, c.plan.checkSettings()...)
+}
+
+// reportUnlinked reports an executor of a package that the program does not use.
+func (c *codeConfig) reportUnlinked(kinds ExecutorKinds, f *Functions) (spec.Diagnostic, bool) {
+	wing, ok := unlinkedExecutors()[adkExecutorClass(c.name.Value)]
+	return c.name.Errorf(0, "code-executor", "this program does not have the code executor %s: available are %s", c.name.Value, listExecutors(kinds, f)).
+		WithHint("in Go, add the executors of package %s to Executors of loader.Kinds", wing), ok
+}
+
+// unlinkedExecutors returns the packages of executors that a program may leave out.
+func unlinkedExecutors() map[string]string {
+	const programs = "wing/programs"
+	return map[string]string{"command": programs, "container": programs, "ContainerCodeExecutor": programs, "wasi": "wing/wasi"}
+}
+
+// reportUnknown reports an executor that is in no package.
+func (c *codeConfig) reportUnknown(kinds ExecutorKinds, f *Functions) spec.Diagnostic {
+	if d, ok := c.refuseADKExecutor(); ok {
+		return d
+	}
+	return c.name.Errorf(0, "code-executor", "unknown code executor %s: available are %s", c.name.Value, listExecutors(kinds, f)).
+		WithHint("a program that embeds agenthost can register others in Functions.CodeExecutors")
+}
+
+// listExecutors lists the executors that documents can name: those of functions first.
+func listExecutors(kinds ExecutorKinds, f *Functions) string {
+	fixed := append(kinds.Names(), codeBuiltIn, codeExpr)
+	slices.Sort(fixed)
+	return strings.Join(append(slices.Sorted(maps.Keys(f.CodeExecutors)), fixed...), ", ")
+}
+
+// withExecutor returns the execution with the built executor of a kind.
+func (c *codeConfig) withExecutor(built runtime.CodeExecutor) *runtime.CodeExecution {
+	if c.plan == nil {
+		return c.execution
+	}
+	x := *c.execution
+	x.Executor = built
+	return &x
 }
 
 func (a *codeArgs) validateArgs(n *spec.Node) spec.Diagnostics {
@@ -118,8 +318,10 @@ func (*delimiterPair) SchemaSpec() map[string]any {
 	return map[string]any{"type": "array", "items": map[string]any{"type": "string", "minLength": 1}, "minItems": 2, "maxItems": 2, "title": "two strings"}
 }
 
-// SchemaSpec describes both forms.
-func (*codeConfig) SchemaSpec() map[string]any {
+// SchemaSpec describes both forms without the args of kinds; [AddExecutors] adds those.
+func (*codeConfig) SchemaSpec() map[string]any { return executorSchema(nil) }
+
+func executorSchema(kinds ExecutorKinds) map[string]any {
 	set := new(spec.SchemaSet)
 	return map[string]any{"title": "a name, or [a name with args](language.md#code-execution)", "anyOf": []any{
 		map[string]any{"type": "string"},
@@ -127,35 +329,39 @@ func (*codeConfig) SchemaSpec() map[string]any {
 			"type": "object", "additionalProperties": false, "required": []string{"name"},
 			"properties": map[string]any{
 				"name": map[string]any{"type": "string"},
-				"args": set.Object(reflect.TypeFor[codeArgs]()),
+				"args": set.Object(joinArgs(kinds)),
 			},
 		},
 	}}
 }
 
-// bindExecutor resolves the executor that a document names: a function of the
-// program or a built-in one.
-func (c *codeConfig) bindExecutor(f *Functions) spec.Diagnostics {
-	if c.name.Value == "" {
-		return nil
+// executorsMark is the place of the executors of kinds in the description of code_executor.
+const executorsMark = "{executors}"
+
+// AddExecutors adds the executors of kinds to the schema of an agent class, if it has a setting
+// for them.
+func AddExecutors(properties map[string]any, kinds ExecutorKinds) {
+	old, ok := properties["code_executor"].(map[string]any)
+	if !ok {
+		return
 	}
-	if found := f.CodeExecutors[c.name.Value]; found != nil {
-		c.execution.Executor = found
-		return nil
+	schema := executorSchema(kinds)
+	if doc, ok := old["description"].(string); ok {
+		schema["description"] = DescribeExecutors(doc, kinds)
 	}
-	switch c.name.Value {
-	case CodeBuiltIn:
-	case CodeCommand, CodeContainer, CodeWasi:
-		c.execution.Executor = &programExecutor{} // replaced when the agent is built
-	case CodeExpr:
-		c.execution.Executor = runtime.ExprExecutor{}
-	default:
-		if ds := c.refuseADKExecutor(); ds != nil {
-			return ds
+	properties["code_executor"] = schema
+}
+
+// DescribeExecutors adds the executors of kinds to the description of code_executor. Adjacent kinds with one description share it.
+func DescribeExecutors(text string, kinds ExecutorKinds) string {
+	var all strings.Builder
+	for i, k := range kinds {
+		all.WriteString(k.Name)
+		if i+1 < len(kinds) && kinds[i+1].Doc == k.Doc {
+			all.WriteString(" and ")
+			continue
 		}
-		known := append(slices.Sorted(maps.Keys(f.CodeExecutors)), CodeBuiltIn, CodeCommand, CodeContainer, CodeExpr, CodeWasi)
-		return spec.Diagnostics{c.name.Errorf(0, "code-executor", "unknown code executor %s: available are %s", c.name.Value, strings.Join(known, ", ")).
-			WithHint("a program that embeds agenthost can register others in Functions.CodeExecutors")}
+		all.WriteString(" " + k.Doc + ", ")
 	}
-	return nil
+	return strings.ReplaceAll(text, executorsMark, all.String())
 }

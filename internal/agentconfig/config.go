@@ -65,9 +65,12 @@ type (
 	// A CodeConfig may enable code execution of the model: BuiltInCode returns the setting
 	// in the agent n, or nil.
 	CodeConfig interface{ BuiltInCode(n *spec.Node) *spec.Node }
-	// An InterpreterConfig may run code in an interpreter of the host: Interpreter returns
-	// its module, or an empty text.
-	InterpreterConfig interface{ Interpreter() spec.Text }
+	// An ExecutorConfig may run the code of its model in an executor. BindExecutor finds it
+	// among those of the program; ExecutorPlan then returns that of a kind, or nil.
+	ExecutorConfig interface {
+		BindExecutor(kinds ExecutorKinds, f *Functions) spec.Diagnostics
+		ExecutorPlan() *ExecutorPlan
+	}
 	// An EdgeConfig runs its sub-agents along edges, which Graph returns as they are written.
 	EdgeConfig interface {
 		WorkflowEdges() []runtime.Edge
@@ -89,9 +92,8 @@ type AgentEnv struct {
 	Prompts tool.PromptSource
 	// Model is nil if the agent does not set one.
 	Model model.LLM
-	// Programs runs the code of executors that are programs or interpreters; nil means that
-	// none runs.
-	Programs tool.ProgramRunner
+	// Executor runs the code of an [ExecutorConfig] that has a plan, else nil.
+	Executor runtime.CodeExecutor
 }
 
 // AgentToolEnv has the parts that an agent tool is built from.

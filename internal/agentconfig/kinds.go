@@ -74,7 +74,7 @@ var (
 	_ AgentConfig       = (*agentKindConfig)(nil)
 	_ ToolConfig        = (*llmConfig)(nil)
 	_ ToolConfig        = (*toolNodeConfig)(nil)
-	_ FunctionConfig    = (*llmConfig)(nil)
+	_ ExecutorConfig    = (*llmConfig)(nil)
 	_ FunctionConfig    = (*toolNodeConfig)(nil)
 	_ FunctionConfig    = (*functionNodeConfig)(nil)
 	_ FunctionConfig    = (*contextFilterConfig)(nil)

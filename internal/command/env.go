@@ -30,10 +30,6 @@ type Env struct {
 
 // NewLoader returns a loader for the kinds of the program; options may be nil.
 func (env Env) NewLoader(opts *loader.Options) *loader.Loader {
-	if opts == nil {
-		opts = &loader.Options{}
-	}
-	opts.ProgramHelper = loader.DefaultProgramHelper()
 	return loader.New(env.Kinds, opts)
 }
 

@@ -62,7 +62,6 @@ func (f *LoadFlags) LoaderOptions(opts *loader.Options, dirs ...string) (*loader
 	if opts == nil {
 		opts = &loader.Options{}
 	}
-	opts.ProgramHelper = loader.DefaultProgramHelper()
 	opts.Overlay, opts.Secrets, opts.Interpreters = f.overlay, f.Secrets, f.interpreters
 	if err := f.applyPolicy(opts); err != nil {
 		return nil, err

@@ -41,6 +41,7 @@ import (
 	"agenthost/wing/skills"
 	"agenthost/wing/vertex/vertexstore"
 	"agenthost/wing/vertex/vertextool"
+	"agenthost/wing/wasi"
 )
 
 // Env is a host for one test.
@@ -125,6 +126,8 @@ func Kinds() loader.Kinds {
 		Agents:     loader.AgentKinds(),
 		AgentTools: loader.AgentToolKinds(),
 		Plugins:    loader.PluginKinds(),
+		Executors:  slices.Concat(wasi.Executors(), programs.Executors()),
+		Programs:   programs.Opener(nil),
 		Live:       live.Driver{},
 		Files:      []loader.FileKind{apptest.Files(), evals.Files(), loader.PolicyFiles(), authFiles()},
 		Gates:      []loader.Gate{apptest.Gate(), evals.Gate()},

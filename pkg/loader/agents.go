@@ -23,6 +23,18 @@ type (
 	AgentRef = agentconfig.AgentRef
 	// ToolRef is a field that refers to a tool: its settings or a name.
 	ToolRef = agentconfig.ToolRef
+	// ExecutorKinds are the code executors that a program lists.
+	ExecutorKinds = agentconfig.ExecutorKinds
+	// ExecutorEnv is what the loader has resolved for a code executor before it is built.
+	ExecutorEnv = agentconfig.ExecutorEnv
+	// ExecutorUse is how an agent uses a code executor.
+	ExecutorUse = agentconfig.ExecutorUse
+	// ExecutorChecker, ProgramExecutor, HostChecker and ADKExecutor are what the config of a
+	// code executor may implement.
+	ExecutorChecker = agentconfig.ExecutorChecker
+	ProgramExecutor = agentconfig.ProgramExecutor
+	HostChecker     = agentconfig.HostChecker
+	ADKExecutor     = agentconfig.ADKExecutor
 	// Functions are Go functions that documents name, by these names.
 	Functions = agentconfig.Functions
 )

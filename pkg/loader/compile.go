@@ -15,12 +15,7 @@ import (
 
 // A compiler builds the agents of a valid model into an app. The model's tools and models
 // are built when they are resolved, so that their problems have places.
-type compiler struct {
-	app  *appModel
-	src  *source
-	held *heldResources
-	live runtime.LiveDriver
-}
+type compiler struct{ *appLoad }
 
 // compileApp builds the agents, leaves first, into an app, which owns the resources of
 // the load.
@@ -35,7 +30,7 @@ func (c *compiler) compileApp(ctx context.Context) (*runtime.App, error) {
 		ContextCache: doc.contextCache(), Retention: time.Duration(doc.Retention),
 		Compaction: doc.compactionOptions(), Summarizer: c.app.summarizer,
 		StateSchema: c.app.stateSchema(), Resumable: c.app.isResumable(), Reload: doc.reloadOptions(),
-		Plugins: c.app.plugins, Logger: c.held.logger, Live: c.live,
+		Plugins: c.app.plugins, Logger: c.held.logger, Live: c.loader.kinds.Live,
 	})
 }
 
@@ -57,7 +52,7 @@ func (c *compiler) buildAgent(ctx context.Context, p *resolvedAgent) (runtime.Ag
 	if c.src.budget.isExceeded() {
 		return nil, c.src.budget.exceeded
 	}
-	env := agentconfig.AgentEnv{Model: p.model, Prompts: p.prompts, Programs: p.programs}
+	env := agentconfig.AgentEnv{Model: p.model, Prompts: p.prompts}
 	for _, sub := range p.subs {
 		a, err := c.buildAgent(ctx, sub)
 		if err != nil {
@@ -75,6 +70,13 @@ func (c *compiler) buildAgent(ctx context.Context, p *resolvedAgent) (runtime.Ag
 			return nil, err
 		}
 		env.Tools = append(env.Tools, tools...)
+	}
+	if p.executor != nil {
+		executor, err := c.buildExecutor(ctx, p.executor)
+		if err != nil {
+			return nil, err
+		}
+		env.Executor = executor
 	}
 	agent, err := p.plan.Build(ctx, env)
 	if err == nil {

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 
 	"agenthost/pkg/model"
@@ -103,16 +102,6 @@ func writeSettings(w io.Writer, n *spec.Node) {
 	for _, item := range n.Items {
 		writeSettings(w, item)
 	}
-}
-
-// A HostedEvaluator calls the evaluation service of a vendor.
-type HostedEvaluator interface {
-	// Evaluate sends the body of a request, and returns that of the response.
-	Evaluate(ctx context.Context, body []byte) ([]byte, error)
-	// Endpoint returns the address of the service.
-	Endpoint() provider.Endpoint
-	// SetHTTP sets the client before the first call.
-	SetHTTP(client *http.Client)
 }
 
 // OpenVertexEvaluator returns the evaluation service of Vertex AI for the metrics that ADK

@@ -2,9 +2,9 @@ package loader
 
 import (
 	"context"
-	"path"
+	"log/slog"
+	"net/http"
 
-	"agenthost/internal/policy"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
@@ -29,6 +29,13 @@ type Kinds struct {
 	AgentTools spec.Kinds[AgentToolEnv, tool.Set]
 	// Plugins are the plugins of app.yaml, such as [PluginKinds].
 	Plugins spec.Kinds[PluginEnv, *runtime.Plugin]
+	// Executors are the code executors that agents name, besides built_in, expr and those of
+	// [Functions], such as those of package agenthost/wing/wasi.
+	Executors ExecutorKinds
+	// Programs opens what runs the programs of tools and executors, as package
+	// agenthost/wing/programs does; nil if the program runs none. A loader opens one, which its
+	// apps share.
+	Programs func(env ProgramEnv) ProgramHost
 	// Live holds live conversations of apps, as agenthost/wing/live does; nil if the program
 	// has none.
 	Live runtime.LiveDriver
@@ -40,6 +47,21 @@ type Kinds struct {
 	// as that of Vertex AI in wing/gemini. It returns nil without a project, a region or
 	// credentials. A nil function means that there is no such service.
 	Evaluator func(ctx context.Context, env provider.Env) (HostedEvaluator, error)
+}
+
+// ProgramEnv has what runs programs from its loader.
+type ProgramEnv struct {
+	// Policy grants the programs.
+	Policy *Policy
+	// Logger is never nil.
+	Logger *slog.Logger
+}
+
+// A ProgramHost runs the programs of apps. It is safe for concurrent use.
+type ProgramHost interface {
+	// Runner returns the runner of the app in a folder.
+	Runner(app, dir string) tool.ProgramRunner
+	Close() error
 }
 
 // A FileKind is a kind of YAML files besides the documents of apps, such as tests.
@@ -73,10 +95,12 @@ type Gate struct {
 	Unsteady bool
 }
 
-// PolicyFiles returns the file kind of the host's policy.
-func PolicyFiles() FileKind {
-	return FileKind{
-		Name: "policy", Matches: func(file string) bool { return path.Base(file) == "policy.yaml" }, Schema: policy.Schema,
-		Title: "Policy", About: "The file of `--policy`; see [policy.md](policy.md).", Reference: func() []string { return []string{policy.Reference()} },
-	}
+// A HostedEvaluator calls the evaluation service of a vendor.
+type HostedEvaluator interface {
+	// Evaluate sends the body of a request, and returns that of the response.
+	Evaluate(ctx context.Context, body []byte) ([]byte, error)
+	// Endpoint returns the address of the service.
+	Endpoint() provider.Endpoint
+	// SetHTTP sets the client before the first call.
+	SetHTTP(client *http.Client)
 }

@@ -1,10 +1,16 @@
 package loader
 
 import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"agenthost/pkg/provider"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
 )
 
 // testKinds are those of testenv.Kinds, whose package imports this one: TestMain sets them.
@@ -60,4 +66,109 @@ func TestNoVendor(t *testing.T) {
 	if got, want := New(kinds, nil).Check(t.Context(), s.path("none")).Error(), "requires the provider gemini, which this program does not have"; !strings.Contains(got, want) {
 		t.Errorf("problems of an app without a model = %s, want %q", got, want)
 	}
+}
+
+// An executor whose package the program does not use is a problem at its name, which names the
+// package and nothing of the args.
+func TestUnlinkedExecutor(t *testing.T) {
+	s := newWatchEnv(t)
+	s.writeFile("x/app.yaml", "models: {m: {provider: scripted, script: s.yaml}}\n")
+	s.writeFile("x/s.yaml", "- text: hi\n")
+	kinds := Kinds{Models: provider.Kinds(), Agents: AgentKinds()}
+	for executor, want := range map[string]string{
+		"{name: wasi, args: {command: [python.wasm], memory: 1MiB}}": "x/root_agent.yaml:4:23: this program does not have the code executor wasi: available are built_in, expr [code-executor]\n" +
+			"hint: in Go, add the executors of package wing/wasi to Executors of loader.Kinds",
+		"{name: container, args: {image: x}}": "x/root_agent.yaml:4:23: this program does not have the code executor container: available are built_in, expr [code-executor]\n" +
+			"hint: in Go, add the executors of package wing/programs to Executors of loader.Kinds",
+		"{name: google.adk.code_executors.ContainerCodeExecutor}": "x/root_agent.yaml:4:23: this program does not have the code executor google.adk.code_executors.ContainerCodeExecutor: available are built_in, expr [code-executor]\n" +
+			"hint: in Go, add the executors of package wing/programs to Executors of loader.Kinds",
+		"{name: expr, args: {memory: 1MiB}}": "x/root_agent.yaml:4:36: unknown field \"memory\" [unknown-field]\n" +
+			"hint: valid fields: stateful, error_retry_attempts, code_block_delimiters, execution_result_delimiters, timeout, max_output",
+	} {
+		s.writeFile("x/root_agent.yaml", "name: x\nmodel: m\ninstruction: y\ncode_executor: "+executor+"\n")
+		ds := New(kinds, nil).Check(t.Context(), s.path("x"))
+		if len(ds) != 1 {
+			t.Errorf("%s: %s", executor, ds.Error())
+			continue
+		}
+		if got := ds[0].String() + "\nhint: " + ds[0].Hint; !strings.HasSuffix(got, want) {
+			t.Errorf("%s: %s, want %s", executor, got, want)
+		}
+	}
+}
+
+// An executor that runs programs is a problem in a program that runs none.
+func TestExecutorWithoutPrograms(t *testing.T) {
+	s := newWatchEnv(t)
+	s.writeFile("x/root_agent.yaml", "name: x\ninstruction: y\ncode_executor: {name: command, args: {command: [python3, -]}}\n")
+	kinds := listKinds()
+	kinds.Programs = nil
+	ds := New(kinds, &Options{Policy: readTestPolicy(t, "grants: [{commands: [[python3, '-']]}]")}).Check(t.Context(), s.path("x"))
+	want := "x/root_agent.yaml:3:23: the code executor command runs programs, which this program cannot run [code-executor]"
+	if len(ds) != 1 || !strings.HasSuffix(ds[0].String(), want) {
+		t.Fatalf("problems = %s, want %s", ds.Error(), want)
+	}
+	if got, want := ds[0].Hint, "in Go, set Programs of loader.Kinds, such as programs.Opener of package wing/programs"; got != want {
+		t.Errorf("hint = %q, want %q", got, want)
+	}
+}
+
+// A program adds an executor with settings of its own, which the app closes.
+func TestOwnExecutor(t *testing.T) {
+	s := newWatchEnv(t)
+	s.writeFile("x/app.yaml", "models: {m: {provider: scripted, script: s.yaml}}\n")
+	s.writeFile("x/s.yaml", "- text: hi\n")
+	s.writeFile("x/root_agent.yaml", "name: x\nmodel: m\ninstruction: y\ncode_executor: {name: lisp, args: {dialect: scheme, timeout: 3s}}\n")
+	closed := ""
+	kinds := Kinds{Models: provider.Kinds(), Agents: AgentKinds(), Executors: ExecutorKinds{
+		spec.NewKind("lisp", "runs Lisp", func(_ context.Context, env ExecutorEnv, c *lispConfig) (runtime.CodeExecutor, error) {
+			return &lispExecutor{close: func() { closed = c.Dialect + " " + env.Timeout.String() }}, nil
+		}),
+	}}
+	l := New(kinds, nil)
+	app, ds := l.Load(t.Context(), s.path("x"))
+	if app == nil {
+		t.Fatal(ds)
+	}
+	if app.Close(); closed != "scheme 3s" {
+		t.Errorf("closed = %q", closed)
+	}
+	if !strings.Contains(l.Reference(), "expr evaluates expressions, lisp runs Lisp, other names") {
+		t.Error("the reference does not describe the executor")
+	}
+	schema, err := l.Schema("agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := json.Marshal(schema); err != nil || !strings.Contains(string(b), `"dialect"`) {
+		t.Errorf("the schema has no args of the executor: %v", err)
+	}
+}
+
+type lispConfig struct {
+	Dialect string `yaml:"dialect" enum:"common|scheme" default:"common" doc:"The dialect."`
+}
+
+type lispExecutor struct {
+	runtime.ExprExecutor
+	close func()
+}
+
+// Close records the end.
+func (x *lispExecutor) Close() error {
+	x.close()
+	return nil
+}
+
+func readTestPolicy(t *testing.T, text string) *Policy {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := ReadPolicy(file, PolicyHost{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }

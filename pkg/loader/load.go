@@ -164,7 +164,7 @@ func (r *resolver) loadAndCompile(ctx context.Context) *runtime.App {
 		r.held.close()
 		return nil
 	}
-	c := &compiler{app: r.app, src: r.src, held: &r.held, live: r.loader.kinds.Live}
+	c := &compiler{r.appLoad}
 	app, err := c.compileApp(ctx)
 	if err == nil {
 		r.reportMissingKeys(ctx)

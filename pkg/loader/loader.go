@@ -26,13 +26,11 @@ import (
 	"strings"
 
 	"agenthost/internal/agentconfig"
-	"agenthost/internal/policy"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
-	"agenthost/wing/wasi"
 )
 
 // DefaultModel is the model of agents that neither set a model nor inherit one.
@@ -82,12 +80,8 @@ type Options struct {
 	// Offline prevents tools from connecting to servers and running programs; see
 	// [tool.Env].
 	Offline bool
-	// ProgramHelper is the command that starts this program as the helper that runs the
-	// programs of tools, such as [DefaultProgramHelper]; its main calls
-	// [ServeProgramHelper]. Empty means that tools run no programs, except MCP servers.
-	ProgramHelper []string
-	// Interpreters is the folder of the WebAssembly modules that the code executor wasi
-	// runs; empty means that there are none.
+	// Interpreters is the folder of the interpreters that code executors run, such as the
+	// WebAssembly modules of wasi; empty means that there are none.
 	Interpreters string
 	// Functions are Go functions that documents may name.
 	Functions agentconfig.Functions
@@ -104,35 +98,6 @@ type Options struct {
 
 	// documents are shared with the loaders of tests, whose client reaches no server.
 	documents *documentCache
-	// interpreters are shared as well, because their compilation takes seconds.
-	interpreters *wasi.Host
-}
-
-// A Policy contains the permissions of apps on a host.
-type Policy = policy.Policy
-
-// A PolicyHost describes the host that a policy protects: its listeners, names,
-// variables and secret values, and whether other machines can reach it (Shared).
-type PolicyHost = policy.Host
-
-// ReadPolicy reads a policy file for a host; an empty path is the policy without a
-// file. An error about the content is a [spec.Diagnostics].
-func ReadPolicy(path string, host PolicyHost) (*Policy, error) {
-	var p *Policy
-	if path != "" {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		n, ds := spec.Parse(path, text)
-		if err := ds.Err(); err != nil {
-			return nil, err
-		}
-		if p, ds = policy.Decode(n); ds.HasErrors() {
-			return nil, ds.Err()
-		}
-	}
-	return p.For(host), nil
 }
 
 // New returns a loader of these kinds; options may be nil.
@@ -159,9 +124,6 @@ func New(kinds Kinds, opts *Options) *Loader {
 	}
 	if l.opts.Logger == nil {
 		l.opts.Logger = slog.New(slog.DiscardHandler)
-	}
-	if l.opts.interpreters == nil {
-		l.opts.interpreters = wasi.New(l.opts.Interpreters, l.opts.Logger)
 	}
 	return l
 }

@@ -1,47 +1,58 @@
 package loader
 
 import (
-	"errors"
+	"context"
+	"io"
 
-	"agenthost/pkg/spec"
+	"agenthost/internal/agentconfig"
+	"agenthost/pkg/runtime"
 	"agenthost/pkg/tool"
-	"agenthost/wing/programs"
-	"agenthost/wing/programs/sandbox"
-	"agenthost/wing/wasi"
 )
 
-// DefaultProgramHelper starts this program again, for [Options.ProgramHelper].
-func DefaultProgramHelper() []string {
-	return []string{"/proc/self/exe", sandbox.HelperCommand}
-}
-
-// ServeProgramHelper serves the command of [DefaultProgramHelper], and exits. It returns at
-// once for any other command line. Call it first in main, with os.Args[1:]. A program that
-// sets [Options.ProgramHelper] without this call would start itself for each tool call.
-func ServeProgramHelper(args []string) { sandbox.ServeHelper(args) }
-
-// acquirePrograms returns what runs the programs of the app. The folders of sessions exist
-// as long as an app uses it.
-func (r *resolver) acquirePrograms() (tool.ProgramRunner, func() error) {
-	host, end, _ := acquireResource(r.loader.resources, hashResourceKey("programs"), func() (*programs.Host, func() error, error) {
-		host := programs.New(programs.Options{Helper: r.loader.opts.ProgramHelper, Policy: r.loader.opts.Policy, Logger: r.loader.opts.Logger})
+// acquirePrograms returns what runs the programs of the app, or nil if this program runs none.
+// The folders of sessions exist as long as an app uses it.
+func (r *appLoad) acquirePrograms() (tool.ProgramRunner, func() error) {
+	open := r.loader.kinds.Programs
+	if open == nil {
+		return nil, func() error { return nil }
+	}
+	host, end, _ := acquireResource(r.loader.resources, hashResourceKey("programs"), func() (ProgramHost, func() error, error) {
+		host := open(ProgramEnv{Policy: r.loader.opts.Policy, Logger: r.loader.opts.Logger})
 		return host, host.Close, nil
 	})
 	return host.Runner(r.src.name, r.src.absoluteDir()), end
 }
 
-// acquireInterpreter returns what runs code in a module of the host. It runs in tests of apps
-// as well, because it reaches nothing outside. Nil means that a problem was reported.
-func (r *resolver) acquireInterpreter(module spec.Text) tool.ProgramRunner {
-	found, err := r.loader.opts.interpreters.Open(module.Value)
-	if err != nil {
-		d := module.Errorf(0, "code-executor", "cannot open the interpreter: %s", err)
-		if errors.Is(err, wasi.ErrNoFolder) {
-			d = d.WithHint("pass the folder that has %s with --interpreters", module.Value)
-		}
-		r.report(d)
-		return nil
+// checkExecutor reports what the host of an executor does not grant or have.
+func (r *appLoad) checkExecutor(plan *agentconfig.ExecutorPlan) {
+	for _, p := range plan.Programs() {
+		r.report(r.checkOneProgram(p)...)
 	}
-	r.held.add(found.Close)
-	return found
+	r.report(plan.CheckHost(r.newExecutorEnv(plan))...)
+	if len(plan.Programs()) > 0 && r.loader.kinds.Programs == nil {
+		r.report(plan.Use.Name.Errorf(0, "code-executor", "the code executor %s runs programs, which this program cannot run", plan.Kind.Name).
+			WithHint("in Go, set Programs of loader.Kinds, such as programs.Opener of package wing/programs"))
+	}
+}
+
+func (r *appLoad) newExecutorEnv(plan *agentconfig.ExecutorPlan) agentconfig.ExecutorEnv {
+	return agentconfig.ExecutorEnv{ExecutorUse: plan.Use, Interpreters: r.loader.opts.Interpreters, Logger: r.loader.opts.Logger}
+}
+
+// buildExecutor builds the executor of an agent. The app closes it.
+func (r *appLoad) buildExecutor(ctx context.Context, plan *agentconfig.ExecutorPlan) (runtime.CodeExecutor, error) {
+	env := r.newExecutorEnv(plan)
+	if len(plan.Programs()) > 0 && !r.loader.opts.Offline {
+		programs, end := r.acquirePrograms()
+		r.held.add(end)
+		env.Programs = programs
+	}
+	executor, err := plan.Build(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	if closer, ok := executor.(io.Closer); ok {
+		r.held.add(closer.Close)
+	}
+	return executor, nil
 }

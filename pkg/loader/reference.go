@@ -41,7 +41,7 @@ func (l *Loader) Reference() string {
 	for _, k := range l.kinds.Files {
 		writeChapter(&b, k.Title, k.About, k.Reference()...)
 	}
-	return newLinkReplacer().Replace(b.String())
+	return newLinkReplacer().Replace(agentconfig.DescribeExecutors(b.String(), l.kinds.Executors))
 }
 
 const referenceTop = `# Reference
@@ -228,6 +228,7 @@ func (l *Loader) agentSchemas(set *spec.SchemaSet, named bool) []any {
 		a := set.Object(k.ConfigType())
 		setEnum(a, "agent_class", classNames(k.Name)...)
 		addSchemaCode(a)
+		agentconfig.AddExecutors(a["properties"].(map[string]any), l.kinds.Executors)
 		if k.Name != "LlmAgent" {
 			addRequired(a, "agent_class")
 		} else {

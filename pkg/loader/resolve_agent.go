@@ -78,16 +78,9 @@ func (r *resolver) resolveAgent(ctx context.Context, n *spec.Node, t ancestry) *
 	if c, ok := plan.Config.(agentconfig.PromptConfig); ok && c.PromptRef() != nil {
 		p.prompts = r.resolvePrompts(ctx, c.PromptRef(), t)
 	}
-	if c, ok := plan.Config.(tool.ProgramConfig); ok && len(c.Programs()) > 0 {
-		r.report(r.checkProgram(c)...)
-		if !r.loader.opts.Offline {
-			programs, end := r.acquirePrograms()
-			r.held.add(end)
-			p.programs = programs
-		}
-	}
-	if c, ok := plan.Config.(agentconfig.InterpreterConfig); ok && c.Interpreter().Value != "" {
-		p.programs = r.acquireInterpreter(c.Interpreter())
+	if c, ok := plan.Config.(agentconfig.ExecutorConfig); ok && c.ExecutorPlan() != nil {
+		p.executor = c.ExecutorPlan()
+		r.checkExecutor(p.executor)
 	}
 	for _, t := range p.tools {
 		t.listTools(ctx)
@@ -118,6 +111,9 @@ func (r *resolver) decodeAgent(kind spec.Kind[agentconfig.AgentEnv, runtime.Agen
 		d.ds = checkConfig(d.plan.Config, n, addFieldHints(d.ds, n, agentFieldHints()))
 		selfContained := r.readConfigFiles(d.plan.Config, &d.ds)
 		d.ds = append(d.ds, r.bindFunctions(d.plan.Config)...)
+		if c, ok := d.plan.Config.(agentconfig.ExecutorConfig); ok {
+			d.ds = append(d.ds, c.BindExecutor(r.loader.kinds.Executors, &r.loader.opts.Functions)...)
+		}
 		callbacks, ds := agentconfig.DecodeCallbacks(n, r.loader.opts.Functions.Callbacks)
 		d.callbacks, d.ds = callbacks, append(d.ds, ds...)
 		d.use = &lazyStateUse{find: func() tool.StateUse { return agentconfig.StateUse(n, d.plan.Config) }}

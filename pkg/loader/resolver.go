@@ -238,8 +238,8 @@ type resolvedAgent struct {
 	at, base *spec.Node
 	subs     []*resolvedAgent
 	tools    []*resolvedTool
-	prompts  tool.PromptSource // of its instruction; nil if there is none
-	programs tool.ProgramRunner
+	prompts  tool.PromptSource         // of its instruction; nil if there is none
+	executor *agentconfig.ExecutorPlan // of a kind; nil if there is none
 	model    model.LLM
 	// modelRef is the name of its own model, or "".
 	modelRef string

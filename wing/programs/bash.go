@@ -73,7 +73,8 @@ func (c *bashArgs) Programs() []*tool.Program {
 		if err != nil || len(words) == 0 {
 			continue // reported by Check
 		}
-		p := &tool.Program{Args: append(words, "..."), Kinds: make([]tool.ArgKind, len(words)+1), At: prefix}
+		p := &tool.Program{Args: append(words, "..."), At: prefix}
+		p.Kinds = make([]tool.ArgKind, len(p.Args))
 		p.Kinds[len(words)] = tool.FurtherArgs
 		if prefix.Value == anyCommand {
 			p.Kinds[0] = tool.VariableArg

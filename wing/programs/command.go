@@ -9,25 +9,10 @@ import (
 	"strings"
 
 	"agenthost/internal/toolconfig"
-	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
 	"agenthost/pkg/tool"
 )
-
-// Kinds lists the kind command, which a document names as a one-key map.
-func Kinds() spec.Kinds[tool.Env, tool.Set] {
-	return spec.Kinds[tool.Env, tool.Set]{
-		spec.NewKind("command", "Runs a program that the host policy allows.", newCommand),
-	}
-}
-
-// Builtins lists ExecuteBashTool, which documents name by `name:`.
-func Builtins() spec.Kinds[tool.Env, tool.Set] {
-	return spec.Kinds[tool.Env, tool.Set]{
-		spec.NewKind("ExecuteBashTool", "Runs commands that the model writes, each after confirmation, if the host policy allows them; models call it execute_bash.", newBashTool),
-	}
-}
 
 type commandConfig struct {
 	Tool      toolconfig.Config      `yaml:",inline"`
@@ -39,11 +24,6 @@ type commandConfig struct {
 	Result    spec.Expr              `yaml:"result" doc:"The result, computed from exit, stdout, stderr and files; default: these values."`
 	Timeout   spec.Duration          `yaml:"timeout" default:"60s" doc:"Maximum duration of a call; then all processes of the program are killed."`
 	MaxOutput spec.Size              `yaml:"max_output" default:"64KiB" doc:"Maximum size of stdout, and of stderr; the rest is dropped."`
-}
-
-type commandFiles struct {
-	In  []spec.Text `yaml:"in" doc:"The artifacts to write to the folder of the session, as artifact:NAME."`
-	Out []spec.Text `yaml:"out" doc:"Patterns such as *.png: files in the folder of the session that the program has changed become artifacts."`
 }
 
 var (
@@ -322,6 +302,3 @@ func usedArgsOf(n *spec.Node, keys ...string) []string {
 	}
 	return used
 }
-
-// fileNameOf returns the path of an artifact in the folder of a session.
-func fileNameOf(artifact string) string { return strings.TrimPrefix(artifact, session.UserPrefix) }

@@ -103,3 +103,11 @@ func saveFiles(ctx context.Context, to tool.Artifacts, files map[string][]byte) 
 	}
 	return names, nil
 }
+
+type commandFiles struct {
+	In  []spec.Text `yaml:"in" doc:"The artifacts to write to the folder of the session, as artifact:NAME."`
+	Out []spec.Text `yaml:"out" doc:"Patterns such as *.png: files in the folder of the session that the program has changed become artifacts."`
+}
+
+// fileNameOf returns the path of an artifact in the folder of a session.
+func fileNameOf(artifact string) string { return strings.TrimPrefix(artifact, session.UserPrefix) }

@@ -15,7 +15,7 @@ import (
 func newTestFolder(t *testing.T) *folder {
 	t.Helper()
 	a := newFolders(t.TempDir())
-	t.Cleanup(func() { _ = a.deleteAll() })
+	t.Cleanup(func() { _ = a.Close() })
 	f, err := a.acquireFolder("app", model.Origin{UserID: "u", SessionID: "s"})
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +112,7 @@ func TestFoldersOfSessions(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(dir, "scripts/x.sh")); err != nil || string(b) != "x" {
 		t.Errorf("the copy has %q, %v", b, err)
 	}
-	if err := a.deleteAll(); err != nil {
+	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if left, _ := os.ReadDir(a.parent); len(left) > 0 {

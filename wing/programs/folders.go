@@ -14,7 +14,6 @@ import (
 
 	"agenthost/internal/safe"
 	"agenthost/pkg/model"
-	"agenthost/pkg/tool"
 )
 
 // Limits of folders: how many sessions of a host have one at the same time, and how long a
@@ -179,22 +178,8 @@ func (f *folder) setOwner(path string) error {
 	return os.Lchown(path, f.user, f.user)
 }
 
-// newCopy writes the files of a skill to a new folder, and returns it. Its parent is
-// deleted after the run.
-func (a *folders) newCopy(f *folder, s *tool.SkillContent) (string, error) {
-	parent, err := os.MkdirTemp(a.base, "skill-")
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(parent, s.Name)
-	if err := errors.Join(os.Chmod(parent, 0o711), f.createFolder(dir)); err != nil {
-		return "", err
-	}
-	return dir, f.writeInto(dir, s.Files, 0o700)
-}
-
-// deleteAll deletes all folders.
-func (a *folders) deleteAll() error {
+// Close deletes all folders.
+func (a *folders) Close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.base == "" {

@@ -102,7 +102,7 @@ func TestFoldersOfManySessions(t *testing.T) {
 	if _, err := a.acquireFolder("app", model.Origin{SessionID: "more"}); err == nil || !strings.Contains(err.Error(), "1000 sessions run programs, which is the limit") {
 		t.Errorf("error = %v", err)
 	}
-	if err := a.deleteAll(); err != nil {
+	if err := a.Close(); err != nil {
 		t.Error(err)
 	}
 }

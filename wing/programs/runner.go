@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"agenthost/internal/policy"
+	"agenthost/pkg/loader"
 	"agenthost/pkg/tool"
 	"agenthost/wing/programs/sandbox"
 )
@@ -30,6 +31,22 @@ type Options struct {
 	Dir string
 	// Logger gets how the memory of programs is limited; nil discards it.
 	Logger *slog.Logger
+}
+
+// DefaultHelper is the command that starts this program again as the helper that runs programs.
+func DefaultHelper() []string { return []string{"/proc/self/exe", sandbox.HelperCommand} }
+
+// ServeHelper serves the command of [DefaultHelper], and exits. It returns at once for any other
+// command line. Call it first in main, with os.Args[1:]. A program that has the helper without
+// this call would start itself for each tool call.
+func ServeHelper(args []string) { sandbox.ServeHelper(args) }
+
+// Opener returns Programs of [loader.Kinds]. Without a helper, such as [DefaultHelper], programs
+// are checked and do not run.
+func Opener(helper []string) func(loader.ProgramEnv) loader.ProgramHost {
+	return func(env loader.ProgramEnv) loader.ProgramHost {
+		return New(Options{Helper: helper, Policy: env.Policy, Logger: env.Logger})
+	}
 }
 
 // A Host runs the programs of all apps of one host. It is safe for concurrent use.
@@ -66,7 +83,7 @@ func (h *Host) openGroups() *sandbox.Groups {
 }
 
 // Close deletes the folders of sessions.
-func (h *Host) Close() error { return h.folders.deleteAll() }
+func (h *Host) Close() error { return h.folders.Close() }
 
 // Runner returns the runner of an app in a folder.
 func (h *Host) Runner(app, dir string) tool.ProgramRunner {
@@ -85,7 +102,7 @@ func (r *runner) RunProgram(ctx context.Context, run *tool.ProgramRun) (*tool.Pr
 		return nil, err
 	}
 	if len(r.host.opts.Helper) == 0 {
-		return nil, errors.New("this program cannot run other programs: loader.Options has no ProgramHelper")
+		return nil, errors.New("this program cannot run other programs: Programs of loader.Kinds has no helper")
 	}
 	select {
 	case r.host.running <- struct{}{}:

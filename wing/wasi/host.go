@@ -59,15 +59,9 @@ var ErrNoFolder = errors.New("no folder of interpreters is set")
 // Open returns the interpreter that is a module in the folder. It compiles a new module in
 // the background. The caller closes the interpreter.
 func (h *Host) Open(module string) (*Interpreter, error) {
-	f, version, err := h.openModule(module)
+	version, err := h.checkModule(module)
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	const magic = "\x00asm"
-	head := make([]byte, len(magic))
-	if _, err := io.ReadFull(f, head); err != nil || string(head) != magic {
-		return nil, fmt.Errorf("%s is not a WebAssembly module", module)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,6 +76,21 @@ func (h *Host) Open(module string) (*Interpreter, error) {
 	}
 	got.users++
 	return &Interpreter{interpreter: got}, nil
+}
+
+// checkModule returns the version of a module, or why it cannot be opened.
+func (h *Host) checkModule(name string) (moduleVersion, error) {
+	f, version, err := h.openModule(name)
+	if err != nil {
+		return moduleVersion{}, err
+	}
+	defer f.Close()
+	const magic = "\x00asm"
+	head := make([]byte, len(magic))
+	if _, err := io.ReadFull(f, head); err != nil || string(head) != magic {
+		return moduleVersion{}, fmt.Errorf("%s is not a WebAssembly module", name)
+	}
+	return version, nil
 }
 
 // openModule opens the file of a module.

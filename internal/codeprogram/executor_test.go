@@ -1,4 +1,4 @@
-package agentconfig
+package codeprogram
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 
 // TestCodeWithoutPrograms expects code to fail where no programs run, as in tests of apps.
 func TestCodeWithoutPrograms(t *testing.T) {
-	_, err := (&programExecutor{}).ExecuteCode(t.Context(), &runtime.CallbackContext{}, &runtime.Code{Source: "1"})
+	_, err := (&Executor{}).ExecuteCode(t.Context(), &runtime.CallbackContext{}, &runtime.Code{Source: "1"})
 	if want := "no code runs here: tests run no programs"; err == nil || err.Error() != want {
 		t.Errorf("ExecuteCode = %v, want %s", err, want)
 	}
