@@ -124,7 +124,6 @@ var boundedDecoders = map[string]string{
 	"internal/jsonbody/body.go":                "a field of a request body",
 	"internal/servertest/env.go":               "a constant of a test",
 	"internal/servertest/openapi.go":           "a constant of a test",
-	"pkg/server/request.go":                    "a request body that it reads",
 	"wing/evaluation/evalweb/body.go":          "a field of a request body",
 	"wing/live/liveweb/query.go":               "a parameter of a URL, by the limit of headers",
 	"pkg/server/openapi.go":                    "a file in the program",
