@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,6 +55,57 @@ func CheckExchanges(t *testing.T, srv *server.Server, glob string, atLeast int) 
 func firstLine(text []byte) string {
 	line, _, _ := strings.Cut(string(text), "\n")
 	return line
+}
+
+// CheckDocument reports operations of the document without an ID of their own, path parameters that
+// are not declared once, and references that do not resolve.
+func CheckDocument(t *testing.T, srv *server.Server) {
+	t.Helper()
+	doc := NewSchemaChecker(t, srv).doc
+	ids := map[string]string{}
+	for path, item := range doc["paths"].(map[string]any) {
+		for method, v := range item.(map[string]any) {
+			op, _ := v.(map[string]any)
+			id, _ := op["operationId"].(string)
+			if id == "" || ids[id] != "" {
+				t.Errorf("%s %s has the ID %q, as %s", method, path, id, ids[id])
+			}
+			ids[id] = method + " " + path
+			var declared []string
+			params, _ := op["parameters"].([]any)
+			for _, p := range params {
+				if p := p.(map[string]any); p["in"] == "path" {
+					declared = append(declared, "{"+p["name"].(string)+"}")
+				}
+			}
+			if want := regexp.MustCompile(`\{[^}]*\}`).FindAllString(path, -1); !slices.Equal(declared, want) {
+				t.Errorf("%s %s declares %v", method, path, declared)
+			}
+		}
+	}
+	checkReferences(t, doc, doc)
+}
+
+func checkReferences(t *testing.T, doc map[string]any, v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		if to, ok := v["$ref"].(string); ok {
+			at := any(doc)
+			for _, key := range strings.Split(strings.TrimPrefix(to, "#/"), "/") {
+				at = at.(map[string]any)[key]
+			}
+			if at == nil {
+				t.Errorf("unresolved reference %s", to)
+			}
+		}
+		for _, inner := range v {
+			checkReferences(t, doc, inner)
+		}
+	case []any:
+		for _, inner := range v {
+			checkReferences(t, doc, inner)
+		}
+	}
 }
 
 // A SchemaChecker validates bodies against the schemas of a document.

@@ -13,6 +13,9 @@ func TestOpenAPIDescribesExchanges(t *testing.T) {
 	servertest.CheckExchanges(t, server.New(nil, &server.Options{Metrics: server.NewMetrics("")}), "testdata/http/*.txtar", 80)
 }
 
+// Operation IDs are unique, references resolve, and path parameters are declared once.
+func TestOpenAPIIsValid(t *testing.T) { servertest.CheckDocument(t, server.New(nil, nil)) }
+
 // The schema check rejects responses that do not match the document.
 func TestOpenAPICheckFindsFaults(t *testing.T) {
 	checker := servertest.NewSchemaChecker(t, server.New(nil, nil))

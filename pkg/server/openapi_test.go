@@ -1,7 +1,6 @@
 package server
 
 import (
-	"fmt"
 	"maps"
 	"net/http/httptest"
 	"os"
@@ -43,55 +42,6 @@ func readOpenAPI(t *testing.T) map[string]any {
 		t.Fatalf("GET /openapi.json = %d: %v", w.Code, err)
 	}
 	return doc.(map[string]any)
-}
-
-// Operation IDs are unique, references resolve, and path parameters are declared once.
-func TestOpenAPIIsValid(t *testing.T) {
-	doc := readOpenAPI(t)
-	ids := map[string]string{}
-	for path, item := range doc["paths"].(map[string]any) {
-		for method, v := range item.(map[string]any) {
-			op, _ := v.(map[string]any)
-			id := fmt.Sprint(op["operationId"])
-			if ids[id] != "" {
-				t.Errorf("%s and %s %s have the same id %s", ids[id], method, path, id)
-			}
-			ids[id] = method + " " + path
-			var declared []string
-			params, _ := op["parameters"].([]any)
-			for _, p := range params {
-				if p := p.(map[string]any); p["in"] == "path" {
-					declared = append(declared, "{"+p["name"].(string)+"}")
-				}
-			}
-			if want := regexp.MustCompile(`\{[^}]*\}`).FindAllString(path, -1); !slices.Equal(declared, want) {
-				t.Errorf("%s %s declares %v", method, path, declared)
-			}
-		}
-	}
-	checkReferences(t, doc, doc)
-}
-
-func checkReferences(t *testing.T, doc map[string]any, v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		if to, ok := v["$ref"].(string); ok {
-			at := any(doc)
-			for _, key := range strings.Split(strings.TrimPrefix(to, "#/"), "/") {
-				at = at.(map[string]any)[key]
-			}
-			if at == nil {
-				t.Errorf("unresolved reference %s", to)
-			}
-		}
-		for _, inner := range v {
-			checkReferences(t, doc, inner)
-		}
-	case []any:
-		for _, inner := range v {
-			checkReferences(t, doc, inner)
-		}
-	}
 }
 
 // The schema of Part and its fields have every field of Gemini's SDK.
