@@ -12,6 +12,7 @@ import (
 	"agenthost/internal/adktools"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	connections "agenthost/wing/connection"
 	"agenthost/wing/mcptool"
 	"agenthost/wing/openapitool"
 )
@@ -98,7 +99,7 @@ func TestKindDescriptions(t *testing.T) {
 func TestBuiltinNames(t *testing.T) {
 	var names []string
 	for _, k := range listKinds().Builtins {
-		if !slices.ContainsFunc(slices.Concat(mcptool.Toolsets(), openapitool.Toolsets()), func(other spec.Kind[tool.Env, tool.Set]) bool { return other.Name == k.Name }) {
+		if !slices.ContainsFunc(slices.Concat(mcptool.Toolsets[connections.ADKAuth](), openapitool.Toolsets[connections.ADKAuth](connections.Google{})), func(other spec.Kind[tool.Env, tool.Set]) bool { return other.Name == k.Name }) {
 			names = append(names, k.Name)
 		}
 	}

@@ -13,14 +13,14 @@ import (
 	"agenthost/internal/command"
 	"agenthost/internal/policy"
 	"agenthost/pkg/connection"
-	"agenthost/pkg/server"
+	connections "agenthost/wing/connection"
 )
 
 // grantFlags are the flags of connections that users authorize.
 type grantFlags struct{ publicURL, key string }
 
 func (f *grantFlags) registerFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&f.publicURL, "public-url", "", "URL at which browsers reach this host; authorization servers send them to PUBLIC_URL"+server.CallbackPath+" (default: the client receives the answer)")
+	flags.StringVar(&f.publicURL, "public-url", "", "URL at which browsers reach this host; authorization servers send them to PUBLIC_URL"+connections.CallbackPath+" (default: the client receives the answer)")
 	f.registerKey(flags)
 }
 
@@ -30,13 +30,13 @@ func (f *grantFlags) registerKey(flags *pflag.FlagSet) {
 
 // readKeys reads the keys, which apps may not read. Without a flag there are none, except for
 // sessions in memory.
-func (f *grantFlags) readKeys(reserved *policy.Host, sessionDB string) (*connection.Keys, error) {
+func (f *grantFlags) readKeys(reserved *policy.Host, sessionDB string) (*connections.Keys, error) {
 	if err := f.checkPublicURL(); err != nil {
 		return nil, err
 	}
 	if f.key == "" {
 		if strings.HasPrefix(sessionDB, "memory:") {
-			return connection.NewRandomKeys()
+			return connections.NewRandomKeys()
 		}
 		return nil, nil
 	}
@@ -44,7 +44,7 @@ func (f *grantFlags) readKeys(reserved *policy.Host, sessionDB string) (*connect
 	if err != nil {
 		return nil, err
 	}
-	keys, err := connection.ParseKeys(text)
+	keys, err := connections.ParseKeys(text)
 	if err != nil {
 		return nil, command.FailWithf("--credentials-key: %w", err)
 	}
@@ -95,10 +95,10 @@ func isLoopbackName(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-func (f *grantFlags) newGrants(st connection.GrantStore, keys *connection.Keys, logger *slog.Logger) *connection.Grants {
-	opts := connection.GrantOptions{Store: st, Keys: keys, Logger: logger}
+func (f *grantFlags) newGrants(st connection.GrantStore, keys *connections.Keys, logger *slog.Logger) *connections.Grants {
+	opts := connections.GrantOptions{Store: st, Keys: keys, Logger: logger}
 	if f.publicURL != "" {
-		opts.RedirectURL = strings.TrimRight(f.publicURL, "/") + server.CallbackPath
+		opts.RedirectURL = strings.TrimRight(f.publicURL, "/") + connections.CallbackPath
 	}
-	return connection.NewGrants(opts)
+	return connections.NewGrants(opts)
 }

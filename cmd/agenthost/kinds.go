@@ -26,6 +26,8 @@ import (
 	"agenthost/wing/apptest"
 	"agenthost/wing/apptest/testcommand"
 	"agenthost/wing/bucketstore"
+	connections "agenthost/wing/connection"
+	"agenthost/wing/connection/oauthweb"
 	"agenthost/wing/devui"
 	"agenthost/wing/evaluation/evalcommand"
 	"agenthost/wing/evaluation/evalgate"
@@ -54,17 +56,18 @@ func listKinds() loader.Kinds {
 		),
 		Builtins: slices.Concat(
 			slices.Concat(builtin.Builtins(), httptool.Builtins(), programs.Builtins(), skills.Builtins(), vertextool.Builtins()).SortByName(),
-			mcptool.Toolsets(), openapitool.Toolsets(),
+			mcptool.Toolsets[connections.ADKAuth](), openapitool.Toolsets[connections.ADKAuth](connections.Google{}),
 		),
-		Agents:     loader.AgentKinds(),
-		AgentTools: loader.AgentToolKinds(),
-		Plugins:    loader.PluginKinds(),
-		Executors:  slices.Concat(wasi.Executors(), programs.Executors()),
-		Programs:   programs.Opener(programs.DefaultHelper()),
-		Live:       live.Driver{},
-		Files:      []loader.FileKind{apptest.Files(), evals.Files(), loader.PolicyFiles(), authFiles()},
-		Gates:      []loader.Gate{apptest.Gate(), evals.Gate()},
-		Evaluator:  openEvaluator,
+		Agents:      loader.AgentKinds(),
+		AgentTools:  loader.AgentToolKinds(),
+		Connections: connections.NewKind(nil),
+		Plugins:     loader.PluginKinds(),
+		Executors:   slices.Concat(wasi.Executors(), programs.Executors()),
+		Programs:    programs.Opener(programs.DefaultHelper()),
+		Live:        live.Driver{},
+		Files:       []loader.FileKind{apptest.Files(), evals.Files(), loader.PolicyFiles(), authFiles()},
+		Gates:       []loader.Gate{apptest.Gate(), evals.Gate()},
+		Evaluator:   openEvaluator,
 	}
 }
 
@@ -101,10 +104,10 @@ func databaseEngines() sqlstore.Engines {
 	return sqlstore.Engines{sqlite.Engine(), postgres.Engine(), mysql.Engine()}
 }
 
-// serverExtensions lists what adds routes to the server: live conversations, ADK's web client
-// and evaluations. The options may be nil.
-func serverExtensions(talks *liveweb.Options, ui *devui.Options, evals *evalweb.Options) []func(*server.Services) *server.Extension {
-	return []func(*server.Services) *server.Extension{liveweb.Extend(talks), devui.Extend(ui), evalweb.Extend(evals)}
+// serverExtensions lists what adds routes to the server: live conversations, ADK's web client,
+// evaluations, and the answers of authorization servers. Options and grants may be nil.
+func serverExtensions(talks *liveweb.Options, ui *devui.Options, evals *evalweb.Options, grants *connections.Grants) []func(*server.Services) *server.Extension {
+	return []func(*server.Services) *server.Extension{liveweb.Extend(talks), devui.Extend(ui), evalweb.Extend(evals), oauthweb.Extend(grants)}
 }
 
 // listModelKinds lists the providers of models, in the order of the reference.

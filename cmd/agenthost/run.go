@@ -18,6 +18,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	connections "agenthost/wing/connection"
 )
 
 // defaultUser is the default of --user.
@@ -124,7 +125,8 @@ func runAppWith(ctx context.Context, env command.Env, f *runFlags, args []string
 	if opts == nil {
 		opts = &loader.Options{}
 	}
-	opts.Grants = auth.Grants
+	env.Kinds.Connections = connections.NewKind(auth.Grants)
+	f.load.SetConnections(env.Kinds.Connections, auth.Grants)
 	host, app, err := f.load.OpenHost(ctx, args[0], opts, f.OpenStore)
 	if err != nil {
 		return err
@@ -160,9 +162,9 @@ func runAppWith(ctx context.Context, env command.Env, f *runFlags, args []string
 	}
 	defer t.printContinue(f.continueCommand(args[0], t.key.ID))
 	if f.live {
-		return t.runLiveLoop(ctx, newLoader(opts), args[0])
+		return t.runLiveLoop(ctx, env.NewLoader(opts), args[0])
 	}
-	return t.runLoop(ctx, newLoader(opts), args[0])
+	return t.runLoop(ctx, env.NewLoader(opts), args[0])
 }
 
 // continueCommand returns the command that continues a session, without passwords, or "" if

@@ -17,6 +17,7 @@ import (
 	"agenthost/pkg/connection"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/store"
+	connections "agenthost/wing/connection"
 )
 
 // authorizeFlags let the person at the terminal authorize connections.
@@ -34,7 +35,7 @@ func (f *authorizeFlags) registerFlags(flags *pflag.FlagSet) {
 
 // An authorizer lets a person authorize the connections of pending calls.
 type authorizer struct {
-	*connection.Grants
+	*connections.Grants
 	store *openedGrants
 	// enabled reports that someone can authorize connections, person that a terminal is the
 	// input, and stored that the tokens are in the database.
@@ -54,13 +55,13 @@ func (f *runFlags) newAuthorizer(env command.Env) (*authorizer, error) {
 	}
 	a := &authorizer{store: &openedGrants{&connection.MemoryGrants{}}, port: f.authorize.port, stored: keys != nil && f.authorize.grants.key != ""}
 	if keys == nil {
-		if keys, err = connection.NewRandomKeys(); err != nil {
+		if keys, err = connections.NewRandomKeys(); err != nil {
 			return nil, command.FailWith(err)
 		}
 	}
 	a.person = isPerson(env.In)
 	a.enabled = f.authorize.always || a.person && isPerson(env.Err)
-	a.Grants = connection.NewGrants(connection.GrantOptions{Store: a.store, Keys: keys})
+	a.Grants = connections.NewGrants(connections.GrantOptions{Store: a.store, Keys: keys})
 	return a, nil
 }
 
@@ -120,7 +121,7 @@ func (c *credentialCall) wrapError(err error) error {
 }
 
 // findPending returns the pending consent of the call.
-func (a *authorizer) findPending(ctx context.Context, c *credentialCall) (*connection.PendingConsent, error) {
+func (a *authorizer) findPending(ctx context.Context, c *credentialCall) (*connections.PendingConsent, error) {
 	if c.device {
 		return a.FindDevice(ctx, c.state)
 	}
@@ -180,7 +181,7 @@ func (t *conversation) waitForCode(ctx context.Context, c *credentialCall) error
 	return t.waitWithLines(ctx, func(ctx context.Context) error {
 		for {
 			err := t.authorizer.FinishConsent(ctx, answer)
-			if own := (*connection.AnswerError)(nil); !errors.As(err, &own) || !own.IsPending() {
+			if own := (*connection.AnswerError)(nil); !errors.As(err, &own) || !own.Pending {
 				return err
 			}
 		}

@@ -20,6 +20,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
+	connections "agenthost/wing/connection"
 )
 
 // TestCallbackListener checks that only the state of the request is an answer, by a browser that
@@ -80,21 +81,22 @@ type terminalWorld struct {
 func newTerminalWorld(t *testing.T, grant string, left time.Duration) *terminalWorld {
 	t.Helper()
 	w := &terminalWorld{idp: fakeidp.New(t, "http://127.0.0.1/oauth/callback"), errOut: &bytes.Buffer{}}
-	keys, err := connection.NewRandomKeys()
+	keys, err := connections.NewRandomKeys()
 	if err != nil {
 		t.Fatal(err)
 	}
 	start := time.Now().Add(left - 10*time.Minute)
-	grants := connection.NewGrants(connection.GrantOptions{
+	grants := connections.NewGrants(connections.GrantOptions{
 		Store: &connection.MemoryGrants{}, Keys: keys, Now: func() time.Time { return start },
 		Wait: func(ctx context.Context, _ time.Duration) error { <-ctx.Done(); return context.Cause(ctx) },
 	})
 	n, ds := spec.Parse("app.yaml", []byte("oauth2: {grant: "+grant+", issuer: "+w.idp.URL+", client_id: "+fakeidp.ClientID+", client_secret: "+fakeidp.ClientSecret+"}"))
-	var c connection.Config
-	if ds = append(ds, c.DecodeSpec(n)...); ds.HasErrors() {
+	kind := connections.NewKind(grants)
+	c, more := kind.Decode(n, false)
+	if ds = append(ds, more...); ds.HasErrors() {
 		t.Fatal(ds)
 	}
-	source, err := c.Open(connection.Env{App: "shop", Name: "crm", Grants: grants})
+	source, err := kind.Open(c, connection.Env{App: "shop", Name: "crm"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"agenthost/internal/safe"
-	"agenthost/pkg/server"
+	connections "agenthost/wing/connection"
 )
 
 // A callbackListener receives the browser of the person at the terminal (RFC 8252, 7.3). Other
@@ -34,7 +34,7 @@ func openCallback(ctx context.Context, port uint16, state string) (*callbackList
 	if err != nil {
 		return nil, err
 	}
-	return &callbackListener{l, "http://" + l.Addr().String() + server.CallbackPath, state}, nil
+	return &callbackListener{l, "http://" + l.Addr().String() + connections.CallbackPath, state}, nil
 }
 
 // waitForAnswer waits for the answer and returns the error of finish, which takes it, after the browser
@@ -73,7 +73,7 @@ func (l *callbackListener) newHandler(finish func(url.Values) error, answered ch
 		h.Set("Cache-Control", "no-store")
 		h.Set("Referrer-Policy", "no-referrer")
 		switch {
-		case r.Method != http.MethodGet || r.URL.Path != server.CallbackPath || r.Host != l.Addr().String():
+		case r.Method != http.MethodGet || r.URL.Path != connections.CallbackPath || r.Host != l.Addr().String():
 			w.WriteHeader(http.StatusNotFound)
 			return
 		case query.Get("state") != l.state:

@@ -20,12 +20,12 @@ import (
 	"agenthost"
 	"agenthost/internal/command"
 	"agenthost/internal/safe"
-	"agenthost/pkg/connection"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
+	connections "agenthost/wing/connection"
 	"agenthost/wing/devui"
 	"agenthost/wing/evaluation/evalrun"
 )
@@ -199,7 +199,7 @@ func serveApps(ctx context.Context, env command.Env, f *serveFlags, dirs []strin
 		return err
 	}
 	defer m.store.Close()
-	load.Grants = f.grants.newGrants(m.store.Grants, keys, m.logger)
+	grants := m.openGrants(keys)
 	opts.Metrics = server.NewMetrics(buildVersion())
 	if f.dev.isEnabled() {
 		m.traces = devui.NewTraces(true)
@@ -218,9 +218,9 @@ func serveApps(ctx context.Context, env command.Env, f *serveFlags, dirs []strin
 	}
 	problems, report := f.observe.problemReporter(env, m.logger)
 	m.host, err = agenthost.Open(ctx, &agenthost.Options{
-		Folders: dirs, Kinds: env.Kinds, Store: m.store, Problems: problems, Logger: m.logger, Load: load,
+		Folders: dirs, Kinds: m.env.Kinds, Store: m.store, Problems: problems, Logger: m.logger, Load: load,
 		Run: &runtime.Options{
-			Replay: m.replay, Consents: load.Grants, Observe: opts.Metrics.Observe,
+			Replay: m.replay, Consents: grants, Observe: opts.Metrics.Observe,
 			TracerProvider: tracing, TraceContents: f.dev.isEnabled() || f.observe.traceContents && f.observe.otlp != "",
 		},
 		Watch: &loader.WatchOptions{OnLoad: report, Poll: f.poll, PollOnly: f.poll > 0},
@@ -228,20 +228,26 @@ func serveApps(ctx context.Context, env command.Env, f *serveFlags, dirs []strin
 	if err != nil {
 		return command.FailWith(err)
 	}
-	opts.Grants = load.Grants
-	m.server = m.host.NewServer(m.addExtensions(opts))
+	m.server = m.host.NewServer(m.addExtensions(opts, grants))
 	return m.serveUntilDone(ctx, listener)
 }
 
 // loadOptions returns the options of the loader, and the keys of the tokens of users, which
 // apps may not read.
-func (m *serveMain) loadOptions() (*loader.Options, *connection.Keys, error) {
+func (m *serveMain) loadOptions() (*loader.Options, *connections.Keys, error) {
 	keys, err := m.flags.grants.readKeys(&m.flags.load.Reserved, m.flags.SessionDB)
 	if err != nil {
 		return nil, nil, err
 	}
 	load, err := m.flags.load.LoaderOptions(&loader.Options{Logger: m.logger}, m.dirs...)
 	return load, keys, err
+}
+
+// openGrants opens the grants of users in the store, for the connections of apps.
+func (m *serveMain) openGrants(keys *connections.Keys) *connections.Grants {
+	grants := m.flags.grants.newGrants(m.store.Grants, keys, m.logger)
+	m.env.Kinds.Connections = connections.NewKind(grants)
+	return grants
 }
 
 // openListener listens on the address. If the default port is in use, it tries the

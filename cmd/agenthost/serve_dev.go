@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"agenthost/pkg/server"
+	connections "agenthost/wing/connection"
 	"agenthost/wing/devui"
 	"agenthost/wing/evaluation/evalrun"
 	"agenthost/wing/evaluation/evalweb"
@@ -50,14 +51,14 @@ func (f *devFlags) openBundle() (fs.FS, func() error, error) {
 func (f *devFlags) isEnabled() bool { return f.dev || f.ui != "" }
 
 // addExtensions adds the extensions of the server with their options.
-func (m *serveMain) addExtensions(opts *server.Options) *server.Options {
+func (m *serveMain) addExtensions(opts *server.Options, grants *connections.Grants) *server.Options {
 	talks := &liveweb.Options{MaxSockets: m.flags.maxLive, MaxUserSockets: m.flags.maxUserLive}
 	ui := &devui.Options{UI: m.ui, Traces: m.traces, Folders: m.host.Watch(), Dev: m.flags.dev.isEnabled()}
 	evals := &evalweb.Options{Folders: m.host.Watch(), Dev: ui.Dev}
 	if ui.Dev {
 		evals.Evaluator = &evalrun.HostRunner{Host: m.host.Host, Apps: m.host.Watch(), Logger: m.logger}
 	}
-	opts.Extensions = serverExtensions(talks, ui, evals)
+	opts.Extensions = serverExtensions(talks, ui, evals, grants)
 	return opts
 }
 

@@ -48,11 +48,7 @@ func (f *LoadFlags) OpenHost(ctx context.Context, dir string, opts *loader.Optio
 		loaded.App.Close()
 		return nil, "", FailWith(errors.Join(fmt.Errorf("storing the app's revision: %w", err), st.Close()))
 	}
-	var consents runtime.ConsentFinisher
-	if opts.Grants != nil {
-		consents = opts.Grants
-	}
-	host := runtime.NewHost(st, &runtime.Options{Observe: f.Observe, Logger: logger, Consents: consents, LoadRevision: func(ctx context.Context, app, revision string) (*runtime.App, error) {
+	host := runtime.NewHost(st, &runtime.Options{Observe: f.Observe, Logger: logger, Consents: f.consents, LoadRevision: func(ctx context.Context, app, revision string) (*runtime.App, error) {
 		rev, err := st.Revisions.Get(ctx, app, revision)
 		if err != nil {
 			return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"agenthost/internal/policy"
+	"agenthost/pkg/connection"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
@@ -30,8 +31,15 @@ type LoadFlags struct {
 	// StoresNothing reports that [LoadFlags.OpenHost] opens a store that is only read.
 	StoresNothing bool
 	// Flags are those of the command.
-	Flags *pflag.FlagSet
-	env   Env
+	Flags    *pflag.FlagSet
+	env      Env
+	consents runtime.ConsentFinisher
+}
+
+// SetConnections replaces the kind of connections; consents are those of the host that
+// [LoadFlags.OpenHost] opens.
+func (f *LoadFlags) SetConnections(kind connection.Kind, consents runtime.ConsentFinisher) {
+	f.env.Kinds.Connections, f.consents = kind, consents
 }
 
 // RegisterFlags adds the flags to those of a command.

@@ -32,6 +32,7 @@ import (
 	"agenthost/pkg/tool/httptool"
 	"agenthost/wing/apptest"
 	"agenthost/wing/bucketstore"
+	connections "agenthost/wing/connection"
 	"agenthost/wing/evaluation/evalgate"
 	"agenthost/wing/gemini"
 	"agenthost/wing/live"
@@ -121,17 +122,18 @@ func Kinds() loader.Kinds {
 		),
 		Builtins: slices.Concat(
 			slices.Concat(builtin.Builtins(), httptool.Builtins(), programs.Builtins(), skills.Builtins(), vertextool.Builtins()).SortByName(),
-			mcptool.Toolsets(), openapitool.Toolsets(),
+			mcptool.Toolsets[connections.ADKAuth](), openapitool.Toolsets[connections.ADKAuth](connections.Google{}),
 		),
-		Agents:     loader.AgentKinds(),
-		AgentTools: loader.AgentToolKinds(),
-		Plugins:    loader.PluginKinds(),
-		Executors:  slices.Concat(wasi.Executors(), programs.Executors()),
-		Programs:   programs.Opener(nil),
-		Live:       live.Driver{},
-		Files:      []loader.FileKind{apptest.Files(), evals.Files(), loader.PolicyFiles(), authFiles()},
-		Gates:      []loader.Gate{apptest.Gate(), evals.Gate()},
-		Evaluator:  openEvaluator,
+		Agents:      loader.AgentKinds(),
+		AgentTools:  loader.AgentToolKinds(),
+		Connections: connections.NewKind(nil),
+		Plugins:     loader.PluginKinds(),
+		Executors:   slices.Concat(wasi.Executors(), programs.Executors()),
+		Programs:    programs.Opener(nil),
+		Live:        live.Driver{},
+		Files:       []loader.FileKind{apptest.Files(), evals.Files(), loader.PolicyFiles(), authFiles()},
+		Gates:       []loader.Gate{apptest.Gate(), evals.Gate()},
+		Evaluator:   openEvaluator,
 	}
 }
 

@@ -1,5 +1,8 @@
 // Package connection adds credentials to the requests of tools. An app declares its
 // connections by name; each has one credential and the hosts that may receive it.
+//
+// The package is the contract of tools, the runtime and stores. The kinds of credentials are in
+// agenthost/wing/connection.
 package connection
 
 import (
@@ -15,7 +18,7 @@ type User struct{ App, UserID string }
 
 // A Credential is what authorizes a request.
 type Credential struct {
-	// In is "header", "query" or "cookie"; Name is the name there.
+	// In is [InHeader], [InQuery] or [InCookie]; Name is the name there.
 	In, Name string
 	// Value is what is sent.
 	Value string
@@ -45,15 +48,15 @@ type Source interface {
 type Connection struct {
 	name   string
 	source Source
-	hosts  []hostPattern
+	hosts  []HostPattern
 }
 
 // New returns a connection. Its credentials go only to the hosts, which have the form of
-// [Config].
+// [ParseHostPattern].
 func New(name string, source Source, hosts []string) *Connection {
 	c := &Connection{name: name, source: source}
 	for _, host := range hosts {
-		c.hosts = append(c.hosts, parseHostPattern(host))
+		c.hosts = append(c.hosts, ParseHostPattern(host))
 	}
 	return c
 }
@@ -67,10 +70,22 @@ func (c *Connection) Prepare(ctx context.Context, user User) error {
 	if !c.IsPerUser() {
 		return nil
 	}
-	if _, err := c.source.Credential(ctx, user); err != nil {
-		return fmt.Errorf("connection %s: %w", c.name, err)
+	_, err := c.Credential(ctx, user)
+	return err
+}
+
+// Credential returns the credential of a user.
+func (c *Connection) Credential(ctx context.Context, user User) (*Credential, error) {
+	got, err := c.source.Credential(ctx, user)
+	if err != nil {
+		return nil, fmt.Errorf("connection %s: %w", c.name, err)
 	}
-	return nil
+	return got, nil
+}
+
+// Evict is [Source.Evict] of the source.
+func (c *Connection) Evict(user User, rejected *Credential) bool {
+	return c.source.Evict(user, rejected)
 }
 
 // Name returns the name, or "" for nil.
@@ -98,7 +113,7 @@ func (c *Connection) sendWith(send sender, req *http.Request, user User) (*http.
 		return resp, nil, err
 	}
 	resp, used, err := c.sendOnce(send, req, user)
-	if err != nil || resp.StatusCode != http.StatusUnauthorized || !c.source.Evict(user, used) || !canRepeat(req) {
+	if err != nil || resp.StatusCode != http.StatusUnauthorized || !c.Evict(user, used) || !canRepeat(req) {
 		return resp, secretsOf(used), err
 	}
 	_ = resp.Body.Close()
@@ -163,18 +178,18 @@ func (c *Connection) Authorize(req *http.Request, user User) (*Credential, error
 	if err := c.checkTarget(req.URL); err != nil {
 		return nil, err
 	}
-	got, err := c.source.Credential(req.Context(), user)
+	got, err := c.Credential(req.Context(), user)
 	if err != nil {
-		return nil, fmt.Errorf("connection %s: %w", c.name, err)
+		return nil, err
 	}
 	switch got.In {
-	case inHeader:
+	case InHeader:
 		req.Header.Set(got.Name, got.Value)
-	case inQuery:
+	case InQuery:
 		query := req.URL.Query()
 		query.Set(got.Name, got.Value)
 		req.URL.RawQuery = query.Encode()
-	case inCookie:
+	case InCookie:
 		setCookie(req, got)
 	default:
 		return nil, errors.New("connection " + c.name + ": unknown place of the credential")
@@ -194,7 +209,7 @@ func setCookie(req *http.Request, c *Credential) {
 
 // The places of a credential in a request (OpenAPI 3.1, Security Scheme Object).
 const (
-	inHeader = "header"
-	inQuery  = "query"
-	inCookie = "cookie"
+	InHeader = "header"
+	InQuery  = "query"
+	InCookie = "cookie"
 )

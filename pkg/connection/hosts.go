@@ -10,44 +10,46 @@ import (
 	"strings"
 )
 
-// A hostPattern is a host, with an optional port, or all subdomains of *.HOST.
-type hostPattern struct {
-	host, port string
-	subdomains bool
+// A HostPattern is a host, with an optional port, or all subdomains of a host.
+type HostPattern struct {
+	Host, Port string
+	Subdomains bool
 }
 
-func parseHostPattern(text string) hostPattern {
+// ParseHostPattern parses a pattern such as api.example.com, api.example.com:8443 or
+// *.example.com.
+func ParseHostPattern(text string) HostPattern {
 	text = strings.ToLower(text)
 	rest, subdomains := strings.CutPrefix(text, "*.")
 	host, port, err := net.SplitHostPort(rest)
 	if err != nil {
 		host, port = rest, ""
 	}
-	return hostPattern{strings.Trim(strings.TrimSuffix(host, "."), "[]"), port, subdomains}
+	return HostPattern{strings.Trim(strings.TrimSuffix(host, "."), "[]"), port, subdomains}
 }
 
-// isHostPattern reports whether a string is a host of the form of [Config].
-func isHostPattern(text string) bool {
-	p := parseHostPattern(text)
+// IsHostPattern reports whether a string has the form of [ParseHostPattern].
+func IsHostPattern(text string) bool {
+	p := ParseHostPattern(text)
 	u, err := url.Parse("https://" + strings.TrimPrefix(text, "*."))
-	return p.host != "" && err == nil && u.Path == "" && u.RawQuery == "" && u.User == nil && !strings.ContainsAny(text, "/?#@") &&
-		!strings.Contains(p.host, "*")
+	return p.Host != "" && err == nil && u.Path == "" && u.RawQuery == "" && u.User == nil && !strings.ContainsAny(text, "/?#@") &&
+		!strings.Contains(p.Host, "*")
 }
 
-// matchesURL reports whether a URL has the host. A pattern without a port matches the
+// MatchesURL reports whether a URL has the host. A pattern without a port matches the
 // default port of the scheme.
-func (p hostPattern) matchesURL(u *url.URL) bool {
+func (p HostPattern) MatchesURL(u *url.URL) bool {
 	host, port := hostOf(u), u.Port()
 	if port == "" {
 		port = defaultPort(u.Scheme)
 	}
-	if port != p.port && (p.port != "" || port != defaultPort(u.Scheme)) {
+	if port != p.Port && (p.Port != "" || port != defaultPort(u.Scheme)) {
 		return false
 	}
-	if p.subdomains {
-		return strings.HasSuffix(host, "."+p.host)
+	if p.Subdomains {
+		return strings.HasSuffix(host, "."+p.Host)
 	}
-	return host == p.host
+	return host == p.Host
 }
 
 func hostOf(u *url.URL) string { return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".") }
@@ -89,9 +91,9 @@ func (c *Connection) CheckAddress(address string) error {
 
 func (c *Connection) checkURL(u *url.URL) error {
 	switch {
-	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(hostOf(u))):
+	case !IsSecure(u):
 		return ErrInsecure
-	case !slices.ContainsFunc(c.hosts, func(p hostPattern) bool { return p.matchesURL(u) }):
+	case !slices.ContainsFunc(c.hosts, func(p HostPattern) bool { return p.MatchesURL(u) }):
 		return &HostError{u.Host}
 	}
 	return nil
@@ -104,7 +106,12 @@ func (c *Connection) checkTarget(u *url.URL) error {
 	return nil
 }
 
-func isLoopback(host string) bool {
+// IsSecure reports whether a URL may receive credentials: it has TLS, or a loopback address.
+func IsSecure(u *url.URL) bool { return u.Scheme == "https" || u.Scheme == "http" && IsLoopback(u) }
+
+// IsLoopback reports whether the host of a URL is a loopback address.
+func IsLoopback(u *url.URL) bool {
+	host := hostOf(u)
 	if host == "localhost" {
 		return true
 	}

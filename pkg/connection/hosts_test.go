@@ -31,7 +31,7 @@ func TestCheckAddress(t *testing.T) {
 		{"127.0.0.1", "ftp://127.0.0.1/x", ErrInsecure},
 	}
 	for _, tt := range tests {
-		got := New("c", static{}, []string{tt.host}).CheckAddress(tt.address)
+		got := New("c", nil, []string{tt.host}).CheckAddress(tt.address)
 		if !errors.Is(got, tt.want) && !(errors.Is(tt.want, other) && errors.As(got, new(*HostError))) {
 			t.Errorf("hosts [%s]: CheckAddress(%s) = %v, want %v", tt.host, tt.address, got, tt.want)
 		}
@@ -43,8 +43,8 @@ func TestIsHostPattern(t *testing.T) {
 		"api.example.com": true, "*.example.com": true, "a:8443": true, "127.0.0.1:1": true, "[::1]:81": true,
 		"": false, "*": false, "*.": false, "https://a": false, "a/b": false, "a?b": false, "u@a": false, "a.*.b": false, "a b": false, "a:x": false,
 	} {
-		if got := isHostPattern(text); got != want {
-			t.Errorf("isHostPattern(%q) = %v, want %v", text, got, want)
+		if got := IsHostPattern(text); got != want {
+			t.Errorf("IsHostPattern(%q) = %v, want %v", text, got, want)
 		}
 	}
 }

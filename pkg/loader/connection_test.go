@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,6 +17,10 @@ import (
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
+	"agenthost/pkg/tool/builtin"
+	connections "agenthost/wing/connection"
+	"agenthost/wing/mcptool"
+	"agenthost/wing/openapitool"
 )
 
 // TestConnection checks that tools share the token of a connection, also after a reload,
@@ -134,12 +139,48 @@ models: {m: {provider: scripted, script: m.script.yaml}}
 		"m.script.yaml":   []byte("- text: done\n"),
 		"root_agent.yaml": []byte("name: desk\nmodel: m\ninstruction: Help.\ntools:\n  - http: {name: find, url: \"https://crm.example.com/find\", auth: crm}\n"),
 	})
-	grants := connection.NewGrants(connection.GrantOptions{Store: &connection.MemoryGrants{}})
-	loaded, ds := loader.New(testenv.Kinds(), &loader.Options{Grants: grants}).LoadFiles(t.Context(), dir)
+	kinds := testenv.Kinds()
+	kinds.Connections = connections.NewKind(connections.NewGrants(connections.GrantOptions{Store: &connection.MemoryGrants{}}))
+	loaded, ds := loader.New(kinds, nil).LoadFiles(t.Context(), dir)
 	if loaded != nil || len(ds) != 1 {
 		t.Fatalf("LoadFiles = %v, %v, want one error", loaded, ds)
 	}
 	if want := "the grant authorization_code stores tokens of users encrypted, which requires --credentials-key"; !strings.Contains(ds[0].Message, want) || ds[0].Pos.Line != 5 {
 		t.Errorf("%s, want %s at line 5", ds[0], want)
+	}
+}
+
+// TestProgramWithoutConnections checks that a program whose kinds have no connections reports those
+// of an app at their places, and loads apps that use none.
+func TestProgramWithoutConnections(t *testing.T) {
+	kinds := testenv.Kinds()
+	kinds.Connections = nil
+	kinds.Builtins = slices.Concat(builtin.Builtins(), mcptool.Toolsets[connection.UnsupportedADKAuth](), openapitool.Toolsets[connection.UnsupportedADKAuth](nil))
+	const head, want = "name: desk\nmodel: m\ninstruction: Help.\n", "this program does not support connections"
+	for _, tt := range []struct{ name, app, agent, place string }{
+		{"none", "", head + "tools: [{http: {name: find, url: \"https://crm.example.com\"}}]\n", ""},
+		{"declared", "connections:\n  crm: {bearer: \"${env:T:-x}\"}\n", head + "tools: [{http: {name: find, url: \"https://crm.example.com\", auth: crm}}]\n", "app.yaml:2:8"},
+		{"inline", "", head + "tools:\n  - http: {name: find, url: \"https://crm.example.com\", auth: {bearer: \"${env:T:-x}\"}}\n", "root_agent.yaml:5:62"},
+		{
+			"ADK's syntax", "", head + "tools:\n  - name: McpToolset\n    args:\n      streamable_http_connection_params: {url: \"https://mcp.example.com\"}\n" +
+				"      auth_scheme: {type: http, scheme: bearer}\n", "root_agent.yaml:8:20",
+		},
+		{"Google", "", head + "tools:\n  - name: GmailToolset\n    args: {spec: gmail.json, client_id: id}\n", "root_agent.yaml:6:11"},
+	} {
+		dir := testenv.Files(t, "shop", map[string][]byte{
+			"app.yaml":        []byte(tt.app + "models: {m: {provider: scripted, script: m.script.yaml}}\n"),
+			"m.script.yaml":   []byte("- text: done\n"),
+			"root_agent.yaml": []byte(tt.agent),
+		})
+		_, ds := loader.New(kinds, nil).LoadFiles(t.Context(), dir)
+		if tt.place == "" {
+			if ds.HasErrors() {
+				t.Errorf("%s: %s", tt.name, ds)
+			}
+			continue
+		}
+		if len(ds) != 1 || ds[0].Message != want || !strings.HasSuffix(ds[0].Pos.String(), tt.place) || ds[0].Hint != "in Go, add the kind of package agenthost/wing/connection to loader.Kinds" {
+			t.Errorf("%s: %s, want %s at %s", tt.name, ds, want, tt.place)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"agenthost/pkg/connection"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
@@ -27,6 +28,9 @@ type Kinds struct {
 	// AgentTools are the tools that run an agent or a model, such as
 	// [AgentToolKinds].
 	AgentTools spec.Kinds[AgentToolEnv, tool.Set]
+	// Connections decodes and opens the credentials of tools, such as that of
+	// agenthost/wing/connection; nil if the program has none.
+	Connections connection.Kind
 	// Plugins are the plugins of app.yaml, such as [PluginKinds].
 	Plugins spec.Kinds[PluginEnv, *runtime.Plugin]
 	// Executors are the code executors that agents name, besides built_in, expr and those of

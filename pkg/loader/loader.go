@@ -26,7 +26,6 @@ import (
 	"strings"
 
 	"agenthost/internal/agentconfig"
-	"agenthost/pkg/connection"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/spec"
@@ -61,8 +60,6 @@ type Options struct {
 	// HTTP sends the requests of models and tools, and controls which addresses are
 	// allowed; nil creates a client for each app, guarded by Policy.
 	HTTP *http.Client
-	// Grants keep what users have authorized; nil means that they can authorize nothing.
-	Grants *connection.Grants
 	// Policy contains the permissions of apps; nil is the policy for local
 	// development. A program that listens, or that has secrets of its own in its
 	// environment, uses [ReadPolicy].

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"agenthost/internal/agentconfig"
-	"agenthost/pkg/connection"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
@@ -33,8 +32,7 @@ func (l *Loader) Reference() string {
 	writeChapter(&b, "Built-in tools", "Written as `name: exit_loop`, as in ADK. Settings, if any, are in `args:`.",
 		append(renderKinds(l.kinds.Builtins), adk...)...)
 	writeChapter(&b, "Models", "Under `models:`, a model is a mapping with its `provider:`.", l.renderProviders()...)
-	writeChapter(&b, "Connections", "Under `connections:` in app.yaml, or as the `auth:` of a tool; see [connections.md](connections.md).",
-		spec.Reference("A connection", "Exactly one kind of credential, and the hosts that may receive it.", reflect.TypeFor[connection.Config]()))
+	writeChapter(&b, "Connections", "Under `connections:` in app.yaml, or as the `auth:` of a tool; see [connections.md](connections.md).", l.renderConnections()...)
 	writeChapter(&b, "Plugins", "Under `plugins:` in app.yaml, a plugin is its name, or a mapping of its name and its settings.", renderKinds(l.kinds.Plugins)...)
 	writeChapter(&b, "Scripts", "The file of a scripted model is a list. The first matching entry answers.",
 		spec.Reference("An entry", "One response of the model.", reflect.TypeFor[provider.ScriptEntry]()))
@@ -142,9 +140,25 @@ func (l *Loader) addDefinitions(set *spec.SchemaSet) {
 	set.Define("model", anyOfSchema(l.modelSchemas(set)))
 	set.Define("callback", set.Object(reflect.TypeFor[agentconfig.CallbackConfig]()))
 	set.Define("plugin", l.pluginSchema(set))
-	set.Define("connection", set.Object(reflect.TypeFor[connection.Config]()))
+	set.Define("connection", l.connectionSchema(set))
 	set.Define("run_config", set.Object(reflect.TypeFor[runtime.RunConfig]()))
 	set.Define("events_compaction_config", set.Object(reflect.TypeFor[compactionConfig]()))
+}
+
+// renderConnections returns the section of a connection in the reference, if there are any.
+func (l *Loader) renderConnections() []string {
+	if l.kinds.Connections == nil {
+		return nil
+	}
+	return []string{spec.Reference("A connection", "Exactly one kind of credential, and the hosts that may receive it.", l.kinds.Connections.ConfigType())}
+}
+
+// connectionSchema returns the schema of a connection.
+func (l *Loader) connectionSchema(set *spec.SchemaSet) map[string]any {
+	if l.kinds.Connections == nil {
+		return map[string]any{"type": "object", "description": "Not supported by this program."}
+	}
+	return set.Object(l.kinds.Connections.ConfigType())
 }
 
 // modelSchemas returns a schema for each config of a provider; several providers may share

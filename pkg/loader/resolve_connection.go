@@ -31,18 +31,41 @@ func (r *resolver) checkConnections() {
 
 // decodeConnection returns a declared connection, or nil if it has errors, which it
 // reports once.
-func (r *resolver) decodeConnection(p part) *connection.Config {
+func (r *resolver) decodeConnection(p part) connection.Config {
 	if c, ok := r.connections[p.node]; ok {
 		return c
 	}
-	c := &connection.Config{}
-	ds := c.DecodeSpec(p.node)
+	c, ds := r.loader.decodeConnectionNode(p.node, false)
 	r.report(ds...)
-	if ds.HasErrors() {
-		c = nil
-	}
 	r.connections[p.node] = c
 	return c
+}
+
+// decodeConnectionNode decodes the connection of a document; it is nil if there are errors. That of
+// a tool is inline: it has no name.
+func (l *Loader) decodeConnectionNode(n *spec.Node, inline bool) (connection.Config, spec.Diagnostics) {
+	if l.kinds.Connections == nil {
+		return nil, spec.Diagnostics{connection.Unsupported(n)}
+	}
+	c, ds := l.kinds.Connections.Decode(n, inline)
+	if ds.HasErrors() {
+		return nil, ds
+	}
+	return c, ds
+}
+
+// decodeInlineConnection decodes the connection that the settings of a tool contain, if they do.
+func (l *Loader) decodeInlineConnection(config any) (ds spec.Diagnostics) {
+	c, ok := config.(connection.RefConfig)
+	if !ok {
+		return nil
+	}
+	ref := c.Connection()
+	if ref == nil || ref.Node == nil || ref.Inline != nil || !ref.IsInline() {
+		return nil
+	}
+	ref.Inline, ds = l.decodeConnectionNode(ref.Node, true)
+	return ds
 }
 
 // findConnectionRef returns the connection of the config of a tool with its document, or nil
@@ -93,7 +116,12 @@ func (r *resolver) resolveConnection(config any, doc tool.Document, addresses []
 // acquireSource returns the source of a connection: a new one, or that of another tool or
 // the previous revision, with its tokens. Its key differs if the credentials differ. It
 // returns false if there are errors, which it reports.
-func (r *resolver) acquireSource(ref *connection.Ref, name string, c *connection.Config) (connection.Source, resourceKey, bool) {
+func (r *resolver) acquireSource(ref *connection.Ref, name string, c connection.Config) (connection.Source, resourceKey, bool) {
+	kind := r.loader.kinds.Connections
+	if kind == nil {
+		r.report(connection.Unsupported(ref.Node))
+		return nil, resourceKey{}, false
+	}
 	for _, address := range c.Addresses() {
 		if ds := r.checkAddress(address.Value, address); ds.HasErrors() {
 			r.report(ds...)
@@ -113,7 +141,7 @@ func (r *resolver) acquireSource(ref *connection.Ref, name string, c *connection
 	key := hashResourceKey("credentials", r.src.name, name, c.Fingerprint(), string(subject.key[:]))
 	source, release, err := acquireResource(r.loader.resources, key, func() (connection.Source, func() error, error) {
 		client, end := r.acquireToolClient(configAddresses(c))
-		source, err := c.Open(connection.Env{HTTP: client, App: r.src.name, Name: name, Subject: subject.connection, Grants: r.loader.opts.Grants})
+		source, err := kind.Open(c, connection.Env{HTTP: client, App: r.src.name, Name: name, Subject: subject.connection})
 		if err != nil {
 			return nil, nil, errors.Join(err, end())
 		}
@@ -129,7 +157,7 @@ func (r *resolver) acquireSource(ref *connection.Ref, name string, c *connection
 
 // resolveSubject returns the connection whose tokens a connection exchanges; that of the result is
 // nil if there is none. It returns false if there are errors, which it reports.
-func (r *resolver) resolveSubject(c *connection.Config) (toolConnection, bool) {
+func (r *resolver) resolveSubject(c connection.Config) (toolConnection, bool) {
 	ref := c.Subject()
 	if ref == nil {
 		return toolConnection{}, true
@@ -157,7 +185,7 @@ func (r *resolver) resolveSubject(c *connection.Config) (toolConnection, bool) {
 }
 
 // findConnection returns the declared connection of a name, or nil if there is none.
-func (r *resolver) findConnection(ref *connection.Ref) *connection.Config {
+func (r *resolver) findConnection(ref *connection.Ref) connection.Config {
 	p, ok := r.app.names.connections[ref.Name.Value]
 	if !ok {
 		if !r.appBroken {

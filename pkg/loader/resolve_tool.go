@@ -288,6 +288,7 @@ type toolKey struct {
 func (r *resolver) decodeTool(kind spec.Kind[tool.Env, tool.Set], n *spec.Node) *decodedTool {
 	return getOrMake(r.src.cache, toolKey{kind.Name, n}, func() (*decodedTool, bool) {
 		plan, ds := kind.Decode(n)
+		ds = append(ds, r.loader.decodeInlineConnection(plan.Config)...)
 		ds = checkConfig(plan.Config, n, ds)
 		return &decodedTool{plan, hashResourceKey("tool", r.src.name, kind.Name, textOf(n)), newLazyUse(plan.Config, n), ds}, true
 	})

@@ -103,7 +103,7 @@ type resolver struct {
 	agentCount    int
 	transferPairs int
 	// connections are the decoded connections; invalid ones are nil.
-	connections map[*spec.Node]*connection.Config
+	connections map[*spec.Node]connection.Config
 	sharedTools map[sharedToolKey]*resolvedTool // built tools under tools, shared by their users
 }
 
@@ -148,7 +148,7 @@ func newResolver(l *Loader, src *source) *resolver {
 	r := &resolver{
 		appLoad: load, declarationReader: &declarationReader{load, map[string]bool{}},
 		modelResolver: &modelResolver{appLoad: load, models: map[string]model.LLM{}, modelPlans: map[string]modelPlan{}, bareModels: map[string]bareModel{}},
-		connections:   map[*spec.Node]*connection.Config{}, sharedTools: map[sharedToolKey]*resolvedTool{},
+		connections:   map[*spec.Node]connection.Config{}, sharedTools: map[sharedToolKey]*resolvedTool{},
 	}
 	r.app.listModelLimits = r.listModelLimits
 	r.app.findGeminiToolRefuser = r.findGeminiToolRefuser

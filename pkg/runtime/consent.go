@@ -13,7 +13,7 @@ import (
 )
 
 // A ConsentFinisher takes the answers of authorization servers that clients send, such as
-// [connection.Grants].
+// the grants of agenthost/wing/connection.
 type ConsentFinisher interface {
 	// FinishConsent stores the tokens of a user. Its errors are for clients.
 	FinishConsent(ctx context.Context, a connection.Answer) error

@@ -57,7 +57,7 @@ func (s *Services) Authenticate(r *http.Request) (*Principal, error) {
 	switch {
 	case errors.Is(err, auth.ErrUnavailable):
 		s.opts.Logger.WarnContext(r.Context(), "authentication unavailable", "error", err)
-		return nil, errAuthUnavailable
+		return nil, ErrAuthUnavailable
 	case err != nil:
 		s.opts.Logger.DebugContext(r.Context(), "authentication failed", "path", r.URL.Path, "error", err)
 		return nil, errUnauthenticated
@@ -77,7 +77,7 @@ func (s *Services) authorizeRequest(r *http.Request, rt *mountedRoute) error {
 	if !rt.hasUser && rt.Access != AccessUser ||
 		rt.hasUser && r.PathValue("user") != p.UserID ||
 		rt.hasApp && !p.MayUse(r.Context(), r.PathValue("app")) {
-		return errPermissionDenied
+		return ErrPermissionDenied
 	}
 	return nil
 }
@@ -92,10 +92,10 @@ func (s *Services) ResolveUser(r *http.Request, app, user string) (string, error
 	case user == "":
 		user = p.UserID
 	case user != p.UserID && !p.Admin:
-		return "", errPermissionDenied
+		return "", ErrPermissionDenied
 	}
 	if !p.MayUse(r.Context(), app) {
-		return "", errPermissionDenied
+		return "", ErrPermissionDenied
 	}
 	return user, nil
 }

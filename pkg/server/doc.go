@@ -6,8 +6,6 @@
 //	GET    /ui/{file}                            files of the page
 //	GET    /docs                                 OpenAPI document as a page
 //	GET    /openapi.json                         OpenAPI document of all routes
-//	GET    /oauth/callback                       answer of an authorization server
-//	POST   /oauth/callback                       the same, confirmed by a form
 //	GET    /health                               liveness
 //	GET    /livez                                liveness
 //	GET    /readyz                               readiness, with reasons

@@ -29,9 +29,11 @@ var errShuttingDown = &Error{Status: http.StatusServiceUnavailable, Code: runtim
 // Error details reveal no more than the status: not whether a user, session or path
 // exists.
 var (
-	errUnauthenticated  = errors.New("unauthenticated")
-	errPermissionDenied = errors.New("permission denied")
-	errAuthUnavailable  = errors.New("authentication unavailable")
+	errUnauthenticated = errors.New("unauthenticated")
+	// ErrPermissionDenied reports that the caller may not do it.
+	ErrPermissionDenied = errors.New("permission denied")
+	// ErrAuthUnavailable reports that callers cannot be authenticated now.
+	ErrAuthUnavailable = errors.New("authentication unavailable")
 )
 
 func badRequest(message string) error {
@@ -158,9 +160,9 @@ func classifyError(key session.Key, err error) failure {
 	switch {
 	case errors.Is(err, errUnauthenticated):
 		return failure{http.StatusUnauthorized, "UNAUTHENTICATED", "Not authenticated", 0}
-	case errors.Is(err, errPermissionDenied):
+	case errors.Is(err, ErrPermissionDenied):
 		return failure{http.StatusForbidden, "FORBIDDEN", "Forbidden", 0}
-	case errors.Is(err, errAuthUnavailable):
+	case errors.Is(err, ErrAuthUnavailable):
 		return failure{http.StatusServiceUnavailable, "UNAVAILABLE", "Authentication is unavailable, retry later", 5}
 	case errors.As(err, &limited):
 		return failure{http.StatusTooManyRequests, "RATE_LIMITED", limited.Error(), limited.retryAfterSeconds()}

@@ -89,8 +89,6 @@ func (s *Services) pageRoutes() []Route {
 		{Method: "GET", Pattern: "/ui/{file}", Access: AccessPublic, Handler: s.handlePageFile, Doc: Doc{Tag: "server", ID: "getPageFile", Summary: "File of a page", Answer: "text/plain"}},
 		{Method: "GET", Pattern: "/docs", Access: AccessPublic, Handler: s.handleDocs, Doc: Doc{Tag: "server", ID: "getDocs", Summary: "This document as a web page", Answer: "text/html"}},
 		{Method: "GET", Pattern: "/openapi.json", Access: AccessPublic, Handler: s.handleOpenAPI, Doc: Doc{Tag: "server", ID: "getOpenAPI", Summary: "This document", Answer: "AnyObject"}},
-		{Method: "GET", Pattern: CallbackPath, Access: AccessPublic, Handler: s.handleCallback, Doc: Doc{Tag: "server", ID: "receiveAuthorization", Summary: "Receive the answer of an authorization server", Answer: "text/html", AltStatus: "400"}},
-		{Method: "POST", Pattern: CallbackPath, Access: AccessPublic, Handler: s.handleCallback, Doc: Doc{Tag: "server", ID: "confirmAuthorization", Summary: "Confirm the answer of an authorization server", Answer: "text/html", AltStatus: "400"}},
 		{Method: "GET", Pattern: "/health", Access: AccessProbe, Handler: s.handleHealth, Doc: Doc{Tag: "server", ID: "getHealth", Summary: "Liveness", Answer: "Health"}},
 		{Method: "GET", Pattern: "/livez", Access: AccessProbe, Handler: s.handleLive, Doc: Doc{Tag: "server", ID: "getLiveness", Summary: "Liveness", Answer: "Health"}},
 		{Method: "GET", Pattern: "/readyz", Access: AccessProbe, Handler: s.handleReady, Doc: Doc{Tag: "server", ID: "getReadiness", Summary: "Readiness", Answer: "Readiness", AltStatus: "503"}},

@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"agenthost/internal/limit"
-	"agenthost/pkg/connection"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 )
@@ -71,9 +70,6 @@ type Options struct {
 	AutoCreateSession bool
 	// Metrics are served at GET /metrics; nil disables the route.
 	Metrics *Metrics
-	// Grants receive the answers of authorization servers at /oauth/callback; nil disables
-	// the route.
-	Grants *connection.Grants
 	// Extensions add routes. Each is called once, before the first request.
 	Extensions []func(*Services) *Extension
 	// Clock is the time source; the default is time.Now.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"agenthost/pkg/server"
+	"agenthost/wing/connection/oauthweb"
 	"agenthost/wing/devui"
 	"agenthost/wing/evaluation/evalweb"
 	"agenthost/wing/live/liveweb"
@@ -228,5 +229,5 @@ func (g *attackProof) countStuckSessions(ctx context.Context) (stuck int) {
 
 // serverExtensions lists what adds routes to the server of agenthost.
 func serverExtensions() []func(*server.Services) *server.Extension {
-	return []func(*server.Services) *server.Extension{liveweb.Extend(nil), devui.Extend(nil), evalweb.Extend(nil)}
+	return []func(*server.Services) *server.Extension{liveweb.Extend(nil), devui.Extend(nil), evalweb.Extend(nil), oauthweb.Extend(nil)}
 }

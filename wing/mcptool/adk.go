@@ -11,7 +11,7 @@ import (
 
 // adkConfig is the args of ADK's McpToolset (adk-python
 // tools/mcp_tool/mcp_toolset.py).
-type adkConfig struct {
+type adkConfig[A connections.ADKAuth] struct {
 	StdioServerParams          *adkStdioServer  `yaml:"stdio_server_params" doc:"A server started as a program (stdio). The host policy must allow it."`
 	StdioConnectionParams      *adkStdio        `yaml:"stdio_connection_params" doc:"A server started as a program (stdio), with a timeout."`
 	SSEConnectionParams        *adkHTTPServer   `yaml:"sse_connection_params" doc:"A server that uses SSE, as older servers do."`
@@ -20,7 +20,7 @@ type adkConfig struct {
 	UseMCPResources            bool             `yaml:"use_mcp_resources" doc:"Gives the model the resources of the server. It sees their names, and loads contents with load_mcp_resource."`
 	Offer                      offer            `yaml:",inline"`
 
-	Auth connections.ADKAuth `yaml:",inline"`
+	Auth A `yaml:",inline"`
 }
 
 type adkStdioServer struct {
@@ -49,13 +49,13 @@ type adkStreamServer struct {
 }
 
 // Addresses returns the URL of the server, if it has one.
-func (c *adkConfig) Addresses() []spec.Text { return c.newServer().serverAddresses() }
+func (c *adkConfig[A]) Addresses() []spec.Text { return c.newServer().serverAddresses() }
 
 // Connection returns the connection that auth_scheme and auth_credential describe, or nil.
-func (c *adkConfig) Connection() *connections.Ref { return c.Auth.Ref(c.newServer().urlHosts()) }
+func (c *adkConfig[A]) Connection() *connections.Ref { return c.Auth.Ref(c.newServer().urlHosts()) }
 
 // Programs returns the program to run, if there is one.
-func (c *adkConfig) Programs() []*tool.Program {
+func (c *adkConfig[A]) Programs() []*tool.Program {
 	programs := c.newServer().commandPrograms()
 	for _, p := range programs {
 		p.Note = "ADK_ALLOW_CONFIG_STDIO_MCP_SERVERS has no effect"
@@ -64,10 +64,10 @@ func (c *adkConfig) Programs() []*tool.Program {
 }
 
 // StateUse returns the placeholders of the headers and the condition of the confirmation.
-func (c *adkConfig) StateUse(*spec.Node) tool.StateUse { return c.newServer().stateUse() }
+func (c *adkConfig[A]) StateUse(*spec.Node) tool.StateUse { return c.newServer().stateUse() }
 
 // Check requires exactly one server, as ADK does.
-func (c *adkConfig) Check(n *spec.Node) spec.Diagnostics {
+func (c *adkConfig[A]) Check(n *spec.Node) spec.Diagnostics {
 	ways := 0
 	for _, key := range []string{"stdio_server_params", "stdio_connection_params", "sse_connection_params", "streamable_http_connection_params"} {
 		if !n.Get(key).IsNull() {
@@ -87,7 +87,7 @@ func (c *adkConfig) Check(n *spec.Node) spec.Diagnostics {
 	return append(ds, c.Offer.checkElicitation(n)...)
 }
 
-func (c *adkConfig) newServer() *server {
+func (c *adkConfig[A]) newServer() *server {
 	s := &server{connectTimeout: 5 * time.Second, callTimeout: 300 * time.Second, listCache: secondsDuration(c.ToolListCacheTTLSeconds), offer: c.Offer}
 	s.resources.enabled = c.UseMCPResources
 	switch {
@@ -118,6 +118,6 @@ func (c *adkHTTPServer) configure(s *server) {
 
 func secondsDuration(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
-func newADKSet(_ context.Context, env tool.Env, c *adkConfig) (tool.Set, error) {
+func newADKSet[A connections.ADKAuth](_ context.Context, env tool.Env, c *adkConfig[A]) (tool.Set, error) {
 	return c.newServer().newSet(env)
 }

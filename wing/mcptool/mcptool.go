@@ -1,9 +1,10 @@
 // Package mcptool provides the tools of MCP servers: the tool kind mcp, and ADK's
-// McpToolset. To use them, add both lists to the loader's kinds:
+// McpToolset. To use them, add both lists to the loader's kinds, the toolsets with the settings of
+// their credentials:
 //
 //	loader.Kinds{
-//		Tools:    append(builtin.Kinds(), mcpbuiltin.Kinds()...),
-//		Builtins: append(builtin.Builtins(), mcptool.Toolsets()...),
+//		Tools:    append(builtin.Kinds(), mcptool.Kinds()...),
+//		Builtins: append(builtin.Builtins(), mcptool.Toolsets[connections.ADKAuth]()...),
 //	}
 package mcptool
 
@@ -24,11 +25,12 @@ func Kinds() spec.Kinds[tool.Env, tool.Set] {
 	}
 }
 
-// Toolsets lists ADK's toolsets, which documents name by `name:`.
-func Toolsets() spec.Kinds[tool.Env, tool.Set] {
+// Toolsets lists ADK's toolsets, which documents name by `name:`. A has the settings of their
+// credentials: that of agenthost/wing/connection, or [connections.UnsupportedADKAuth].
+func Toolsets[A connections.ADKAuth]() spec.Kinds[tool.Env, tool.Set] {
 	return spec.Kinds[tool.Env, tool.Set]{
-		spec.NewKind("MCPToolset", "ADK's older name for McpToolset.", newADKSet),
-		spec.NewKind("McpToolset", "Provides the tools of an MCP server, in ADK's syntax.", newADKSet),
+		spec.NewKind("MCPToolset", "ADK's older name for McpToolset.", newADKSet[A]),
+		spec.NewKind("McpToolset", "Provides the tools of an MCP server, in ADK's syntax.", newADKSet[A]),
 		spec.NewKind("ToolboxToolset", "Provides the tools of an MCP Toolbox for Databases.", newToolboxSet),
 	}
 }
@@ -50,18 +52,18 @@ type config struct {
 
 var (
 	_ tool.AddressConfig  = (*config)(nil)
-	_ tool.AddressConfig  = (*adkConfig)(nil)
+	_ tool.AddressConfig  = (*adkConfig[connections.UnsupportedADKAuth])(nil)
 	_ tool.ProgramConfig  = (*config)(nil)
-	_ tool.ProgramConfig  = (*adkConfig)(nil)
+	_ tool.ProgramConfig  = (*adkConfig[connections.UnsupportedADKAuth])(nil)
 	_ spec.Checker        = (*config)(nil)
-	_ spec.Checker        = (*adkConfig)(nil)
+	_ spec.Checker        = (*adkConfig[connections.UnsupportedADKAuth])(nil)
 	_ tool.SamplingConfig = (*config)(nil)
 	_ tool.StateConfig    = (*config)(nil)
-	_ tool.StateConfig    = (*adkConfig)(nil)
+	_ tool.StateConfig    = (*adkConfig[connections.UnsupportedADKAuth])(nil)
 	_ tool.DynamicSet     = (*serverSet)(nil)
 
 	_ connections.RefConfig = (*config)(nil)
-	_ connections.RefConfig = (*adkConfig)(nil)
+	_ connections.RefConfig = (*adkConfig[connections.UnsupportedADKAuth])(nil)
 	_ tool.SessionSet       = (*serverSet)(nil)
 )
 

@@ -22,6 +22,7 @@ import (
 	"agenthost/internal/fake/fakemcp"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	adkauth "agenthost/wing/connection"
 )
 
 // TestMain lets the test binary also run as an MCP server.
@@ -79,7 +80,7 @@ func (h *mcpHost) forget() {
 // buildSet builds a set of a kind, which closes with the test.
 func buildSet(t *testing.T, kind, yaml string) tool.Set {
 	t.Helper()
-	k, ok := slices.Concat(Kinds(), Toolsets()).Lookup(kind)
+	k, ok := slices.Concat(Kinds(), Toolsets[adkauth.ADKAuth]()).Lookup(kind)
 	if !ok {
 		t.Fatalf("no kind %s", kind)
 	}

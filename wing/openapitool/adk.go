@@ -11,7 +11,7 @@ import (
 
 // adkConfig is the args of ADK's OpenAPIToolset (adk-python
 // tools/openapi_tool/openapi_spec_parser/openapi_toolset.py).
-type adkConfig struct {
+type adkConfig[A connection.ADKAuth] struct {
 	SpecStr               spec.Text   `yaml:"spec_str" doc:"The document as a string, such as ${file:petstore.yaml}."`
 	SpecStrType           string      `yaml:"spec_str_type" enum:"json|yaml" default:"json" doc:"The format of spec_str."`
 	SpecDict              *spec.Node  `yaml:"spec_dict" doc:"The document as a mapping."`
@@ -20,20 +20,20 @@ type adkConfig struct {
 	SSLVerify             *bool       `yaml:"ssl_verify" doc:"Whether to verify certificates; only true is supported."`
 	PreservePropertyNames bool        `yaml:"preserve_property_names" doc:"Whether parameters keep the names of the document; by default they are in snake_case."`
 
-	Auth connection.ADKAuth `yaml:",inline"`
+	Auth A `yaml:",inline"`
 }
 
 // Connection returns the connection that auth_scheme and auth_credential describe, or nil.
-func (c *adkConfig) Connection() *connection.Ref { return c.Auth.Ref(nil) }
+func (c *adkConfig[A]) Connection() *connection.Ref { return c.Auth.Ref(nil) }
 
 // inlineFile is the name of a document in spec_str.
 const inlineFile = "spec_str"
 
 // DocumentSource returns no place: the config contains the document.
-func (c *adkConfig) DocumentSource() tool.DocumentSource { return tool.DocumentSource{} }
+func (c *adkConfig[A]) DocumentSource() tool.DocumentSource { return tool.DocumentSource{} }
 
 // ReadDocument reads the document in the config.
-func (c *adkConfig) ReadDocument(string, []byte) (tool.Document, spec.Diagnostics) {
+func (c *adkConfig[A]) ReadDocument(string, []byte) (tool.Document, spec.Diagnostics) {
 	t := c.newToolset()
 	if c.SpecDict != nil {
 		return t.readDocumentAPI(newDocument(c.SpecDict.Pos.File, c.SpecDict), nil)
@@ -52,7 +52,7 @@ func (c *adkConfig) ReadDocument(string, []byte) (tool.Document, spec.Diagnostic
 }
 
 // Check requires exactly one document, as ADK does, and reports what is not supported.
-func (c *adkConfig) Check(n *spec.Node) spec.Diagnostics {
+func (c *adkConfig[A]) Check(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if (c.SpecStr.Pos.Line > 0) == (c.SpecDict != nil) {
 		ds = append(ds, n.Errorf("required", "exactly one of spec_str and spec_dict is required"))
@@ -64,7 +64,7 @@ func (c *adkConfig) Check(n *spec.Node) spec.Diagnostics {
 	return append(ds, c.Auth.Check(n, nil)...)
 }
 
-func (c *adkConfig) newToolset() *toolset {
+func (c *adkConfig[A]) newToolset() *toolset {
 	t := &toolset{
 		at: c.SpecStr, filter: c.ToolFilter, prefix: c.ToolNamePrefix, preserve: c.PreservePropertyNames,
 		capabilities: tool.Capabilities{Timeout: 30 * time.Second}, maxResponse: 1 << 20,
@@ -78,6 +78,6 @@ func (c *adkConfig) newToolset() *toolset {
 	return t
 }
 
-func newADKSet(_ context.Context, env tool.Env, c *adkConfig) (tool.Set, error) {
+func newADKSet[A connection.ADKAuth](_ context.Context, env tool.Env, c *adkConfig[A]) (tool.Set, error) {
 	return c.newToolset().newSet(env)
 }

@@ -9,6 +9,7 @@ import (
 	"agenthost/pkg/connection"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	connections "agenthost/wing/connection"
 )
 
 const connectedDoc = `openapi: 3.0.3
@@ -35,11 +36,12 @@ func TestConnection(t *testing.T) {
 		echo(w, r)
 	})
 	node, ds := spec.Parse("app.yaml", []byte("bearer: s3cret-token"))
-	var c connection.Config
-	if ds = append(ds, c.DecodeSpec(node)...); ds.HasErrors() {
+	credentials := connections.NewKind(nil)
+	c, problems := credentials.Decode(node, false)
+	if ds = append(ds, problems...); ds.HasErrors() {
 		t.Fatal(ds)
 	}
-	source, err := c.Open(connection.Env{})
+	source, err := credentials.Open(c, connection.Env{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,6 +36,8 @@ type googleConfig struct {
 	ToolNamePrefix    string                 `yaml:"tool_name_prefix" doc:"Prefix of the tool names, joined with _."`
 
 	api googleAPI
+	// google is nil in a program without connections.
+	google connection.Google
 }
 
 // anyGoogleConfig is the args of ADK's GoogleApiToolset (adk-python
@@ -119,6 +121,9 @@ func (c *googleConfig) StateUse(*spec.Node) tool.StateUse {
 
 // Check requires a document and one credential.
 func (c *googleConfig) Check(n *spec.Node) spec.Diagnostics {
+	if c.google == nil {
+		return spec.Diagnostics{connection.Unsupported(n)}
+	}
 	var ds spec.Diagnostics
 	if c.Spec.Value == "" {
 		file, address := c.api.name+".json", c.api.documentURL()
@@ -138,7 +143,7 @@ func (c *googleConfig) Check(n *spec.Node) spec.Diagnostics {
 	if account != nil {
 		credentials = append(credentials, account.credential)
 		if account.key.Pos.Line > 0 {
-			_, more := connection.NewGoogleAccount(account.key, []string{"any"})
+			_, more := c.google.NewAccount(account.key, []string{"any"})
 			ds = append(ds, more...)
 		}
 	}
@@ -195,14 +200,14 @@ func (c *googleConfig) DocumentConnection(doc tool.Document) (*connection.Ref, s
 		if account.usesHost {
 			key = spec.Secret{}
 		}
-		conn, ds := connection.NewGoogleAccount(key, scopes)
+		conn, ds := c.google.NewAccount(key, scopes)
 		return &connection.Ref{Name: spec.Text{Value: c.api.kind, Pos: account.at.Pos}, Inline: conn, Node: account.at}, ds
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q", c.ClientID.Reveal(), scopes))
 	name := c.ClientID.Text
 	name.Value = c.api.kind + "_" + hex.EncodeToString(sum[:4])
 	return &connection.Ref{
-		Name: name, Inline: connection.NewGoogleUsers(c.ClientID, c.ClientSecret, scopes), Node: c.ClientID.Mapping("client_id", ""),
+		Name: name, Inline: c.google.NewUsers(c.ClientID, c.ClientSecret, scopes), Node: c.ClientID.Mapping("client_id", ""),
 	}, nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"agenthost/pkg/connection"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	connections "agenthost/wing/connection"
 )
 
 // decodeGoogle decodes the args of a toolset and reads the planner document.
@@ -26,7 +27,7 @@ func decodeGoogle(t *testing.T, kindName, args string) (spec.Plan[tool.Env, tool
 	t.Helper()
 	n := mustParse(t, args)
 	ds := spec.Interpolate(n, func(_, name string) (string, error) { return "s3cret-" + name, nil })
-	kind, ok := Toolsets().Lookup(kindName)
+	kind, ok := Toolsets[connections.ADKAuth](connections.Google{}).Lookup(kindName)
 	if !ok {
 		t.Fatalf("unknown toolset %s", kindName)
 	}
@@ -68,7 +69,7 @@ func TestGoogleUsers(t *testing.T) {
 	} {
 		plan, doc := decodeGoogle(t, "GoogleApiToolset", plannerArgs+tt.args+", client_id: id, client_secret: \"${secret:CLIENT}\"}")
 		ref, ds := plan.Config.(tool.DocumentConnectionConfig).DocumentConnection(doc)
-		if len(ds) > 0 || !ref.Inline.IsPerUser() || !strings.HasPrefix(ref.Name.Value, "GoogleApiToolset_") {
+		if len(ds) > 0 || !ref.Inline.(*connections.Config).IsPerUser() || !strings.HasPrefix(ref.Name.Value, "GoogleApiToolset_") {
 			t.Fatalf("%s: connection = %+v, %s", tt.args, ref, ds)
 		}
 		words := []string{"", "oauth2", "authorization_code", "", "https://accounts.google.com/o/oauth2/v2/auth", "https://oauth2.googleapis.com/token", "id", "s3cret-CLIENT", "client_secret_post", "", fmt.Sprint(len(tt.scopes))}
@@ -153,7 +154,7 @@ func TestGoogleAccount(t *testing.T) {
 		if len(ds) > 0 {
 			t.Fatal(ds)
 		}
-		source, err := ref.Inline.Open(connection.Env{HTTP: client})
+		source, err := connections.NewKind(nil).Open(ref.Inline, connection.Env{HTTP: client})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +212,7 @@ func TestGoogleHostAccount(t *testing.T) {
 // Each toolset of ADK has the address of its document.
 func TestGoogleToolsets(t *testing.T) {
 	var got []string
-	for _, kind := range Toolsets() {
+	for _, kind := range Toolsets[connections.ADKAuth](connections.Google{}) {
 		if kind.Name == "OpenAPIToolset" {
 			continue
 		}

@@ -1,6 +1,7 @@
 package openapitool
 
 import (
+	"agenthost/pkg/connection"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
@@ -12,18 +13,22 @@ func Kinds() spec.Kinds[tool.Env, tool.Set] {
 	}
 }
 
-// Toolsets lists ADK's toolsets, which documents name by `name:`.
-func Toolsets() spec.Kinds[tool.Env, tool.Set] {
-	return append(googleKinds(),
-		spec.NewKind("OpenAPIToolset", "Provides the operations of an OpenAPI document as tools, in ADK's syntax.", newADKSet),
+// Toolsets lists ADK's toolsets, which documents name by `name:`. A has the settings of the
+// credential of OpenAPIToolset: that of agenthost/wing/connection, or
+// [connection.UnsupportedADKAuth]. google makes the connections of the toolsets for APIs of Google;
+// nil if the program has no connections.
+func Toolsets[A connection.ADKAuth](google connection.Google) spec.Kinds[tool.Env, tool.Set] {
+	return append(googleKinds(google),
+		spec.NewKind("OpenAPIToolset", "Provides the operations of an OpenAPI document as tools, in ADK's syntax.", newADKSet[A]),
 	)
 }
 
 // googleKinds lists ADK's toolsets of the APIs of Google (adk-python
 // tools/google_api_tool/google_api_toolsets.py).
-func googleKinds() spec.Kinds[tool.Env, tool.Set] {
+func googleKinds(google connection.Google) spec.Kinds[tool.Env, tool.Set] {
 	kinds := spec.Kinds[tool.Env, tool.Set]{
-		spec.NewKind("GoogleApiToolset", "Provides the operations of an API of Google as tools, by its discovery document.", newAnyGoogleSet),
+		spec.NewKindFrom("GoogleApiToolset", "Provides the operations of an API of Google as tools, by its discovery document.",
+			func() *anyGoogleConfig { return &anyGoogleConfig{Google: googleConfig{google: google}} }, newAnyGoogleSet),
 	}
 	for _, api := range []googleAPI{
 		{kind: "BigQueryApiToolset", title: "BigQuery", name: "bigquery", version: "v2"},
@@ -35,7 +40,7 @@ func googleKinds() spec.Kinds[tool.Env, tool.Set] {
 		{kind: "YoutubeToolset", title: "YouTube", name: "youtube", version: "v3"},
 	} {
 		kinds = append(kinds, spec.NewKindFrom(api.kind, "Provides the operations of "+api.title+" as tools, by its discovery document.",
-			func() *googleConfig { return &googleConfig{api: api} }, newGoogleSet))
+			func() *googleConfig { return &googleConfig{api: api, google: google} }, newGoogleSet))
 	}
 	return kinds
 }

@@ -1,10 +1,10 @@
 // Package openapitool provides the operations of an OpenAPI document, or of a discovery document
 // of Google, as tools: the tool kind openapi, and ADK's OpenAPIToolset. To use them, add both lists to
-// the loader's kinds:
+// the loader's kinds, the toolsets with what makes their connections:
 //
 //	loader.Kinds{
 //		Tools:    append(builtin.Kinds(), openapitool.Kinds()...),
-//		Builtins: append(builtin.Builtins(), openapitool.Toolsets()...),
+//		Builtins: append(builtin.Builtins(), openapitool.Toolsets[connections.ADKAuth](connections.Google{})...),
 //	}
 //
 // The document is read once per load: in JSON only the chosen operations and what they refer
@@ -49,14 +49,14 @@ type config struct {
 
 var (
 	_ tool.DocumentConfig = (*config)(nil)
-	_ tool.DocumentConfig = (*adkConfig)(nil)
+	_ tool.DocumentConfig = (*adkConfig[connection.UnsupportedADKAuth])(nil)
 	_ tool.AddressConfig  = (*config)(nil)
 	_ tool.StateConfig    = (*config)(nil)
 	_ spec.Checker        = (*config)(nil)
 
 	_ connection.RefConfig = (*config)(nil)
-	_ spec.Checker         = (*adkConfig)(nil)
-	_ connection.RefConfig = (*adkConfig)(nil)
+	_ spec.Checker         = (*adkConfig[connection.UnsupportedADKAuth])(nil)
+	_ connection.RefConfig = (*adkConfig[connection.UnsupportedADKAuth])(nil)
 )
 
 // DocumentSource returns the file or URL of the document.

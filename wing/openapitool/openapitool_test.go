@@ -21,6 +21,7 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	connections "agenthost/wing/connection"
 )
 
 // serve starts a server, whose URL replaces HOST in documents.
@@ -56,7 +57,7 @@ func readTools(t *testing.T, doc, yaml string) ([]tool.Tool, spec.Diagnostics) {
 	ds = append(ds, spec.Interpolate(n, func(_, name string) (string, error) { return "s3cret-" + name, nil })...)
 	kind, _ := Kinds().Lookup("openapi")
 	if n.Get("spec") == nil {
-		kind, _ = Toolsets().Lookup("OpenAPIToolset")
+		kind, _ = Toolsets[connections.ADKAuth](connections.Google{}).Lookup("OpenAPIToolset")
 	}
 	plan, more := kind.Decode(n)
 	if ds = append(ds, more...); !ds.HasErrors() {
@@ -75,7 +76,7 @@ func readTools(t *testing.T, doc, yaml string) ([]tool.Tool, spec.Diagnostics) {
 	}
 	env := tool.Env{Logger: slog.New(slog.DiscardHandler), Document: found}
 	if refs, ok := plan.Config.(connection.RefConfig); ok && refs.Connection() != nil && refs.Connection().Inline != nil {
-		source, err := refs.Connection().Inline.Open(connection.Env{})
+		source, err := connections.NewKind(nil).Open(refs.Connection().Inline, connection.Env{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,17 +11,19 @@ import (
 	"agenthost/pkg/connection"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	connections "agenthost/wing/connection"
 )
 
 // openConnection returns a connection of a document for the host of a server.
 func openConnection(t *testing.T, yaml, address string) *connection.Connection {
 	t.Helper()
 	n, ds := spec.Parse("app.yaml", []byte(yaml))
-	var c connection.Config
-	if ds = append(ds, c.DecodeSpec(n)...); ds.HasErrors() {
+	kind := connections.NewKind(nil)
+	c, more := kind.Decode(n, false)
+	if ds = append(ds, more...); ds.HasErrors() {
 		t.Fatal(ds)
 	}
-	source, err := c.Open(connection.Env{})
+	source, err := kind.Open(c, connection.Env{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/pkg/connection"
 	"agenthost/pkg/spec"
 )
 
@@ -144,15 +145,14 @@ func (c *adkCredential) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// Check reports what the settings lack, and what is not supported. hosts are those of the
-// service, if the settings name it.
-func (a *ADKAuth) Check(n *spec.Node, hosts []string) spec.Diagnostics {
+// Check implements [connection.ADKAuth].
+func (a ADKAuth) Check(n *spec.Node, hosts []string) spec.Diagnostics {
 	_, ds := a.buildConfig(n, hosts)
 	return ds
 }
 
-// Ref returns the connection that the settings describe, or nil.
-func (a *ADKAuth) Ref(hosts []string) *Ref {
+// Ref implements [connection.ADKAuth].
+func (a ADKAuth) Ref(hosts []string) *connection.Ref {
 	if a.Scheme == nil || a.Credential == nil {
 		return nil
 	}
@@ -164,12 +164,12 @@ func (a *ADKAuth) Ref(hosts []string) *Ref {
 	if name.Value == "" && c.IsPerUser() {
 		name = spec.Text{Pos: a.Credential.node.Pos, Value: a.defaultKey(c)}
 	}
-	return &Ref{Name: name, Inline: c, Node: a.Credential.node}
+	return &connection.Ref{Name: name, Inline: c, Node: a.Credential.node}
 }
 
 // defaultKey names the connection by what identifies its tokens, as ADK does. The digest is
 // not ADK's, which is over all fields of its own classes.
-func (a *ADKAuth) defaultKey(c *Config) string {
+func (a ADKAuth) defaultKey(c *Config) string {
 	words := []string{"adk", a.Scheme.Type}
 	if c.OAuth2 != nil {
 		words = append(words, c.OAuth2.Issuer.Value, c.OAuth2.AuthorizationURL.Value, c.OAuth2.TokenURL.Value, c.OAuth2.ClientID.Reveal(), strings.Join(c.OAuth2.Scopes, " "))
@@ -178,7 +178,7 @@ func (a *ADKAuth) defaultKey(c *Config) string {
 	return "adk_" + a.Scheme.Type + "_" + hex.EncodeToString(sum[:8])
 }
 
-func (a *ADKAuth) buildConfig(n *spec.Node, hosts []string) (*Config, spec.Diagnostics) {
+func (a ADKAuth) buildConfig(n *spec.Node, hosts []string) (*Config, spec.Diagnostics) {
 	if a.Scheme == nil && a.Credential == nil {
 		return nil, nil
 	}
@@ -241,7 +241,7 @@ func (c *adkCredential) connectHTTP(config *Config, scheme string) spec.Diagnost
 }
 
 // connectOAuth sets the grant by the flows, of which ADK prefers clientCredentials.
-func (a *ADKAuth) connectOAuth(config *Config) spec.Diagnostics {
+func (a ADKAuth) connectOAuth(config *Config) spec.Diagnostics {
 	s, client := a.Scheme, a.Credential.OAuth2
 	o := &oauthConfig{
 		Grant: grantAuthorizationCode, Issuer: s.IssuerURL, ClientID: client.ClientID, ClientSecret: client.ClientSecret,
@@ -285,7 +285,7 @@ func (a *ADKAuth) connectOAuth(config *Config) spec.Diagnostics {
 
 // connectGoogle sets the account of Google Cloud. The account of the host is only for the
 // hosts of the service.
-func (a *ADKAuth) connectGoogle(config *Config, hosts []string) spec.Diagnostics {
+func (a ADKAuth) connectGoogle(config *Config, hosts []string) spec.Diagnostics {
 	account, at := a.Credential.ServiceAccount, a.Credential.node
 	g := &googleConfig{Scopes: account.Scopes}
 	if account.UseIDToken {

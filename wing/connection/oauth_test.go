@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"agenthost/internal/limit"
+	"agenthost/pkg/connection"
 	"agenthost/pkg/spec"
 )
 
@@ -58,28 +59,34 @@ func (s *authServer) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// open returns a connection of a document; SERVER is the address of the server.
-func (s *authServer) open(t *testing.T, yaml string, now func() time.Time) *Connection {
+// openSource returns the source of a document; SERVER is the address of the server.
+func (s *authServer) openSource(t *testing.T, yaml string, now func() time.Time) connection.Source {
 	t.Helper()
 	n, ds := spec.Parse("app.yaml", []byte(strings.ReplaceAll(yaml, "SERVER", s.URL)))
 	var c Config
 	if ds = append(ds, c.DecodeSpec(n)...); ds.HasErrors() {
 		t.Fatal(ds)
 	}
-	source, err := c.Open(Env{Now: now})
+	source, err := c.openSource(connection.Env{Now: now}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New("crm", source, []string{HostOf(s.URL)})
+	return source
 }
 
-func (s *authServer) call(t *testing.T, c *Connection) (int, []string, error) {
+// open returns the connection of a document, for the host of the server.
+func (s *authServer) open(t *testing.T, yaml string, now func() time.Time) *connection.Connection {
+	t.Helper()
+	return connection.New("crm", s.openSource(t, yaml, now), []string{connection.HostOf(s.URL)})
+}
+
+func (s *authServer) call(t *testing.T, c *connection.Connection) (int, []string, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/service", strings.NewReader("body"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, secrets, err := c.Send(http.DefaultClient, req, User{"shop", "ana"})
+	resp, secrets, err := c.Send(http.DefaultClient, req, connection.User{App: "shop", UserID: "ana"})
 	if err != nil {
 		return 0, secrets, err
 	}
@@ -131,7 +138,7 @@ func TestClientCredentialsConcurrently(t *testing.T) {
 				c = s.open(t, clientYAML, nil)
 			}
 			wg.Go(func() {
-				if _, err := c.source.Credential(t.Context(), User{}); err != nil {
+				if _, err := c.Credential(t.Context(), connection.User{}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -147,11 +154,11 @@ func TestClientCredentialsConcurrently(t *testing.T) {
 // of another call.
 func TestClientCredentialsCanceled(t *testing.T) {
 	s := newAuthServer(t)
-	source := s.open(t, clientYAML, nil).source.(*sharedToken)
+	source := s.openSource(t, clientYAML, nil).(*sharedToken)
 	source.slot <- struct{}{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := source.Credential(ctx, User{}); err == nil || s.issued != 0 {
+	if _, err := source.Credential(ctx, connection.User{}); err == nil || s.issued != 0 {
 		t.Errorf("Credential = %v after %d requests, want an error after 0", err, s.issued)
 	}
 }

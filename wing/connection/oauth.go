@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"agenthost/pkg/connection"
 	"agenthost/pkg/spec"
 )
 
@@ -84,7 +85,7 @@ func checkServerURL(address string) error {
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "":
 		return errors.New("the address of the authorization server must be a URL with a host")
-	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(hostOf(u))):
+	case !connection.IsSecure(u):
 		return errors.New("the address of the authorization server must start with https://")
 	}
 	return nil
@@ -103,7 +104,7 @@ type sharedToken struct {
 
 // An issuedToken is a token with its expiry; a zero time means that it has none.
 type issuedToken struct {
-	credential *Credential
+	credential *connection.Credential
 	expires    time.Time
 }
 
@@ -111,13 +112,13 @@ type issuedToken struct {
 // expire on its way.
 const renewBefore = 10 * time.Second
 
-func newTokenServer(c *oauthConfig, env Env) *tokenServer {
+func newTokenServer(c *oauthConfig, env connection.Env) *tokenServer {
 	return &tokenServer{
 		client: withoutRedirects(env.HTTP), issuer: c.Issuer.Value, authorizationURL: c.AuthorizationURL.Value, deviceURL: c.DeviceURL.Value, tokenURL: c.TokenURL.Value,
 	}
 }
 
-func newSharedToken(env Env, issue func(ctx context.Context) (*issuedToken, error)) *sharedToken {
+func newSharedToken(env connection.Env, issue func(ctx context.Context) (*issuedToken, error)) *sharedToken {
 	now := env.Now
 	if now == nil {
 		now = time.Now
@@ -126,7 +127,7 @@ func newSharedToken(env Env, issue func(ctx context.Context) (*issuedToken, erro
 }
 
 // newClientCredentials returns the source of the tokens of the app itself.
-func newClientCredentials(c *oauthConfig, env Env) *sharedToken {
+func newClientCredentials(c *oauthConfig, env connection.Env) *sharedToken {
 	server := newTokenServer(c, env)
 	var s *sharedToken
 	s = newSharedToken(env, func(ctx context.Context) (*issuedToken, error) {
@@ -154,8 +155,8 @@ func withoutRedirects(c *http.Client) *http.Client {
 	return &direct
 }
 
-// Credential implements [Source].
-func (s *sharedToken) Credential(ctx context.Context, _ User) (*Credential, error) {
+// Credential implements [connection.Source].
+func (s *sharedToken) Credential(ctx context.Context, _ connection.User) (*connection.Credential, error) {
 	if t := s.validToken(); t != nil {
 		return t, nil
 	}
@@ -181,7 +182,7 @@ const maxLifetime = 10 * 365 * 24 * 60 * 60
 
 // validToken returns the current credential, or nil if it is missing or expires soon. A token
 // with a shorter lifetime than renewBefore serves the call that requested it.
-func (s *sharedToken) validToken() *Credential {
+func (s *sharedToken) validToken() *connection.Credential {
 	t := s.current.Load()
 	if t == nil || !t.expires.IsZero() && !s.now().Add(renewBefore).Before(t.expires) {
 		return nil
@@ -189,8 +190,8 @@ func (s *sharedToken) validToken() *Credential {
 	return t.credential
 }
 
-// Evict implements [Source].
-func (s *sharedToken) Evict(_ User, rejected *Credential) bool {
+// Evict implements [connection.Source].
+func (s *sharedToken) Evict(_ connection.User, rejected *connection.Credential) bool {
 	t := s.current.Load()
 	if t != nil && t.credential == rejected {
 		s.current.CompareAndSwap(t, nil)
@@ -198,7 +199,7 @@ func (s *sharedToken) Evict(_ User, rejected *Credential) bool {
 	return true
 }
 
-// PerUser implements [Source]: the tokens are those of the app.
+// PerUser implements [connection.Source]: the tokens are those of the app.
 func (s *sharedToken) PerUser() bool { return false }
 
 // buildRequest returns the parameters of a request for a token of the app and the client's authentication.
@@ -223,8 +224,8 @@ func (c *oauthConfig) newTokenRequest(form url.Values, secrets ...string) tokenR
 	}
 }
 
-func bearerCredential(token string) *Credential {
-	return &Credential{In: inHeader, Name: "Authorization", Value: "Bearer " + token, Secrets: []string{token}}
+func bearerCredential(token string) *connection.Credential {
+	return &connection.Credential{In: connection.InHeader, Name: "Authorization", Value: "Bearer " + token, Secrets: []string{token}}
 }
 
 // listSettings returns the words of Config.Fingerprint.

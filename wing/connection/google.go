@@ -12,6 +12,7 @@ import (
 	"cloud.google.com/go/auth/credentials/idtoken"
 
 	"agenthost/internal/limit"
+	"agenthost/pkg/connection"
 	"agenthost/pkg/spec"
 )
 
@@ -84,11 +85,11 @@ func (c *googleConfig) checkHosts(n *spec.Node, hosts []spec.Text) spec.Diagnost
 			WithHint("write the hosts of the services, such as hosts: [sheets.googleapis.com]")}
 	}
 	for i := range hosts {
-		p := parseHostPattern(hosts[i].Value)
-		if c.Audience == "" && !strings.HasSuffix("."+p.host, ".googleapis.com") {
+		p := connection.ParseHostPattern(hosts[i].Value)
+		if c.Audience == "" && !strings.HasSuffix("."+p.Host, ".googleapis.com") {
 			return spec.Diagnostics{hosts[i].Errorf(0, "value", "access tokens of the host go only to *.googleapis.com, got %q", hosts[i].Value)}
 		}
-		if u, err := url.Parse(c.Audience); c.Audience != "" && (err != nil || p.subdomains || !p.matchesURL(u)) {
+		if u, err := url.Parse(c.Audience); c.Audience != "" && (err != nil || p.Subdomains || !p.MatchesURL(u)) {
 			return spec.Diagnostics{hosts[i].Errorf(0, "value", "ID tokens of the host go only to their audience, got %q", hosts[i].Value)}
 		}
 	}
@@ -110,7 +111,7 @@ func (c *googleConfig) listSettings() []string {
 }
 
 // newGoogleTokens returns the source of the tokens of an account. All users share them.
-func newGoogleTokens(c *googleConfig, env Env) *sharedToken {
+func newGoogleTokens(c *googleConfig, env connection.Env) *sharedToken {
 	var provider auth.TokenProvider
 	issue := func(ctx context.Context) (*issuedToken, error) {
 		ctx, cancel := context.WithTimeout(ctx, limit.TokenAnswer.Time)
@@ -133,7 +134,7 @@ func newGoogleTokens(c *googleConfig, env Env) *sharedToken {
 
 // openProvider returns what issues tokens. The requests for a key of the app go to the
 // client of the app, those of the host to that of the library.
-func (c *googleConfig) openProvider(env Env) (auth.TokenProvider, error) {
+func (c *googleConfig) openProvider(env connection.Env) (auth.TokenProvider, error) {
 	switch {
 	case c.key != nil:
 		opts := &auth.Options2LO{

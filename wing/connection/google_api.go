@@ -1,6 +1,9 @@
 package connection
 
-import "agenthost/pkg/spec"
+import (
+	"agenthost/pkg/connection"
+	"agenthost/pkg/spec"
+)
 
 // The endpoints of Google for users (developers.google.com/identity/protocols/oauth2/web-server).
 const (
@@ -8,9 +11,11 @@ const (
 	googleTokenURL         = "https://oauth2.googleapis.com/token"
 )
 
-// NewGoogleUsers returns the connection of an OAuth client of Google, which each user
-// authorizes. Its tokens go only to APIs of Google.
-func NewGoogleUsers(id, secret spec.Secret, scopes []string) *Config {
+// Google implements [connection.Google].
+type Google struct{}
+
+// NewUsers implements [connection.Google].
+func (Google) NewUsers(id, secret spec.Secret, scopes []string) connection.Config {
 	at := func(value string) spec.Text {
 		text := id.Text
 		text.Value = value
@@ -28,10 +33,8 @@ func NewGoogleUsers(id, secret spec.Secret, scopes []string) *Config {
 // googleHosts are the hosts of APIs of Google.
 const googleHosts = "*.googleapis.com"
 
-// NewGoogleAccount returns the connection of a service account by its key, or of the account of
-// the host if there is no key. Its tokens go only to APIs of Google. The errors do not show the
-// key.
-func NewGoogleAccount(key spec.Secret, scopes []string) (*Config, spec.Diagnostics) {
+// NewAccount implements [connection.Google].
+func (Google) NewAccount(key spec.Secret, scopes []string) (connection.Config, spec.Diagnostics) {
 	hosts := key.Text
 	hosts.Value = googleHosts
 	c := &Config{Google: &googleConfig{ServiceAccount: key, Scopes: scopes}, Hosts: []spec.Text{hosts}}

@@ -12,25 +12,26 @@ import (
 	"testing"
 	"time"
 
+	"agenthost/pkg/connection"
 	"agenthost/pkg/spec"
 )
 
 // A subjectSource has a token for each user, and another one after each rejection.
 type subjectSource struct {
 	mu       sync.Mutex
-	rejected map[User]int
+	rejected map[connection.User]int
 }
 
-func (s *subjectSource) Credential(_ context.Context, user User) (*Credential, error) {
+func (s *subjectSource) Credential(_ context.Context, user connection.User) (*connection.Credential, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if user.UserID == "stranger" {
-		return nil, &ConsentError{}
+		return nil, &connection.ConsentError{}
 	}
 	return bearerCredential(fmt.Sprintf("login-%s-%d", user.UserID, s.rejected[user])), nil
 }
 
-func (s *subjectSource) Evict(user User, _ *Credential) bool {
+func (s *subjectSource) Evict(user connection.User, _ *connection.Credential) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rejected[user]++
@@ -67,14 +68,14 @@ func newExchangeServer(t *testing.T) *exchangeServer {
 	return s
 }
 
-func openExchange(t *testing.T, s *exchangeServer, subject *Connection, now func() time.Time) Source {
+func openExchange(t *testing.T, s *exchangeServer, subject *connection.Connection, now func() time.Time) connection.Source {
 	t.Helper()
 	n, ds := spec.Parse("app.yaml", []byte("oauth2: {grant: token_exchange, subject: login, token_url: \""+s.URL+"/token\", client_id: id, audience: crm, scopes: [a, b]}"))
 	c := &Config{}
 	if ds = append(ds, c.DecodeSpec(n)...); ds.HasErrors() {
 		t.Fatal(ds)
 	}
-	source, err := c.Open(Env{HTTP: s.Client(), App: "shop", Name: "crm", Subject: subject, Now: now})
+	source, err := c.openSource(connection.Env{HTTP: s.Client(), App: "shop", Name: "crm", Subject: subject, Now: now}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,10 +87,10 @@ func openExchange(t *testing.T, s *exchangeServer, subject *Connection, now func
 func TestTokenExchange(t *testing.T) {
 	server := newExchangeServer(t)
 	now := time.Unix(1e9, 0)
-	subjects := &subjectSource{rejected: map[User]int{}}
-	source := openExchange(t, server, New("login", subjects, []string{HostOf(server.URL)}), func() time.Time { return now })
-	ana, bob := User{"shop", "ana"}, User{"shop", "bob"}
-	want := func(user User, value string) *Credential {
+	subjects := &subjectSource{rejected: map[connection.User]int{}}
+	source := openExchange(t, server, connection.New("login", subjects, []string{connection.HostOf(server.URL)}), func() time.Time { return now })
+	ana, bob := connection.User{App: "shop", UserID: "ana"}, connection.User{App: "shop", UserID: "bob"}
+	want := func(user connection.User, value string) *connection.Credential {
 		t.Helper()
 		got, err := source.Credential(t.Context(), user)
 		if err != nil || got.Value != "Bearer "+value {
@@ -127,28 +128,28 @@ func TestTokenExchangeRefused(t *testing.T) {
 	for i := range 4 {
 		server.refused[fmt.Sprintf("login-ana-%d", i)] = true
 	}
-	subject := func(hosts ...string) *Connection {
-		return New("login", &subjectSource{rejected: map[User]int{}}, hosts)
+	subject := func(hosts ...string) *connection.Connection {
+		return connection.New("login", &subjectSource{rejected: map[connection.User]int{}}, hosts)
 	}
-	text := func(subject *Connection, user string) string {
-		_, err := openExchange(t, server, subject, nil).Credential(t.Context(), User{"shop", user})
+	text := func(subject *connection.Connection, user string) string {
+		_, err := openExchange(t, server, subject, nil).Credential(t.Context(), connection.User{App: "shop", UserID: user})
 		if err == nil {
 			return ""
 		}
 		return err.Error()
 	}
-	if got := text(subject(HostOf(server.URL)), "ana"); !strings.Contains(got, "requesting a token: 400 Bad Request: invalid_grant: expired: ***") {
+	if got := text(subject(connection.HostOf(server.URL)), "ana"); !strings.Contains(got, "requesting a token: 400 Bad Request: invalid_grant: expired: ***") {
 		t.Errorf("error = %s", got)
 	}
 	before := len(server.forms)
 	if got := text(subject("login.example.com"), "bob"); !strings.HasPrefix(got, "connection login: no credentials for host ") || len(server.forms) != before {
 		t.Errorf("error = %s, %d requests more", got, len(server.forms)-before)
 	}
-	_, err := openExchange(t, server, subject(HostOf(server.URL)), nil).Credential(t.Context(), User{"shop", "stranger"})
-	if consent := (*ConsentError)(nil); !errors.As(err, &consent) {
+	_, err := openExchange(t, server, subject(connection.HostOf(server.URL)), nil).Credential(t.Context(), connection.User{App: "shop", UserID: "stranger"})
+	if consent := (*connection.ConsentError)(nil); !errors.As(err, &consent) {
 		t.Errorf("error = %v, want a consent", err)
 	}
-	other := New("login", static{&Credential{inQuery, "key", "v", nil}}, []string{HostOf(server.URL)})
+	other := connection.New("login", static{&connection.Credential{In: connection.InQuery, Name: "key", Value: "v"}}, []string{connection.HostOf(server.URL)})
 	if got := text(other, "ana"); got != "connection login has no bearer token to exchange" {
 		t.Errorf("error = %s", got)
 	}
@@ -157,14 +158,14 @@ func TestTokenExchangeRefused(t *testing.T) {
 // TestTokenExchangeBounded checks that the tokens in memory are bounded, and that concurrent
 // calls of a user share one request.
 func TestTokenExchangeBounded(t *testing.T) {
-	s := &exchangedTokens{config: &oauthConfig{}, subject: New("login", &subjectSource{}, nil), tokens: map[exchangeKey]*sharedToken{}}
+	s := &exchangedTokens{config: &oauthConfig{}, subject: connection.New("login", &subjectSource{}, nil), tokens: map[exchangeKey]*sharedToken{}}
 	for i := range maxExchanged + 10 {
-		s.findToken(exchangeKey{user: User{"shop", fmt.Sprint(i)}}, "x")
+		s.findToken(exchangeKey{user: connection.User{App: "shop", UserID: fmt.Sprint(i)}}, "x")
 	}
 	if len(s.tokens) > maxExchanged {
 		t.Errorf("%d tokens, want at most %d", len(s.tokens), maxExchanged)
 	}
-	key := exchangeKey{user: User{"shop", "ana"}}
+	key := exchangeKey{user: connection.User{App: "shop", UserID: "ana"}}
 	first := s.findToken(key, "x")
 	if again := s.findToken(key, "x"); again != first {
 		t.Error("two tokens for one user")

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"agenthost/pkg/connection"
 )
 
 const grantTokenExchange = "token_exchange"
@@ -28,8 +30,8 @@ type exchangedTokens struct {
 	config *oauthConfig
 	server *tokenServer
 	// subject is the other connection. Its hosts have the token endpoint.
-	subject *Connection
-	env     Env
+	subject *connection.Connection
+	env     connection.Env
 
 	mu     sync.Mutex
 	tokens map[exchangeKey]*sharedToken
@@ -38,43 +40,43 @@ type exchangedTokens struct {
 // An exchangeKey is a user with a hash of the token to exchange, so that a new authorization
 // does not use the tokens of the previous one.
 type exchangeKey struct {
-	user    User
+	user    connection.User
 	subject [sha256.Size]byte
 }
 
-func newExchangedTokens(c *oauthConfig, env Env) (*exchangedTokens, error) {
+func newExchangedTokens(c *oauthConfig, env connection.Env) (*exchangedTokens, error) {
 	if env.Subject == nil {
 		return nil, errors.New("the grant token_exchange requires subject")
 	}
 	return &exchangedTokens{config: c, server: newTokenServer(c, env), subject: env.Subject, env: env, tokens: map[exchangeKey]*sharedToken{}}, nil
 }
 
-// PerUser implements [Source].
+// PerUser implements [connection.Source].
 func (s *exchangedTokens) PerUser() bool { return s.subject.IsPerUser() }
 
-// Credential implements [Source]. The error wraps a [*ConsentError] of the other connection if
+// Credential implements [connection.Source]. The error wraps a [*connection.ConsentError] of the other connection if
 // the user has to authorize it. If the server refuses its token, another one is exchanged.
-func (s *exchangedTokens) Credential(ctx context.Context, user User) (*Credential, error) {
+func (s *exchangedTokens) Credential(ctx context.Context, user connection.User) (*connection.Credential, error) {
 	got, used, err := s.exchangeOnce(ctx, user)
 	failed := (*tokenError)(nil)
-	if errors.As(err, &failed) && (failed.code == "invalid_grant" || failed.code == "invalid_request") && s.subject.source.Evict(user, used) {
+	if errors.As(err, &failed) && (failed.code == "invalid_grant" || failed.code == "invalid_request") && s.subject.Evict(user, used) {
 		got, _, err = s.exchangeOnce(ctx, user)
 	}
 	return got, err
 }
 
 // exchangeOnce returns the credential with the one that it was exchanged for.
-func (s *exchangedTokens) exchangeOnce(ctx context.Context, user User) (got, used *Credential, err error) {
-	used, err = s.subject.source.Credential(ctx, user)
+func (s *exchangedTokens) exchangeOnce(ctx context.Context, user connection.User) (got, used *connection.Credential, err error) {
+	used, err = s.subject.Credential(ctx, user)
 	if err != nil {
-		return nil, nil, fmt.Errorf("connection %s: %w", s.subject.name, err)
+		return nil, nil, err
 	}
 	token, isBearer := strings.CutPrefix(used.Value, "Bearer ")
-	if used.In != inHeader || used.Name != "Authorization" || !isBearer {
-		return nil, nil, fmt.Errorf("connection %s has no bearer token to exchange", s.subject.name)
+	if used.In != connection.InHeader || used.Name != "Authorization" || !isBearer {
+		return nil, nil, fmt.Errorf("connection %s has no bearer token to exchange", s.subject.Name())
 	}
 	if !s.PerUser() {
-		user = User{}
+		user = connection.User{}
 	}
 	got, err = s.findToken(exchangeKey{user, sha256.Sum256([]byte(token))}, token).Credential(ctx, user)
 	return got, used, err
@@ -99,7 +101,7 @@ func (s *exchangedTokens) findToken(key exchangeKey, token string) *sharedToken 
 			return nil, err
 		}
 		if err := s.subject.CheckAddress(m.TokenURL); err != nil {
-			return nil, fmt.Errorf("connection %s: %w", s.subject.name, err)
+			return nil, fmt.Errorf("connection %s: %w", s.subject.Name(), err)
 		}
 		r := s.config.newTokenRequest(s.config.exchangeForm(token), token)
 		r.endpoint = m.TokenURL
@@ -129,10 +131,10 @@ func (c *oauthConfig) exchangeForm(token string) url.Values {
 	return form
 }
 
-// Evict implements [Source].
-func (s *exchangedTokens) Evict(user User, rejected *Credential) bool {
+// Evict implements [connection.Source].
+func (s *exchangedTokens) Evict(user connection.User, rejected *connection.Credential) bool {
 	if !s.PerUser() {
-		user = User{}
+		user = connection.User{}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"agenthost/internal/limit"
+	"agenthost/pkg/connection"
 )
 
 // userTokens is the source of the tokens of each user, who authorizes the app in a browser
@@ -27,42 +28,40 @@ type userTokens struct {
 }
 
 // newUserTokens registers the source with the grants.
-func newUserTokens(c *oauthConfig, env Env) (Source, error) {
-	if env.Grants == nil {
+func newUserTokens(c *oauthConfig, env connection.Env, grants *Grants) (connection.Source, error) {
+	if grants == nil {
 		return unavailable{errors.New("users can authorize the connection only with agenthost serve and agenthost run")}, nil
 	}
-	if env.Grants.opts.Keys == nil {
+	if grants.opts.Keys == nil {
 		return nil, fmt.Errorf("the grant %s stores tokens of users encrypted, which requires --credentials-key", c.Grant)
 	}
-	s := &userTokens{config: c, server: newTokenServer(c, env), grants: env.Grants, app: env.App, name: env.Name}
+	s := &userTokens{config: c, server: newTokenServer(c, env), grants: grants, app: env.App, name: env.Name}
 	settings := *c
 	settings.ClientSecret.Text.Value = "" // a new secret keeps the tokens
 	s.configID = hashID("config", settings.listSettings()...)
-	env.Grants.addSource(s)
+	grants.addSource(s)
 	return s, nil
 }
 
 // unavailable is a source whose calls fail.
 type unavailable struct{ err error }
 
-// Credential implements [Source].
-func (s unavailable) Credential(context.Context, User) (*Credential, error) { return nil, s.err }
-
-// Evict implements [Source].
-func (s unavailable) Evict(User, *Credential) bool { return false }
-
-// PerUser implements [Source].
-func (s unavailable) PerUser() bool { return true }
-
-// A ConsentError reports that the user has not authorized the connection.
-type ConsentError struct {
-	source *userTokens
-	user   User
+// Credential implements [connection.Source].
+func (s unavailable) Credential(context.Context, connection.User) (*connection.Credential, error) {
+	return nil, s.err
 }
 
-// Error is an end of a sentence about the connection.
-func (e *ConsentError) Error() string {
-	return "the user has not authorized it yet"
+// Evict implements [connection.Source].
+func (s unavailable) Evict(connection.User, *connection.Credential) bool { return false }
+
+// PerUser implements [connection.Source].
+func (s unavailable) PerUser() bool { return true }
+
+// newConsentError returns the error of a user who has to authorize the app.
+func (s *userTokens) newConsentError(user connection.User) error {
+	return connection.NewConsentError(func(ctx context.Context, sessionID, callID string) (map[string]any, error) {
+		return s.requestConsent(ctx, user, sessionID, callID)
+	})
 }
 
 // renewalLease returns how long a renewal is reserved: longer than a token request may
@@ -83,16 +82,16 @@ type userToken struct {
 	Expires int64 `json:"expires,omitempty"`
 }
 
-// PerUser implements [Source].
+// PerUser implements [connection.Source].
 func (s *userTokens) PerUser() bool { return true }
 
-func (s *userTokens) grantID(user User) string {
+func (s *userTokens) grantID(user connection.User) string {
 	return hashID("token", user.App, user.UserID, s.name, s.configID)
 }
 
 // readToken returns the stored token with its row, or nil and the row, which may be nil, if
 // there is none that the keys decrypt.
-func (s *userTokens) readToken(ctx context.Context, user User) (*userToken, *Grant, error) {
+func (s *userTokens) readToken(ctx context.Context, user connection.User) (*userToken, *connection.Grant, error) {
 	row, err := s.grants.opts.Store.GetGrant(ctx, s.grantID(user))
 	if err != nil || row == nil {
 		return nil, nil, err
@@ -110,12 +109,12 @@ func (s *userTokens) readToken(ctx context.Context, user User) (*userToken, *Gra
 }
 
 // swapToken stores a token after a version of its row.
-func (s *userTokens) swapToken(ctx context.Context, user User, t *userToken, after int64, busyUntil time.Time) (*Grant, error) {
+func (s *userTokens) swapToken(ctx context.Context, user connection.User, t *userToken, after int64, busyUntil time.Time) (*connection.Grant, error) {
 	text, err := json.Marshal(t)
 	if err != nil {
 		return nil, err
 	}
-	row := &Grant{ID: s.grantID(user), User: user, Connection: s.name, Version: after + 1, BusyUntil: busyUntil}
+	row := &connection.Grant{ID: s.grantID(user), User: user, Connection: s.name, Version: after + 1, BusyUntil: busyUntil}
 	row.Sealed = s.grants.opts.Keys.sealText(row, text)
 	ok, err := s.grants.opts.Store.SwapGrant(ctx, row)
 	if err != nil || !ok {
@@ -124,9 +123,9 @@ func (s *userTokens) swapToken(ctx context.Context, user User, t *userToken, aft
 	return row, nil
 }
 
-// Credential implements [Source]. The error is a [*ConsentError] if the user has to authorize
+// Credential implements [connection.Source]. The error is a [*connection.ConsentError] if the user has to authorize
 // the app.
-func (s *userTokens) Credential(ctx context.Context, user User) (*Credential, error) {
+func (s *userTokens) Credential(ctx context.Context, user connection.User) (*connection.Credential, error) {
 	if user.UserID == "" {
 		return nil, errors.New("the request has no user")
 	}
@@ -136,14 +135,14 @@ func (s *userTokens) Credential(ctx context.Context, user User) (*Credential, er
 		case err != nil:
 			return nil, err
 		case t == nil:
-			return nil, &ConsentError{s, user}
+			return nil, s.newConsentError(user)
 		case s.isFresh(t):
 			return bearerCredential(t.Access), nil
 		case t.Refresh == "":
 			if _, err := s.grants.opts.Store.DeleteGrant(ctx, row.ID, row.Version); err != nil {
 				return nil, err
 			}
-			return nil, &ConsentError{s, user}
+			return nil, s.newConsentError(user)
 		}
 		now := s.grants.opts.Now()
 		if now.Before(row.BusyUntil) {
@@ -169,14 +168,14 @@ func (s *userTokens) isFresh(t *userToken) bool {
 }
 
 // renewToken requests a token with the refresh token, and ends the lease.
-func (s *userTokens) renewToken(ctx context.Context, user User, t *userToken, lease *Grant) (*Credential, error) {
+func (s *userTokens) renewToken(ctx context.Context, user connection.User, t *userToken, lease *connection.Grant) (*connection.Credential, error) {
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {t.Refresh}}
 	got, err := s.server.requestToken(ctx, s.config.newTokenRequest(form, t.Refresh))
 	if failed := (*tokenError)(nil); errors.As(err, &failed) && failed.code == "invalid_grant" {
 		if _, err := s.grants.opts.Store.DeleteGrant(ctx, lease.ID, lease.Version); err != nil {
 			return nil, err
 		}
-		return nil, &ConsentError{s, user}
+		return nil, s.newConsentError(user)
 	}
 	if err != nil {
 		_, releaseErr := s.swapToken(ctx, user, t, lease.Version, time.Time{})
@@ -200,8 +199,8 @@ func (s *userTokens) newToken(got *tokenResponse) *userToken {
 	return t
 }
 
-// Evict implements [Source]: the token expires now, for all replicas.
-func (s *userTokens) Evict(user User, rejected *Credential) bool {
+// Evict implements [connection.Source]: the token expires now, for all replicas.
+func (s *userTokens) Evict(user connection.User, rejected *connection.Credential) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), evictTimeout)
 	defer cancel()
 	t, row, err := s.readToken(ctx, user)
@@ -231,7 +230,7 @@ func (s *userTokens) redeemCode(ctx context.Context, c *consent, code string) (*
 }
 
 // replaceToken stores a token instead of an earlier one.
-func (s *userTokens) replaceToken(ctx context.Context, user User, t *userToken) error {
+func (s *userTokens) replaceToken(ctx context.Context, user connection.User, t *userToken) error {
 	for {
 		row, err := s.grants.opts.Store.GetGrant(ctx, s.grantID(user))
 		if err != nil {
@@ -247,17 +246,14 @@ func (s *userTokens) replaceToken(ctx context.Context, user User, t *userToken) 
 	}
 }
 
-// Request starts a consent for a call of a session. It returns ADK's AuthConfig: the address
-// that the user opens in a browser is exchangedAuthCredential.oauth2.authUri. It contains
-// neither the client's secret nor the code verifier or the device code.
-func (e *ConsentError) Request(ctx context.Context, sessionID, callID string) (map[string]any, error) {
-	s := e.source
+// requestConsent starts a consent for a call of a session, as [connection.ConsentError.Request].
+func (s *userTokens) requestConsent(ctx context.Context, user connection.User, sessionID, callID string) (map[string]any, error) {
 	m, err := s.server.findMetadata(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("connection %s: %w", s.name, err)
 	}
 	if s.config.Grant == grantDeviceCode {
-		return s.requestDevice(ctx, e.user, m, sessionID, callID)
+		return s.requestDevice(ctx, user, m, sessionID, callID)
 	}
 	if m.AuthorizationURL == "" {
 		return nil, fmt.Errorf("connection %s: metadata of %s has no authorization_endpoint", s.name, s.config.Issuer.Value)
@@ -266,7 +262,7 @@ func (e *ConsentError) Request(ctx context.Context, sessionID, callID string) (m
 		consentCall: consentCall{sessionID, callID, s.configID, m.TokenURL}, Verifier: rand.Text() + rand.Text(),
 		Redirect: s.grants.opts.RedirectURL, Issuer: s.config.Issuer.Value, IssuerRequired: m.IssuerInAnswer,
 	}
-	state, err := s.grants.storePending(ctx, kindConsent, &Grant{User: e.user, Connection: s.name}, c, consentLifetime)
+	state, err := s.grants.storePending(ctx, kindConsent, &connection.Grant{User: user, Connection: s.name}, c, consentLifetime)
 	if err != nil {
 		return nil, fmt.Errorf("connection %s: %w", s.name, err)
 	}
@@ -289,18 +285,9 @@ func (s *userTokens) newAuthConfig(flow string, settings, asked map[string]any) 
 		"authScheme":              map[string]any{"type": "oauth2", "flows": map[string]any{flow: settings}},
 		"rawAuthCredential":       map[string]any{"authType": "oauth2", "oauth2": map[string]any{"clientId": id}},
 		"exchangedAuthCredential": map[string]any{"authType": "oauth2", "oauth2": asked},
-		"credentialKey":           CredentialKey(s.name),
+		"credentialKey":           connection.CredentialKey(s.name),
 	}
 }
-
-// keyPrefix begins the credentialKey of requests for connections.
-const keyPrefix = "connection:"
-
-// CredentialKey returns the credentialKey of requests for a connection.
-func CredentialKey(name string) string { return keyPrefix + name }
-
-// IsCredentialKey reports whether a credentialKey is that of a connection.
-func IsCredentialKey(key string) bool { return strings.HasPrefix(key, keyPrefix) }
 
 // authorizationURL returns the address that the user opens (RFC 6749, 4.1.1). The parameters
 // access_type and prompt are those of ADK, so that servers issue a refresh token.

@@ -1,4 +1,4 @@
-package server_test
+package oauthweb_test
 
 import (
 	"bytes"
@@ -18,22 +18,45 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
+	"agenthost/internal/auth"
 	"agenthost/internal/fake/fakeidp"
 	"agenthost/internal/servertest"
 	"agenthost/internal/testdb"
 	"agenthost/internal/testenv"
-	"agenthost/pkg/connection"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
 	"agenthost/pkg/store/storeurl"
+	connections "agenthost/wing/connection"
+	"agenthost/wing/connection/oauthweb"
 )
 
 const (
 	oauthRedirect = "https://host.example.com/oauth/callback"
 	clientPage    = "https://client.example.com/done"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// runBody returns the body of a run in a session of user u.
+func runBody(app, sess, text string) string {
+	return fmt.Sprintf(`{"appName":%q,"userId":"u","sessionId":%q,"newMessage":{"parts":[{"text":%q}]}}`, app, sess, text)
+}
+
+func newAuth(t *testing.T, text string) *server.Auth {
+	t.Helper()
+	n, ds := spec.Parse("auth.yaml", []byte(text))
+	a, more := auth.Decode(n, nil)
+	if ds = append(ds, more...); ds.HasErrors() {
+		t.Fatal(ds)
+	}
+	t.Cleanup(a.Close)
+	return a
+}
 
 // An oauthWorld is an authorization server, a service that accepts its tokens, and an app with
 // a tool for the service, served by replicas on one database.
@@ -144,13 +167,13 @@ func (w *oauthWorld) pass(ctx context.Context, d time.Duration) error {
 func (w *oauthWorld) now() time.Time { return time.Now().Add(time.Duration(w.passed.Load())) }
 
 // open starts a replica, and returns the function that ends it.
-func (w *oauthWorld) open(t *testing.T, auth *server.Auth) (*env, func()) {
+func (w *oauthWorld) open(t *testing.T, callers *server.Auth) (*servertest.Env, func()) {
 	t.Helper()
 	st, err := storeurl.Open(t.Context(), w.url, &storeurl.Options{Schemes: testenv.Schemes()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := connection.ParseKeys("MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+	keys, err := connections.ParseKeys("MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,10 +182,12 @@ func (w *oauthWorld) open(t *testing.T, auth *server.Auth) (*env, func()) {
 	if w.timer {
 		wait = nil
 	}
-	grants := connection.NewGrants(connection.GrantOptions{Store: st.Grants, Keys: keys, RedirectURL: oauthRedirect, Logger: logger, Now: w.now, Wait: wait})
+	grants := connections.NewGrants(connections.GrantOptions{Store: st.Grants, Keys: keys, RedirectURL: oauthRedirect, Logger: logger, Now: w.now, Wait: wait})
 	host := runtime.NewHost(st, &runtime.Options{Consents: grants, Logger: logger})
-	loaded, ds := loader.New(testenv.Kinds(), &loader.Options{
-		Grants: grants, Logger: logger, Env: func(name string) (string, bool) { return fakeidp.ClientSecret, name == "CRM_SECRET" },
+	kinds := testenv.Kinds()
+	kinds.Connections = connections.NewKind(grants)
+	loaded, ds := loader.New(kinds, &loader.Options{
+		Logger: logger, Env: func(name string) (string, bool) { return fakeidp.ClientSecret, name == "CRM_SECRET" },
 	}).LoadFiles(t.Context(), w.dir)
 	if loaded == nil {
 		t.Fatal(ds)
@@ -175,21 +200,21 @@ func (w *oauthWorld) open(t *testing.T, auth *server.Auth) (*env, func()) {
 		}
 	})
 	t.Cleanup(end)
-	srv := server.New(host, &server.Options{Grants: grants, Logger: logger, AutoCreateSession: true, Auth: auth})
-	return wrapEnv(&servertest.Env{Host: host, Store: st, Server: srv}), end
+	srv := server.New(host, &server.Options{Extensions: []func(*server.Services) *server.Extension{oauthweb.Extend(grants)}, Logger: logger, AutoCreateSession: true, Auth: callers})
+	return &servertest.Env{Host: host, Store: st, Server: srv}, end
 }
 
 // ask runs the agent until it asks for the credential.
-func (w *oauthWorld) ask(t *testing.T, e *env, id string) (callID, authURI string) {
+func (w *oauthWorld) ask(t *testing.T, e *servertest.Env, id string) (callID, authURI string) {
 	t.Helper()
 	callID, authURI, _ = w.askCode(t, e, id)
 	return callID, authURI
 }
 
 // askCode is ask with the user code of the request.
-func (w *oauthWorld) askCode(t *testing.T, e *env, id string) (callID, authURI, userCode string) {
+func (w *oauthWorld) askCode(t *testing.T, e *servertest.Env, id string) (callID, authURI, userCode string) {
 	t.Helper()
-	rec := e.serve("POST", "/run", runBody("shop", id, "find the customer"))
+	rec := e.Serve("POST", "/run", runBody("shop", id, "find the customer"))
 	var events []struct {
 		Content struct {
 			Parts []struct {
@@ -228,9 +253,9 @@ func answerBody(id, callID, response string) string {
 }
 
 // expectNoSecrets checks what was stored and logged.
-func (w *oauthWorld) expectNoSecrets(t *testing.T, e *env, id string) {
+func (w *oauthWorld) expectNoSecrets(t *testing.T, e *servertest.Env, id string) {
 	t.Helper()
-	sess, err := e.store.Sessions.Get(t.Context(), session.Key{App: "shop", User: "u", ID: id}, nil)
+	sess, err := e.Store.Sessions.Get(t.Context(), session.Key{App: "shop", User: "u", ID: id}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +295,7 @@ func testConsentAcrossReplicas(t *testing.T, w *oauthWorld) {
 			t.Errorf("callback: %d %s, want %d %s", rec.Code, rec.Body, want.status, want.text)
 		}
 	}
-	rec := third.serve("POST", "/run", answerBody("s", callID, `{}`))
+	rec := third.Serve("POST", "/run", answerBody("s", callID, `{}`))
 	if rec.Code != 200 || !strings.Contains(rec.Body.String(), `"text":"found"`) || w.accepted != 1 {
 		t.Errorf("answer: %d %s, %d authorized requests", rec.Code, rec.Body, w.accepted)
 	}
@@ -287,12 +312,12 @@ func testConcurrentTurns(t *testing.T, w *oauthWorld) {
 	second, _ := w.open(t, nil)
 	callID, authURI := w.ask(t, first, "s")
 	serveAnswer(first, w.idp.Authorize(t, authURI))
-	first.serve("POST", "/run", answerBody("s", callID, `{}`))
+	first.Serve("POST", "/run", answerBody("s", callID, `{}`))
 	w.idp.ExpireAll()
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {
-			rec := []*env{first, second}[i%2].serve("POST", "/run", runBody("shop", fmt.Sprint("s", i), "find"))
+			rec := []*servertest.Env{first, second}[i%2].Serve("POST", "/run", runBody("shop", fmt.Sprint("s", i), "find"))
 			if rec.Code != 200 || !strings.Contains(rec.Body.String(), `"text":"found"`) || strings.Contains(rec.Body.String(), "error") {
 				t.Errorf("turn %d: %d %s", i, rec.Code, rec.Body)
 			}
@@ -311,13 +336,13 @@ func TestConsentOfClient(t *testing.T) {
 	w := newOAuthWorld(t)
 	e, _ := w.open(t, nil)
 	callID, _ := w.ask(t, e, "s")
-	rec := e.serve("POST", "/run", answerBody("s", callID, `{"exchangedAuthCredential":{"authType":"oauth2","oauth2":{"accessToken":"planted"}}}`))
-	expectResponse(t, rec, 400, fmt.Sprintf(`{"detail":"the answer to the credential %s must not have accessToken: the host requests the tokens itself"}`, callID))
-	rec = e.serve("POST", "/run", answerBody("s", callID, `{"exchangedAuthCredential":{"oauth2":{"authResponseUri":"https://client.example.com/done?code=x&state=forged"}}}`))
+	rec := e.Serve("POST", "/run", answerBody("s", callID, `{"exchangedAuthCredential":{"authType":"oauth2","oauth2":{"accessToken":"planted"}}}`))
+	servertest.ExpectResponse(t, rec, 400, fmt.Sprintf(`{"detail":"the answer to the credential %s must not have accessToken: the host requests the tokens itself"}`, callID))
+	rec = e.Serve("POST", "/run", answerBody("s", callID, `{"exchangedAuthCredential":{"oauth2":{"authResponseUri":"https://client.example.com/done?code=x&state=forged"}}}`))
 	if rec.Code != 400 || !strings.Contains(rec.Body.String(), "start again in the conversation") {
 		t.Errorf("forged state: %d %s", rec.Code, rec.Body)
 	}
-	rec = e.serve("POST", "/run", answerBody("s", callID, `{}`))
+	rec = e.Serve("POST", "/run", answerBody("s", callID, `{}`))
 	if rec.Code != 200 || !strings.Contains(rec.Body.String(), runtime.RequestCredential) || w.accepted != 0 {
 		t.Errorf("early answer: %d %s, want another request", rec.Code, rec.Body)
 	}
@@ -335,7 +360,7 @@ func TestConsentOfClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec = e.serve("POST", "/run", answerBody("s2", callID, string(response)))
+	rec = e.Serve("POST", "/run", answerBody("s2", callID, string(response)))
 	if rec.Code != 200 || !strings.Contains(rec.Body.String(), `"text":"found"`) || w.accepted != 1 {
 		t.Errorf("answer: %d %s, %d authorized requests", rec.Code, rec.Body, w.accepted)
 	}
@@ -354,13 +379,13 @@ func TestDeviceCodeAcrossReplicas(t *testing.T) {
 		t.Errorf("authUri %s, want %s", authURI, want)
 	}
 	const early = `{"detail":"connection crm is not authorized yet: enter the code at the address of the request, then answer again"}`
-	expectResponse(t, first.serve("POST", "/run", answerBody("s", callID, `{}`)), 400, early)
+	servertest.ExpectResponse(t, first.Serve("POST", "/run", answerBody("s", callID, `{}`)), 400, early)
 	end()
 	second, _ := w.open(t, nil)
-	rec := second.serve("POST", "/run", answerBody("s", callID, `{"exchangedAuthCredential":{"oauth2":{"accessToken":"planted"}}}`))
-	expectResponse(t, rec, 400, fmt.Sprintf(`{"detail":"the answer to the credential %s must not have accessToken: the host requests the tokens itself"}`, callID))
+	rec := second.Serve("POST", "/run", answerBody("s", callID, `{"exchangedAuthCredential":{"oauth2":{"accessToken":"planted"}}}`))
+	servertest.ExpectResponse(t, rec, 400, fmt.Sprintf(`{"detail":"the answer to the credential %s must not have accessToken: the host requests the tokens itself"}`, callID))
 	w.idp.Activate(t, authURI, userCode, true)
-	rec = second.serve("POST", "/run", answerBody("s", callID, `{}`))
+	rec = second.Serve("POST", "/run", answerBody("s", callID, `{}`))
 	if rec.Code != 200 || !strings.Contains(rec.Body.String(), `"text":"found"`) || w.accepted != 1 {
 		t.Errorf("answer: %d %s, %d authorized requests", rec.Code, rec.Body, w.accepted)
 	}
@@ -370,9 +395,9 @@ func TestDeviceCodeAcrossReplicas(t *testing.T) {
 	w.idp.ExpireAll()
 	callID, authURI, userCode = w.askCode(t, second, "s2")
 	w.idp.Activate(t, authURI, userCode, false)
-	rec = second.serve("POST", "/run", answerBody("s2", callID, `{}`))
-	expectResponse(t, rec, 400, `{"detail":"connection crm: the authorization was denied: answer again to get a new code"}`)
-	rec = second.serve("POST", "/run", answerBody("s2", callID, `{}`))
+	rec = second.Serve("POST", "/run", answerBody("s2", callID, `{}`))
+	servertest.ExpectResponse(t, rec, 400, `{"detail":"connection crm: the authorization was denied: answer again to get a new code"}`)
+	rec = second.Serve("POST", "/run", answerBody("s2", callID, `{}`))
 	if rec.Code != 200 || !strings.Contains(rec.Body.String(), `"userCode":`) || strings.Contains(rec.Body.String(), userCode) {
 		t.Errorf("answer after a denial: %d %s, want a request with a new code", rec.Code, rec.Body)
 	}
@@ -380,18 +405,18 @@ func TestDeviceCodeAcrossReplicas(t *testing.T) {
 }
 
 // serveWith is serve with headers.
-func serveWith(e *env, method, path, body string, headers ...string) *httptest.ResponseRecorder {
+func serveWith(e *servertest.Env, method, path, body string, headers ...string) *httptest.ResponseRecorder {
 	w, r := httptest.NewRecorder(), httptest.NewRequest(method, path, strings.NewReader(body))
 	for _, h := range headers {
 		name, value, _ := strings.Cut(h, ": ")
 		r.Header.Set(name, value)
 	}
-	e.server.ServeHTTP(w, r)
+	e.Server.ServeHTTP(w, r)
 	return w
 }
 
 // serveAnswer sends the form of the page that asks.
-func serveAnswer(e *env, to *url.URL) *httptest.ResponseRecorder {
+func serveAnswer(e *servertest.Env, to *url.URL) *httptest.ResponseRecorder {
 	return serveWith(e, "POST", to.Path, to.RawQuery, "Content-Type: application/x-www-form-urlencoded")
 }
 
@@ -401,7 +426,7 @@ func TestCallbackWithoutAuth(t *testing.T) {
 	w := newOAuthWorld(t)
 	e, _ := w.open(t, nil)
 	_, authURI := w.ask(t, e, "s")
-	rec := e.serve("GET", w.idp.Authorize(t, authURI).RequestURI(), "")
+	rec := e.Serve("GET", w.idp.Authorize(t, authURI).RequestURI(), "")
 	if rec.Code != 200 || !strings.Contains(rec.Body.String(), "that talk with the user <b>u</b> get access") {
 		t.Errorf("callback: %d %s, want a question", rec.Code, rec.Body)
 	}
@@ -409,7 +434,7 @@ func TestCallbackWithoutAuth(t *testing.T) {
 		t.Errorf("%d tokens before the answer, want 0", issued)
 	}
 	for redirect, local := range map[string]bool{"http://127.0.0.1:8000/oauth/callback": true, "http://localhost/oauth/callback": true, oauthRedirect: false, "": false, "http://127.0.0.1.example.com/": false} {
-		if got := connection.NewGrants(connection.GrantOptions{RedirectURL: redirect}).IsLocal(); got != local {
+		if got := connections.NewGrants(connections.GrantOptions{RedirectURL: redirect}).IsLocal(); got != local {
 			t.Errorf("IsLocal of %q = %v, want %v", redirect, got, local)
 		}
 	}
@@ -428,7 +453,7 @@ func TestCallbackWithAuth(t *testing.T) {
 	if rec.Code != 403 {
 		t.Errorf("another user: %d %s, want 403", rec.Code, rec.Body)
 	}
-	rec = e.serve("GET", to.RequestURI(), "")
+	rec = e.Serve("GET", to.RequestURI(), "")
 	if rec.Code != 200 || !strings.Contains(rec.Body.String(), "that talk with the user <b>u</b> get access") {
 		t.Errorf("without authentication: %d %s, want a question", rec.Code, rec.Body)
 	}
@@ -443,7 +468,7 @@ func TestCallbackWithAuth(t *testing.T) {
 	if rec.Code != 200 || !strings.Contains(rec.Body.String(), "is authorized for u") {
 		t.Errorf("answer: %d %s", rec.Code, rec.Body)
 	}
-	rec = e.serve("GET", "/oauth/callback?state=%3Cscript%3E", "")
+	rec = e.Serve("GET", "/oauth/callback?state=%3Cscript%3E", "")
 	if rec.Code != 400 || strings.Contains(rec.Body.String(), "<script>") {
 		t.Errorf("unknown state: %d %s", rec.Code, rec.Body)
 	}

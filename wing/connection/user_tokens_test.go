@@ -16,6 +16,7 @@ import (
 
 	"agenthost/internal/fake/fakeidp"
 	"agenthost/internal/limit"
+	"agenthost/pkg/connection"
 	"agenthost/pkg/spec"
 )
 
@@ -24,10 +25,10 @@ const redirectURL = "https://host.example.com/oauth/callback"
 // A testHost is a replica of a host with the connection crm.
 type testHost struct {
 	grants *Grants
-	source Source
+	source connection.Source
 }
 
-var ana = User{"shop", "ana"}
+var ana = connection.User{App: "shop", UserID: "ana"}
 
 func testKeys(t *testing.T, text string) *Keys {
 	t.Helper()
@@ -40,13 +41,13 @@ func testKeys(t *testing.T, text string) *Keys {
 
 const keyOne, keyTwo = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=", "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWY="
 
-func newTestHost(t *testing.T, idp *fakeidp.Server, st GrantStore, now func() time.Time) *testHost {
+func newTestHost(t *testing.T, idp *fakeidp.Server, st connection.GrantStore, now func() time.Time) *testHost {
 	t.Helper()
 	g := NewGrants(GrantOptions{Store: st, Keys: testKeys(t, keyOne), RedirectURL: redirectURL, Now: now})
 	return &testHost{g, openUserTokens(t, idp, g, "scopes: [read, write]")}
 }
 
-func openUserTokens(t *testing.T, idp *fakeidp.Server, g *Grants, more string) Source {
+func openUserTokens(t *testing.T, idp *fakeidp.Server, g *Grants, more string) connection.Source {
 	t.Helper()
 	text := fmt.Sprintf("oauth2: {grant: authorization_code, issuer: %q, client_id: %s, client_secret: %s, %s}", idp.URL, fakeidp.ClientID, fakeidp.ClientSecret, more)
 	n, ds := spec.Parse("app.yaml", []byte(text))
@@ -54,7 +55,7 @@ func openUserTokens(t *testing.T, idp *fakeidp.Server, g *Grants, more string) S
 	if ds = append(ds, c.DecodeSpec(n)...); ds.HasErrors() {
 		t.Fatal(ds)
 	}
-	source, err := c.Open(Env{App: "shop", Name: "crm", Grants: g})
+	source, err := c.openSource(connection.Env{App: "shop", Name: "crm"}, g)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,10 +63,10 @@ func openUserTokens(t *testing.T, idp *fakeidp.Server, g *Grants, more string) S
 }
 
 // request starts a consent, and returns what the user opens.
-func (h *testHost) request(t *testing.T, user User) (authURI string, config map[string]any) {
+func (h *testHost) request(t *testing.T, user connection.User) (authURI string, config map[string]any) {
 	t.Helper()
 	_, err := h.source.Credential(t.Context(), user)
-	missing := (*ConsentError)(nil)
+	missing := (*connection.ConsentError)(nil)
 	if !errors.As(err, &missing) {
 		t.Fatalf("Credential = %v, want a ConsentError", err)
 	}
@@ -77,12 +78,12 @@ func (h *testHost) request(t *testing.T, user User) (authURI string, config map[
 }
 
 // answerOf returns the answer in the address to which the server sends the browser.
-func answerOf(to *url.URL) Answer {
+func answerOf(to *url.URL) connection.Answer {
 	q := to.Query()
-	return Answer{State: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss"), Error: q.Get("error")}
+	return connection.Answer{State: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss"), Error: q.Get("error")}
 }
 
-func (h *testHost) authorize(t *testing.T, idp *fakeidp.Server, user User) {
+func (h *testHost) authorize(t *testing.T, idp *fakeidp.Server, user connection.User) {
 	t.Helper()
 	address, _ := h.request(t, user)
 	if err := h.grants.FinishConsent(t.Context(), answerOf(idp.Authorize(t, address))); err != nil {
@@ -90,7 +91,7 @@ func (h *testHost) authorize(t *testing.T, idp *fakeidp.Server, user User) {
 	}
 }
 
-func (h *testHost) token(t *testing.T, user User) string {
+func (h *testHost) token(t *testing.T, user connection.User) string {
 	t.Helper()
 	got, err := h.source.Credential(t.Context(), user)
 	if err != nil {
@@ -99,10 +100,40 @@ func (h *testHost) token(t *testing.T, user User) string {
 	return got.Value
 }
 
+// visibleGrants is a store whose rows a test reads.
+type visibleGrants struct {
+	connection.MemoryGrants
+	mu   sync.Mutex
+	rows map[string]connection.Grant
+}
+
+func (v *visibleGrants) SwapGrant(ctx context.Context, g *connection.Grant) (bool, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	ok, err := v.MemoryGrants.SwapGrant(ctx, g)
+	if ok {
+		if v.rows == nil {
+			v.rows = map[string]connection.Grant{}
+		}
+		v.rows[g.ID] = *g
+	}
+	return ok, err
+}
+
+func (v *visibleGrants) DeleteGrant(ctx context.Context, id string, version int64) (bool, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	ok, err := v.MemoryGrants.DeleteGrant(ctx, id, version)
+	if ok {
+		delete(v.rows, id)
+	}
+	return ok, err
+}
+
 // TestConsent checks the flow over two replicas, of which the first ends: the tokens belong to
 // the user of the request, which has no secrets.
 func TestConsent(t *testing.T) {
-	idp, st := fakeidp.New(t, redirectURL), &MemoryGrants{}
+	idp, st := fakeidp.New(t, redirectURL), &visibleGrants{}
 	first := newTestHost(t, idp, st, nil)
 	address, config := first.request(t, ana)
 	text, err := json.Marshal(config)
@@ -123,13 +154,13 @@ func TestConsent(t *testing.T) {
 			t.Errorf("token %q is not valid", got)
 		}
 	}
-	if _, err := first.source.Credential(t.Context(), User{"shop", "bob"}); !errors.As(err, new(*ConsentError)) {
+	if _, err := first.source.Credential(t.Context(), connection.User{App: "shop", UserID: "bob"}); !errors.As(err, new(*connection.ConsentError)) {
 		t.Errorf("another user: %v, want a ConsentError", err)
 	}
-	if _, err := first.source.Credential(t.Context(), User{"other", "ana"}); !errors.As(err, new(*ConsentError)) {
+	if _, err := first.source.Credential(t.Context(), connection.User{App: "other", UserID: "ana"}); !errors.As(err, new(*connection.ConsentError)) {
 		t.Errorf("another app: %v, want a ConsentError", err)
 	}
-	for id, row := range st.all {
+	for id, row := range st.rows {
 		if strings.Contains(string(row.Sealed), "access-") || strings.Contains(id, "ana") {
 			t.Errorf("stored in plain text: %s %q", id, row.Sealed)
 		}
@@ -144,28 +175,30 @@ func TestConsentAnswers(t *testing.T) {
 	idp := fakeidp.New(t, redirectURL)
 	tests := []struct {
 		name   string
-		change func(a *Answer)
+		change func(a *connection.Answer)
 		want   string
 	}{
-		{"state", func(a *Answer) { a.State += "x" }, ErrNoConsent.Error()},
-		{"no state", func(a *Answer) { a.State = "" }, ErrNoConsent.Error()},
-		{"issuer", func(a *Answer) { a.Issuer = "https://evil.example.com" }, `connection crm: the answer is from the issuer "https://evil.example.com", want ` + idp.URL},
-		{"no issuer", func(a *Answer) { a.Issuer = "" }, "connection crm: the answer does not name its issuer"},
-		{"refused", func(a *Answer) { a.Code, a.Error = "", "access_denied" }, "connection crm: the authorization server refused: access_denied"},
-		{"no code", func(a *Answer) { a.Code = "" }, "connection crm: the answer has no code"},
-		{"user", func(a *Answer) { a.User, a.SessionID, a.CallID = &User{"shop", "bob"}, "s1", "c1" }, ErrNoConsent.Error()},
-		{"session", func(a *Answer) { a.User, a.SessionID, a.CallID = &ana, "s2", "c1" }, ErrNoConsent.Error()},
-		{"call", func(a *Answer) { a.User, a.SessionID, a.CallID = &ana, "s1", "c2" }, ErrNoConsent.Error()},
-		{"late", func(*Answer) { now = now.Add(consentLifetime) }, ErrNoConsent.Error()},
+		{"state", func(a *connection.Answer) { a.State += "x" }, connection.ErrNoConsent.Error()},
+		{"no state", func(a *connection.Answer) { a.State = "" }, connection.ErrNoConsent.Error()},
+		{"issuer", func(a *connection.Answer) { a.Issuer = "https://evil.example.com" }, `connection crm: the answer is from the issuer "https://evil.example.com", want ` + idp.URL},
+		{"no issuer", func(a *connection.Answer) { a.Issuer = "" }, "connection crm: the answer does not name its issuer"},
+		{"refused", func(a *connection.Answer) { a.Code, a.Error = "", "access_denied" }, "connection crm: the authorization server refused: access_denied"},
+		{"no code", func(a *connection.Answer) { a.Code = "" }, "connection crm: the answer has no code"},
+		{"user", func(a *connection.Answer) {
+			a.User, a.SessionID, a.CallID = &connection.User{App: "shop", UserID: "bob"}, "s1", "c1"
+		}, connection.ErrNoConsent.Error()},
+		{"session", func(a *connection.Answer) { a.User, a.SessionID, a.CallID = &ana, "s2", "c1" }, connection.ErrNoConsent.Error()},
+		{"call", func(a *connection.Answer) { a.User, a.SessionID, a.CallID = &ana, "s1", "c2" }, connection.ErrNoConsent.Error()},
+		{"late", func(*connection.Answer) { now = now.Add(consentLifetime) }, connection.ErrNoConsent.Error()},
 	}
 	control := 0
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			other := fakeidp.New(t, redirectURL)
-			newTestHost(t, other, &MemoryGrants{}, func() time.Time { return now }).authorize(t, other, ana)
+			newTestHost(t, other, &connection.MemoryGrants{}, func() time.Time { return now }).authorize(t, other, ana)
 			_, issued := other.Counts()
 			control += issued
-			h := newTestHost(t, idp, &MemoryGrants{}, func() time.Time { return now })
+			h := newTestHost(t, idp, &connection.MemoryGrants{}, func() time.Time { return now })
 			address, _ := h.request(t, ana)
 			a := answerOf(idp.Authorize(t, address))
 			tt.change(&a)
@@ -177,7 +210,7 @@ func TestConsentAnswers(t *testing.T) {
 			}
 		})
 	}
-	h := newTestHost(t, idp, &MemoryGrants{}, nil)
+	h := newTestHost(t, idp, &connection.MemoryGrants{}, nil)
 	address, _ := h.request(t, ana)
 	a := answerOf(idp.Authorize(t, address))
 	var accepted atomic.Int64
@@ -186,8 +219,8 @@ func TestConsentAnswers(t *testing.T) {
 		answers.Go(func() {
 			if err := h.grants.FinishConsent(t.Context(), a); err == nil {
 				accepted.Add(1)
-			} else if !errors.Is(err, ErrNoConsent) {
-				t.Errorf("a repeated answer: %v, want %v", err, ErrNoConsent)
+			} else if !errors.Is(err, connection.ErrNoConsent) {
+				t.Errorf("a repeated answer: %v, want %v", err, connection.ErrNoConsent)
 			}
 		})
 	}
@@ -195,7 +228,7 @@ func TestConsentAnswers(t *testing.T) {
 	if accepted.Load() != 1 {
 		t.Errorf("%d of 20 equal answers accepted, want 1", accepted.Load())
 	}
-	address, _ = newTestHost(t, idp, h.grants.opts.Store, nil).request(t, User{"shop", "bob"})
+	address, _ = newTestHost(t, idp, h.grants.opts.Store, nil).request(t, connection.User{App: "shop", UserID: "bob"})
 	openUserTokens(t, idp, h.grants, "scopes: [other]")
 	err := h.grants.FinishConsent(t.Context(), answerOf(idp.Authorize(t, address)))
 	if want := "connection crm has changed: start again in the conversation"; err == nil || err.Error() != want {
@@ -216,7 +249,7 @@ func TestRefreshOnce(t *testing.T) {
 			now := time.Now()
 			clock := func() time.Time { return now }
 			idp := fakeidp.New(t, redirectURL)
-			var st GrantStore = &MemoryGrants{}
+			var st connection.GrantStore = &connection.MemoryGrants{}
 			if !locked {
 				st = &unlockedGrants{st}
 			}
@@ -260,9 +293,9 @@ func TestRefreshOnce(t *testing.T) {
 }
 
 // unlockedGrants stores every change, whatever the version, and shows no lease.
-type unlockedGrants struct{ GrantStore }
+type unlockedGrants struct{ connection.GrantStore }
 
-func (u *unlockedGrants) GetGrant(ctx context.Context, id string) (*Grant, error) {
+func (u *unlockedGrants) GetGrant(ctx context.Context, id string) (*connection.Grant, error) {
 	g, err := u.GrantStore.GetGrant(ctx, id)
 	if g != nil {
 		g.BusyUntil = time.Time{}
@@ -270,22 +303,27 @@ func (u *unlockedGrants) GetGrant(ctx context.Context, id string) (*Grant, error
 	return g, err
 }
 
-func (u *unlockedGrants) SwapGrant(_ context.Context, g *Grant) (bool, error) {
-	m := u.GrantStore.(*MemoryGrants)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.all == nil {
-		m.all = map[string]Grant{}
+func (u *unlockedGrants) SwapGrant(ctx context.Context, g *connection.Grant) (bool, error) {
+	for {
+		stored, err := u.GrantStore.GetGrant(ctx, g.ID)
+		if err != nil {
+			return false, err
+		}
+		next := *g
+		if next.Version = 1; stored != nil {
+			next.Version = stored.Version + 1
+		}
+		if ok, err := u.GrantStore.SwapGrant(ctx, &next); ok || err != nil {
+			return ok, err
+		}
 	}
-	m.all[g.ID] = *g
-	return true, nil
 }
 
 // TestRefreshRefused checks that a refused refresh asks for consent again, and that a replica
 // that ended during a refresh does not block the others.
 func TestRefreshRefused(t *testing.T) {
 	now := time.Now()
-	idp, st := fakeidp.New(t, redirectURL), &MemoryGrants{}
+	idp, st := fakeidp.New(t, redirectURL), &connection.MemoryGrants{}
 	h := newTestHost(t, idp, st, func() time.Time { return now })
 	h.authorize(t, idp, ana)
 	source := h.source.(*userTokens)
@@ -308,7 +346,7 @@ func TestRefreshRefused(t *testing.T) {
 	}
 	idp.RevokeAll()
 	now = now.Add(2 * time.Hour)
-	if _, err := h.source.Credential(t.Context(), ana); !errors.As(err, new(*ConsentError)) {
+	if _, err := h.source.Credential(t.Context(), ana); !errors.As(err, new(*connection.ConsentError)) {
 		t.Errorf("after the refusal: %v, want a ConsentError", err)
 	}
 	h.authorize(t, idp, ana)
@@ -320,7 +358,7 @@ func TestRefreshRefused(t *testing.T) {
 // TestRefreshAfterRejection checks that a token that a service rejects is renewed once.
 func TestRefreshAfterRejection(t *testing.T) {
 	idp := fakeidp.New(t, redirectURL)
-	h := newTestHost(t, idp, &MemoryGrants{}, nil)
+	h := newTestHost(t, idp, &connection.MemoryGrants{}, nil)
 	h.authorize(t, idp, ana)
 	idp.ExpireAll()
 	for range 2 {
@@ -341,7 +379,7 @@ func TestRefreshAfterRejection(t *testing.T) {
 // replica that renews it lose the new refresh token.
 func TestRejectionDuringRenewal(t *testing.T) {
 	idp := fakeidp.New(t, redirectURL)
-	h := newTestHost(t, idp, &MemoryGrants{}, nil)
+	h := newTestHost(t, idp, &connection.MemoryGrants{}, nil)
 	h.authorize(t, idp, ana)
 	old, err := h.source.Credential(t.Context(), ana)
 	if err != nil {
@@ -372,7 +410,7 @@ func TestTokenServerFailures(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			now := time.Now()
 			idp := fakeidp.New(t, redirectURL)
-			h := newTestHost(t, idp, &MemoryGrants{}, func() time.Time { return now })
+			h := newTestHost(t, idp, &connection.MemoryGrants{}, func() time.Time { return now })
 			h.authorize(t, idp, ana)
 			now = now.Add(2 * time.Hour)
 			idp.Answer = func(w http.ResponseWriter, _ *http.Request) bool {
@@ -389,7 +427,7 @@ func TestTokenServerFailures(t *testing.T) {
 		})
 	}
 	idp := fakeidp.New(t, redirectURL)
-	h := newTestHost(t, idp, &MemoryGrants{}, nil)
+	h := newTestHost(t, idp, &connection.MemoryGrants{}, nil)
 	address, _ := h.request(t, ana)
 	a := answerOf(idp.Authorize(t, address))
 	idp.Answer = func(w http.ResponseWriter, r *http.Request) bool {
@@ -408,7 +446,7 @@ func TestTokenServerFailures(t *testing.T) {
 
 // TestKeys checks the replacement of keys, and that a row cannot be moved to another user.
 func TestKeys(t *testing.T) {
-	row := &Grant{ID: "a", User: ana, Connection: "crm"}
+	row := &connection.Grant{ID: "a", User: ana, Connection: "crm"}
 	row.Sealed = testKeys(t, keyOne).sealText(row, []byte("text"))
 	if got, err := testKeys(t, keyTwo+"\n"+keyOne).openSealed(row); err != nil || string(got) != "text" {
 		t.Errorf("open with both keys = %q, %v", got, err)
@@ -435,7 +473,7 @@ func TestKeys(t *testing.T) {
 
 // TestKeyReplaced checks that a token that no key decrypts asks for consent again.
 func TestKeyReplaced(t *testing.T) {
-	idp, st := fakeidp.New(t, redirectURL), &MemoryGrants{}
+	idp, st := fakeidp.New(t, redirectURL), &connection.MemoryGrants{}
 	newTestHost(t, idp, st, nil).authorize(t, idp, ana)
 	h := newTestHost(t, idp, st, nil)
 	h.grants.opts.Keys = testKeys(t, keyTwo)
@@ -448,11 +486,11 @@ func TestKeyReplaced(t *testing.T) {
 // TestUserTokensUnavailable checks hosts that cannot store tokens.
 func TestUserTokensUnavailable(t *testing.T) {
 	c := Config{OAuth2: &oauthConfig{Grant: grantAuthorizationCode}}
-	_, err := c.Open(Env{Grants: NewGrants(GrantOptions{Store: &MemoryGrants{}})})
+	_, err := c.openSource(connection.Env{}, NewGrants(GrantOptions{Store: &connection.MemoryGrants{}}))
 	if want := "the grant authorization_code stores tokens of users encrypted, which requires --credentials-key"; err == nil || err.Error() != want {
 		t.Errorf("without a key: %v, want %s", err, want)
 	}
-	source, err := c.Open(Env{})
+	source, err := c.openSource(connection.Env{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -474,9 +512,9 @@ func (silentTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // its lease.
 func TestTokenServerSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGrants(GrantOptions{Store: &MemoryGrants{}, Keys: testKeys(t, keyOne)})
+		g := NewGrants(GrantOptions{Store: &connection.MemoryGrants{}, Keys: testKeys(t, keyOne)})
 		c := &oauthConfig{Grant: grantAuthorizationCode, TokenURL: spec.Text{Value: "https://idp.example.com/token"}}
-		opened, err := newUserTokens(c, Env{HTTP: &http.Client{Transport: silentTransport{}}, App: "shop", Name: "crm", Grants: g})
+		opened, err := newUserTokens(c, connection.Env{HTTP: &http.Client{Transport: silentTransport{}}, App: "shop", Name: "crm"}, g)
 		if err != nil {
 			t.Fatal(err)
 		}

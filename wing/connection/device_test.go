@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"agenthost/internal/fake/fakeidp"
+	"agenthost/pkg/connection"
 	"agenthost/pkg/spec"
 )
 
@@ -45,7 +46,7 @@ type deviceHost struct {
 	clock *testClock
 }
 
-func newDeviceHost(t *testing.T, idp *fakeidp.Server, st GrantStore) *deviceHost {
+func newDeviceHost(t *testing.T, idp *fakeidp.Server, st connection.GrantStore) *deviceHost {
 	t.Helper()
 	clock := &testClock{now: time.Now().Round(0)} // stored times have no monotonic clock
 	idp.Now = clock.read
@@ -53,7 +54,7 @@ func newDeviceHost(t *testing.T, idp *fakeidp.Server, st GrantStore) *deviceHost
 	return &deviceHost{&testHost{g, openDeviceTokens(t, idp, g, "scopes: [read, write]")}, clock}
 }
 
-func openDeviceTokens(t *testing.T, idp *fakeidp.Server, g *Grants, more string) Source {
+func openDeviceTokens(t *testing.T, idp *fakeidp.Server, g *Grants, more string) connection.Source {
 	t.Helper()
 	text := fmt.Sprintf("oauth2: {grant: device_code, issuer: %q, client_id: %s, client_secret: %s, %s}", idp.URL, fakeidp.ClientID, fakeidp.ClientSecret, more)
 	n, ds := spec.Parse("app.yaml", []byte(text))
@@ -61,7 +62,7 @@ func openDeviceTokens(t *testing.T, idp *fakeidp.Server, g *Grants, more string)
 	if ds = append(ds, c.DecodeSpec(n)...); ds.HasErrors() {
 		t.Fatal(ds)
 	}
-	source, err := c.Open(Env{App: "shop", Name: "crm", Grants: g})
+	source, err := c.openSource(connection.Env{App: "shop", Name: "crm"}, g)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,7 @@ func openDeviceTokens(t *testing.T, idp *fakeidp.Server, g *Grants, more string)
 }
 
 // requestDevice starts a consent, and returns what the user sees and the answer.
-func (h *deviceHost) requestDevice(t *testing.T) (address, userCode string, a Answer) {
+func (h *deviceHost) requestDevice(t *testing.T) (address, userCode string, a connection.Answer) {
 	t.Helper()
 	address, config := h.request(t, ana)
 	text, err := json.Marshal(config)
@@ -82,13 +83,13 @@ func (h *deviceHost) requestDevice(t *testing.T) (address, userCode string, a An
 		}
 	}
 	asked := config["exchangedAuthCredential"].(map[string]any)["oauth2"].(map[string]any)
-	return address, asked["userCode"].(string), Answer{State: DeviceState(config), Device: true, User: &ana, SessionID: "s1", CallID: "c1"}
+	return address, asked["userCode"].(string), connection.Answer{State: connection.DeviceState(config), Device: true, User: &ana, SessionID: "s1", CallID: "c1"}
 }
 
 // TestDeviceConsent checks that the tokens of a user arrive after the user has entered the code,
 // on another replica than the one that asked, and that the code works once.
 func TestDeviceConsent(t *testing.T) {
-	idp, st := fakeidp.New(t), &MemoryGrants{}
+	idp, st := fakeidp.New(t), &visibleGrants{}
 	address, userCode, a := newDeviceHost(t, idp, st).requestDevice(t)
 	h := newDeviceHost(t, idp, st)
 	waits := 0
@@ -106,10 +107,10 @@ func TestDeviceConsent(t *testing.T) {
 	if got := h.token(t, ana); !idp.Accepts(got) || idp.Polls() != 3 {
 		t.Errorf("token %q after %d polls, want a valid one after 3", got, idp.Polls())
 	}
-	if err := h.grants.FinishConsent(t.Context(), a); !errors.Is(err, ErrNoConsent) {
-		t.Errorf("second answer: %v, want %v", err, ErrNoConsent)
+	if err := h.grants.FinishConsent(t.Context(), a); !errors.Is(err, connection.ErrNoConsent) {
+		t.Errorf("second answer: %v, want %v", err, connection.ErrNoConsent)
 	}
-	for id, row := range st.all {
+	for id, row := range st.rows {
 		if strings.Contains(string(row.Sealed), "device-") || strings.Contains(id, a.State) || !row.Expires.IsZero() {
 			t.Errorf("stored: %s %q", id, row.Sealed)
 		}
@@ -122,49 +123,57 @@ func TestDeviceAnswers(t *testing.T) {
 	tests := []struct {
 		name string
 		// act is what happens between the request and the answer.
-		act   func(t *testing.T, h *deviceHost, idp *fakeidp.Server, address, userCode string, a *Answer)
+		act   func(t *testing.T, h *deviceHost, idp *fakeidp.Server, address, userCode string, a *connection.Answer)
 		want  string
 		polls int
 		kept  bool
 	}{
-		{"unanswered", func(*testing.T, *deviceHost, *fakeidp.Server, string, string, *Answer) {}, pending, 5, true},
-		{"slow down", func(_ *testing.T, _ *deviceHost, idp *fakeidp.Server, _, _ string, _ *Answer) { idp.SlowDown() }, pending, 3, true},
-		{"denied", func(t *testing.T, _ *deviceHost, idp *fakeidp.Server, address, userCode string, _ *Answer) {
+		{"unanswered", func(*testing.T, *deviceHost, *fakeidp.Server, string, string, *connection.Answer) {}, pending, 5, true},
+		{"slow down", func(_ *testing.T, _ *deviceHost, idp *fakeidp.Server, _, _ string, _ *connection.Answer) {
+			idp.SlowDown()
+		}, pending, 3, true},
+		{"denied", func(t *testing.T, _ *deviceHost, idp *fakeidp.Server, address, userCode string, _ *connection.Answer) {
 			idp.Activate(t, address, userCode, false)
 		}, "connection crm: the authorization was denied: answer again to get a new code", 1, false},
-		{"expired at the server", func(_ *testing.T, h *deviceHost, idp *fakeidp.Server, _, _ string, _ *Answer) {
+		{"expired at the server", func(_ *testing.T, h *deviceHost, idp *fakeidp.Server, _, _ string, _ *connection.Answer) {
 			idp.Now = func() time.Time { return h.clock.read().Add(time.Hour) }
 		}, "connection crm: the code has expired: answer again to get a new code", 1, false},
-		{"late", func(_ *testing.T, h *deviceHost, _ *fakeidp.Server, _, _ string, _ *Answer) {
+		{"late", func(_ *testing.T, h *deviceHost, _ *fakeidp.Server, _, _ string, _ *connection.Answer) {
 			h.clock.now = h.clock.now.Add(10 * time.Minute)
-		}, ErrNoConsent.Error(), 0, false},
-		{"server error", func(_ *testing.T, _ *deviceHost, idp *fakeidp.Server, _, _ string, _ *Answer) {
+		}, connection.ErrNoConsent.Error(), 0, false},
+		{"server error", func(_ *testing.T, _ *deviceHost, idp *fakeidp.Server, _, _ string, _ *connection.Answer) {
 			idp.Answer = func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(503); return true }
 		}, "connection crm: requesting a token: 503 Service Unavailable", 0, true},
-		{"another error", func(_ *testing.T, _ *deviceHost, idp *fakeidp.Server, _, _ string, _ *Answer) {
+		{"another error", func(_ *testing.T, _ *deviceHost, idp *fakeidp.Server, _, _ string, _ *connection.Answer) {
 			idp.Answer = func(w http.ResponseWriter, r *http.Request) bool {
 				w.WriteHeader(400)
 				_ = json.NewEncoder(w).Encode(map[string]string{"error": "invalid_grant", "error_description": r.PostFormValue("device_code")})
 				return true
 			}
 		}, "connection crm: requesting a token: 400 Bad Request: invalid_grant: ***: answer again to get a new code", 0, false},
-		{"guessed state", func(_ *testing.T, _ *deviceHost, _ *fakeidp.Server, _, _ string, a *Answer) { a.State += "x" }, ErrNoConsent.Error(), 0, true},
-		{"another user", func(_ *testing.T, _ *deviceHost, _ *fakeidp.Server, _, _ string, a *Answer) {
-			a.User = &User{"shop", "bob"}
-		}, ErrNoConsent.Error(), 0, true},
-		{"another session", func(_ *testing.T, _ *deviceHost, _ *fakeidp.Server, _, _ string, a *Answer) { a.SessionID = "s2" }, ErrNoConsent.Error(), 0, true},
-		{"another call", func(_ *testing.T, _ *deviceHost, _ *fakeidp.Server, _, _ string, a *Answer) { a.CallID = "c2" }, ErrNoConsent.Error(), 0, true},
-		{"in a browser", func(_ *testing.T, _ *deviceHost, _ *fakeidp.Server, _, _ string, a *Answer) {
+		{"guessed state", func(_ *testing.T, _ *deviceHost, _ *fakeidp.Server, _, _ string, a *connection.Answer) {
+			a.State += "x"
+		}, connection.ErrNoConsent.Error(), 0, true},
+		{"another user", func(_ *testing.T, _ *deviceHost, _ *fakeidp.Server, _, _ string, a *connection.Answer) {
+			a.User = &connection.User{App: "shop", UserID: "bob"}
+		}, connection.ErrNoConsent.Error(), 0, true},
+		{"another session", func(_ *testing.T, _ *deviceHost, _ *fakeidp.Server, _, _ string, a *connection.Answer) {
+			a.SessionID = "s2"
+		}, connection.ErrNoConsent.Error(), 0, true},
+		{"another call", func(_ *testing.T, _ *deviceHost, _ *fakeidp.Server, _, _ string, a *connection.Answer) {
+			a.CallID = "c2"
+		}, connection.ErrNoConsent.Error(), 0, true},
+		{"in a browser", func(_ *testing.T, _ *deviceHost, _ *fakeidp.Server, _, _ string, a *connection.Answer) {
 			a.Device, a.Code = false, "x"
-		}, ErrNoConsent.Error(), 0, true},
-		{"changed connection", func(t *testing.T, h *deviceHost, idp *fakeidp.Server, _, _ string, _ *Answer) {
+		}, connection.ErrNoConsent.Error(), 0, true},
+		{"changed connection", func(t *testing.T, h *deviceHost, idp *fakeidp.Server, _, _ string, _ *connection.Answer) {
 			openDeviceTokens(t, idp, h.grants, "scopes: [other]")
 		}, "connection crm has changed: start again in the conversation", 0, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			idp := fakeidp.New(t)
-			h := newDeviceHost(t, idp, &MemoryGrants{})
+			h := newDeviceHost(t, idp, &connection.MemoryGrants{})
 			address, userCode, a := h.requestDevice(t)
 			state := a.State
 			tt.act(t, h, idp, address, userCode, &a)
@@ -172,9 +181,9 @@ func TestDeviceAnswers(t *testing.T) {
 			if err == nil || err.Error() != tt.want || idp.Polls() != tt.polls {
 				t.Errorf("FinishConsent = %v after %d polls, want %s after %d", err, idp.Polls(), tt.want, tt.polls)
 			}
-			own := (*AnswerError)(nil)
-			if !errors.As(err, &own) || own.IsPending() != (tt.want == pending) {
-				t.Errorf("%T %v: IsPending", err, err)
+			own := (*connection.AnswerError)(nil)
+			if !errors.As(err, &own) || own.Pending != (tt.want == pending) {
+				t.Errorf("%T %v: Pending", err, err)
 			}
 			if _, err := h.grants.FindDevice(t.Context(), state); (err == nil) != tt.kept {
 				t.Errorf("FindDevice = %v, want kept %v", err, tt.kept)
@@ -186,15 +195,15 @@ func TestDeviceAnswers(t *testing.T) {
 // TestDeviceIntervalOfReplicas checks that answers on all replicas together poll no faster than
 // the interval: the server reports a faster poll.
 func TestDeviceIntervalOfReplicas(t *testing.T) {
-	idp, st := fakeidp.New(t), &MemoryGrants{}
+	idp, st := fakeidp.New(t), &connection.MemoryGrants{}
 	first := newDeviceHost(t, idp, st)
 	_, _, a := first.requestDevice(t)
 	second := newDeviceHost(t, idp, st)
 	second.grants.opts.Now, second.grants.opts.Wait = first.clock.read, first.clock.wait
 	idp.Now = first.clock.read
 	for _, h := range []*deviceHost{first, second, first} {
-		own := (*AnswerError)(nil)
-		if err := h.grants.FinishConsent(t.Context(), a); !errors.As(err, &own) || !own.IsPending() {
+		own := (*connection.AnswerError)(nil)
+		if err := h.grants.FinishConsent(t.Context(), a); !errors.As(err, &own) || !own.Pending {
 			t.Errorf("FinishConsent = %v, want a pending consent", err)
 		}
 	}
@@ -208,13 +217,13 @@ func TestDeviceIntervalOfReplicas(t *testing.T) {
 // TestDeviceImmediate checks an answer that does not wait: it polls only when the next poll is due.
 func TestDeviceImmediate(t *testing.T) {
 	idp := fakeidp.New(t)
-	h := newDeviceHost(t, idp, &MemoryGrants{})
+	h := newDeviceHost(t, idp, &connection.MemoryGrants{})
 	address, userCode, a := h.requestDevice(t)
 	a.Immediate = true
 	h.clock.onWait = func() { t.Error("the answer waits") }
 	for i, polls := range []int{0, 1} {
-		own := (*AnswerError)(nil)
-		if err := h.grants.FinishConsent(t.Context(), a); !errors.As(err, &own) || !own.IsPending() || idp.Polls() != polls {
+		own := (*connection.AnswerError)(nil)
+		if err := h.grants.FinishConsent(t.Context(), a); !errors.As(err, &own) || !own.Pending || idp.Polls() != polls {
 			t.Errorf("answer %d: %v after %d polls, want a pending consent after %d", i+1, err, idp.Polls(), polls)
 		}
 		h.clock.now = h.clock.now.Add(10 * time.Second)
@@ -255,9 +264,9 @@ func TestDeviceWithoutEndpoint(t *testing.T) {
 	idp.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]string{"issuer": idp.URL, "token_endpoint": idp.URL + "/token"})
 	})
-	h := newDeviceHost(t, idp, &MemoryGrants{})
+	h := newDeviceHost(t, idp, &connection.MemoryGrants{})
 	_, err := h.source.Credential(t.Context(), ana)
-	missing := (*ConsentError)(nil)
+	missing := (*connection.ConsentError)(nil)
 	if !errors.As(err, &missing) {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agenthost/internal/limit"
+	"agenthost/pkg/connection"
 )
 
 // The bounds of a device consent (RFC 8628).
@@ -29,9 +30,6 @@ const (
 
 // deviceGrantType is the grant_type of RFC 8628, 3.4.
 const deviceGrantType = "urn:ietf:params:oauth:grant-type:device_code"
-
-// deviceFlow is the name of the flow in OpenAPI 3.2.
-const deviceFlow = "deviceAuthorization"
 
 // A deviceConsent is the content of a pending consent by a user code. Its device code, which
 // is worth the tokens, is only here.
@@ -56,7 +54,7 @@ type deviceResponse struct {
 
 // requestDevice starts a device consent for a call. The address that the user opens is
 // exchangedAuthCredential.oauth2.authUri, and the code to enter there is userCode.
-func (s *userTokens) requestDevice(ctx context.Context, user User, m *serverMetadata, sessionID, callID string) (map[string]any, error) {
+func (s *userTokens) requestDevice(ctx context.Context, user connection.User, m *serverMetadata, sessionID, callID string) (map[string]any, error) {
 	if m.DeviceURL == "" {
 		return nil, fmt.Errorf("connection %s: metadata of %s has no device_authorization_endpoint", s.name, s.config.Issuer.Value)
 	}
@@ -67,7 +65,7 @@ func (s *userTokens) requestDevice(ctx context.Context, user User, m *serverMeta
 	interval := min(toSeconds(got.PollSeconds, defaultDeviceInterval), maxDeviceInterval)
 	c := &deviceConsent{consentCall{sessionID, callID, s.configID, m.TokenURL}, got.DeviceCode, interval, s.grants.opts.Now().Add(interval)}
 	lifetime := min(toSeconds(got.ExpiresIn, consentLifetime), maxDeviceLifetime)
-	state, err := s.grants.storePending(ctx, kindDevice, &Grant{User: user, Connection: s.name}, c, lifetime)
+	state, err := s.grants.storePending(ctx, kindDevice, &connection.Grant{User: user, Connection: s.name}, c, lifetime)
 	if err != nil {
 		return nil, fmt.Errorf("connection %s: %w", s.name, err)
 	}
@@ -75,7 +73,7 @@ func (s *userTokens) requestDevice(ctx context.Context, user User, m *serverMeta
 	if got.WithCode == "" {
 		asked["authUri"] = got.Address
 	}
-	return s.newAuthConfig(deviceFlow, map[string]any{"deviceAuthorizationUrl": m.DeviceURL, "tokenUrl": m.TokenURL}, asked), nil
+	return s.newAuthConfig(connection.DeviceFlow, map[string]any{"deviceAuthorizationUrl": m.DeviceURL, "tokenUrl": m.TokenURL}, asked), nil
 }
 
 // toSeconds returns a number of seconds, or a default if it is not positive.
@@ -135,21 +133,7 @@ func (d *deviceResponse) decodeJSON(raw []byte) error {
 	return nil
 }
 
-// DeviceState returns the state in the AuthConfig of a request with a user code, or "" for other
-// requests.
-func DeviceState(authConfig map[string]any) string {
-	scheme, _ := authConfig["authScheme"].(map[string]any)
-	flows, _ := scheme["flows"].(map[string]any)
-	if flows[deviceFlow] == nil {
-		return ""
-	}
-	exchanged, _ := authConfig["exchangedAuthCredential"].(map[string]any)
-	asked, _ := exchanged["oauth2"].(map[string]any)
-	state, _ := asked["state"].(string)
-	return state
-}
-
-// FindDevice returns the pending device consent of a state. The error is [ErrNoConsent] if
+// FindDevice returns the pending device consent of a state. The error is [connection.ErrNoConsent] if
 // there is none.
 func (g *Grants) FindDevice(ctx context.Context, state string) (*PendingConsent, error) {
 	c := &deviceConsent{}
@@ -163,7 +147,7 @@ func (g *Grants) FindDevice(ctx context.Context, state string) (*PendingConsent,
 // finishDevice polls for the tokens of a device consent until the user has answered, at most
 // for deviceWait (RFC 8628, 3.4). Answers on all replicas together keep the interval: each
 // reserves a poll in the stored row before it polls.
-func (g *Grants) finishDevice(ctx context.Context, a Answer) error {
+func (g *Grants) finishDevice(ctx context.Context, a connection.Answer) error {
 	end := g.opts.Now().Add(deviceWait)
 	if a.Immediate {
 		end = g.opts.Now()
@@ -175,14 +159,16 @@ func (g *Grants) finishDevice(ctx context.Context, a Answer) error {
 			return err
 		}
 		if !c.isAnsweredBy(a, row) {
-			return ErrNoConsent
+			return connection.ErrNoConsent
 		}
 		s, err := g.findSourceOf(row, c.Config)
 		if err != nil {
 			return g.dropDevice(ctx, row, err)
 		}
 		if c.NextPoll.After(end) {
-			return &AnswerError{fmt.Sprintf("connection %s is not authorized yet: enter the code at the address of the request, then answer again", row.Connection), true}
+			return &connection.AnswerError{
+				Text: fmt.Sprintf("connection %s is not authorized yet: enter the code at the address of the request, then answer again", row.Connection), Pending: true,
+			}
 		}
 		if wait := c.NextPoll.Sub(g.opts.Now()); wait > 0 {
 			if err := g.opts.Wait(ctx, wait); err != nil {
@@ -204,7 +190,7 @@ func (g *Grants) finishDevice(ctx context.Context, a Answer) error {
 }
 
 // postponePoll sets the earliest time of the next poll. It returns nil if the row has changed.
-func (g *Grants) postponePoll(ctx context.Context, row *Grant, c *deviceConsent) (*Grant, error) {
+func (g *Grants) postponePoll(ctx context.Context, row *connection.Grant, c *deviceConsent) (*connection.Grant, error) {
 	c.NextPoll = g.opts.Now().Add(c.Interval + pollMargin)
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -220,7 +206,7 @@ func (g *Grants) postponePoll(ctx context.Context, row *Grant, c *deviceConsent)
 }
 
 // dropDevice deletes a consent that is of no use, and returns why.
-func (g *Grants) dropDevice(ctx context.Context, row *Grant, reason error) error {
+func (g *Grants) dropDevice(ctx context.Context, row *connection.Grant, reason error) error {
 	if _, err := g.opts.Store.DeleteGrant(ctx, row.ID, row.Version); err != nil {
 		return err
 	}
@@ -228,7 +214,7 @@ func (g *Grants) dropDevice(ctx context.Context, row *Grant, reason error) error
 }
 
 // pollDevice polls once. It reports whether the consent has an answer or cannot be polled now.
-func (g *Grants) pollDevice(ctx context.Context, s *userTokens, row *Grant, c *deviceConsent) (done bool, err error) {
+func (g *Grants) pollDevice(ctx context.Context, s *userTokens, row *connection.Grant, c *deviceConsent) (done bool, err error) {
 	r := s.config.newTokenRequest(url.Values{"grant_type": {deviceGrantType}, "device_code": {c.DeviceCode}}, c.DeviceCode)
 	r.endpoint = c.TokenURL
 	got, err := s.server.requestToken(ctx, r)

@@ -10,9 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"agenthost/pkg/connection"
 )
 
-// Keys encrypt what a [GrantStore] stores, with AES-256-GCM. The first key encrypts, and
+// Keys encrypt what a [connection.GrantStore] stores, with AES-256-GCM. The first key encrypts, and
 // all keys decrypt, so that a key can be replaced.
 type Keys struct{ all []sealingKey }
 
@@ -66,19 +68,19 @@ func newSealingKey(raw []byte) (sealingKey, error) {
 }
 
 // sealText encrypts a string that belongs to a row.
-func (k *Keys) sealText(row *Grant, text []byte) []byte {
+func (k *Keys) sealText(row *connection.Grant, text []byte) []byte {
 	first := k.all[0]
-	return first.aead.Seal(bytes.Clone(first.id), nil, text, row.additionalData())
+	return first.aead.Seal(bytes.Clone(first.id), nil, text, additionalData(row))
 }
 
 // errSealed reports a row that no key decrypts.
 var errSealed = errors.New("none of the credential keys decrypts it")
 
 // openSealed decrypts the text of a row.
-func (k *Keys) openSealed(row *Grant) ([]byte, error) {
+func (k *Keys) openSealed(row *connection.Grant) ([]byte, error) {
 	for _, key := range k.all {
 		if sealed, ok := bytes.CutPrefix(row.Sealed, key.id); ok {
-			if text, err := key.aead.Open(nil, nil, sealed, row.additionalData()); err == nil {
+			if text, err := key.aead.Open(nil, nil, sealed, additionalData(row)); err == nil {
 				return text, nil
 			}
 		}
@@ -87,6 +89,6 @@ func (k *Keys) openSealed(row *Grant) ([]byte, error) {
 }
 
 // additionalData binds the text to its row, so that it cannot be moved to another user.
-func (g *Grant) additionalData() []byte {
+func additionalData(g *connection.Grant) []byte {
 	return fmt.Appendf(nil, "%q", []string{g.ID, g.User.App, g.User.UserID, g.Connection})
 }

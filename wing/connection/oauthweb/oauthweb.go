@@ -1,4 +1,6 @@
-package server
+// Package oauthweb takes the answers of authorization servers to browsers: the redirect URL of
+// connections that users authorize.
+package oauthweb
 
 import (
 	"crypto/sha256"
@@ -10,10 +12,26 @@ import (
 	"agenthost/internal/limit"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
+	connections "agenthost/wing/connection"
 )
 
-// CallbackPath is where authorization servers send browsers.
-const CallbackPath = "/oauth/callback"
+// handlers handle the routes. Without grants the page does not exist.
+type handlers struct {
+	*server.Services
+	grants *connections.Grants
+}
+
+// Extend returns an extension of servers that takes answers for grants, which may be nil.
+func Extend(grants *connections.Grants) func(*server.Services) *server.Extension {
+	return func(s *server.Services) *server.Extension {
+		h := &handlers{s, grants}
+		return &server.Extension{Routes: []server.Route{
+			{Method: "GET", Pattern: connections.CallbackPath, Access: server.AccessPublic, Handler: h.handleCallback, Doc: server.Doc{Tag: "server", ID: "receiveAuthorization", Summary: "Receive the answer of an authorization server", Answer: "text/html", AltStatus: "400"}},
+			{Method: "POST", Pattern: connections.CallbackPath, Access: server.AccessPublic, Handler: h.handleCallback, Doc: server.Doc{Tag: "server", ID: "confirmAuthorization", Summary: "Confirm the answer of an authorization server", Answer: "text/html", AltStatus: "400"}},
+		}}
+	}
+}
 
 // callbackStyle is the style of the page, which callbackCSP names by its hash.
 const callbackStyle = `:root{color-scheme:light dark}body{margin:15vh auto 0;max-width:30rem;padding:0 1rem;font:16px/1.5 system-ui,sans-serif}` +
@@ -33,41 +51,41 @@ func hashStyle(style string) string {
 // unguessable and used once. A browser without authentication could have been sent here by
 // someone else, who would then use the account of the person in front of it: the page shows whose
 // agent gets the access, and asks. Only browsers of this machine reach a loopback address.
-func (s *Services) handleCallback(w http.ResponseWriter, r *http.Request) error {
+func (s *handlers) handleCallback(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, int64(limit.CallbackForm.Bytes))
 	if err := r.ParseForm(); err != nil {
-		return badRequest("invalid form")
+		return server.NewError(http.StatusBadRequest, "invalid form")
 	}
 	values := r.Form
 	a := connection.Answer{State: values.Get("state"), Code: values.Get("code"), Issuer: values.Get("iss"), Error: values.Get("error")}
-	if s.opts.Grants == nil {
-		return notFoundError("Not Found")
+	if s.grants == nil {
+		return server.NewError(http.StatusNotFound, "Not Found")
 	}
-	pending, err := s.opts.Grants.FindConsent(r.Context(), a.State)
+	pending, err := s.grants.FindConsent(r.Context(), a.State)
 	if err != nil {
-		return s.sendCallbackPage(w, http.StatusBadRequest, callbackPage{Problem: callbackProblem(err)})
+		return sendCallbackPage(w, http.StatusBadRequest, callbackPage{Problem: callbackProblem(err)})
 	}
 	page := callbackPage{Answer: a, User: pending.User.UserID, App: pending.User.App, Connection: pending.Connection}
-	asks := !s.opts.Grants.IsLocal()
-	if s.opts.Auth != nil {
+	asks := !s.grants.IsLocal()
+	if s.HasAuth() {
 		caller, err := s.Authenticate(r)
 		switch {
 		case err == nil && caller.UserID != pending.User.UserID:
-			return errPermissionDenied
-		case errors.Is(err, errAuthUnavailable):
+			return server.ErrPermissionDenied
+		case errors.Is(err, server.ErrAuthUnavailable):
 			return err
 		}
 		asks = err != nil
 	}
 	if asks && r.Method != http.MethodPost {
-		return s.sendCallbackPage(w, http.StatusOK, page)
+		return sendCallbackPage(w, http.StatusOK, page)
 	}
-	if err := s.opts.Grants.FinishConsent(r.Context(), a); err != nil {
-		s.opts.Logger.WarnContext(r.Context(), "authorization failed", "app", page.App, "connection", page.Connection, "error", err)
-		return s.sendCallbackPage(w, http.StatusBadRequest, callbackPage{Problem: callbackProblem(err)})
+	if err := s.grants.FinishConsent(r.Context(), a); err != nil {
+		s.Logger().WarnContext(r.Context(), "authorization failed", "app", page.App, "connection", page.Connection, "error", err)
+		return sendCallbackPage(w, http.StatusBadRequest, callbackPage{Problem: callbackProblem(err)})
 	}
 	page.Done = true
-	return s.sendCallbackPage(w, http.StatusOK, page)
+	return sendCallbackPage(w, http.StatusOK, page)
 }
 
 // callbackProblem returns the text of an error. Those of the store are only in the log.
@@ -95,9 +113,8 @@ var callbackTemplate = template.Must(template.New("callback").Parse(`<!doctype h
 {{end}}</html>
 `))
 
-func (s *Services) sendCallbackPage(w http.ResponseWriter, status int, page callbackPage) error {
+func sendCallbackPage(w http.ResponseWriter, status int, page callbackPage) error {
 	h := w.Header()
-	setPageHeaders(h)
 	h.Set("Content-Security-Policy", callbackCSP)
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "same-origin") // with no-referrer, browsers send the form without an origin

@@ -1,0 +1,49 @@
+// Package connection has the kinds of credentials that documents declare under connections:
+// static ones, tokens of OAuth 2 servers, of the app itself or of its users, and those of Google
+// Cloud. To use them, hand the kind to the loader, and ADK's syntax to toolsets:
+//
+//	grants := connections.NewGrants(connections.GrantOptions{Store: store.Grants, Keys: keys})
+//	loader.Kinds{
+//		Connections: connections.NewKind(grants),
+//		Builtins:    append(builtin.Builtins(), mcptool.Toolsets[connections.ADKAuth]()...),
+//	}
+//
+// Users authorize connections in a browser, whose answer package oauthweb takes, or with a code on
+// another device. The runtime finishes consents with the grants (Options.Consents).
+package connection
+
+import (
+	"fmt"
+	"reflect"
+
+	"agenthost/pkg/connection"
+	"agenthost/pkg/spec"
+)
+
+type kind struct{ grants *Grants }
+
+// NewKind returns the kind of connections. Nil grants mean that users can authorize none.
+func NewKind(grants *Grants) connection.Kind { return kind{grants} }
+
+// Decode implements [connection.Kind].
+func (kind) Decode(n *spec.Node, inline bool) (connection.Config, spec.Diagnostics) {
+	c := &Config{}
+	ds := c.DecodeSpec(n)
+	if inline && !ds.HasErrors() && c.IsPerUser() {
+		ds = append(ds, n.Errorf("value", "a connection with the grant %s must have a name", c.OAuth2.Grant).
+			WithHint("declare it under connections in app.yaml, and write auth: NAME"))
+	}
+	return c, ds
+}
+
+// Open implements [connection.Kind].
+func (k kind) Open(c connection.Config, env connection.Env) (connection.Source, error) {
+	own, ok := c.(*Config)
+	if !ok {
+		return nil, fmt.Errorf("connection %s is not one of this kind", env.Name)
+	}
+	return own.openSource(env, k.grants)
+}
+
+// ConfigType implements [connection.Kind].
+func (kind) ConfigType() reflect.Type { return reflect.TypeFor[Config]() }
