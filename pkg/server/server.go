@@ -167,7 +167,8 @@ type Difference struct {
 }
 
 // New returns a server for a host. The caller closes the host. Nil options are the zero
-// options. It panics if two routes have the same pattern, as [http.ServeMux] does.
+// options. It panics if two routes have the same pattern, as [http.ServeMux] does, or two metrics of
+// extensions the same name.
 func New(host *runtime.Host, opts *Options) *Server {
 	s := &Services{host: host}
 	s.stopContext, s.stop = context.WithCancel(context.Background())
