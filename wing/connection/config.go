@@ -1,9 +1,7 @@
 package connection
 
 import (
-	"encoding/base64"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"agenthost/pkg/connection"
@@ -67,12 +65,6 @@ func joinNames(names []string) string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-var (
-	headerName  = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
-	headerValue = regexp.MustCompile(`^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$`)
-	cookieValue = regexp.MustCompile(`^[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]+$`)
-)
-
 // checkPlainText warns of credentials in the file.
 func (c *Config) checkPlainText() spec.Diagnostics {
 	var ds spec.Diagnostics
@@ -85,12 +77,6 @@ func (c *Config) checkPlainText() spec.Diagnostics {
 		}
 	}
 	return ds
-}
-
-// withoutSource returns a diagnostic that does not show its line, which has a secret.
-func withoutSource(d spec.Diagnostic) spec.Diagnostic {
-	d.Source = ""
-	return d
 }
 
 // checkValues rejects values that a request cannot contain. Its errors do not show them.
@@ -144,31 +130,6 @@ func (c *Config) Addresses() []spec.Text {
 
 // UsesHostAccount implements [connection.Config].
 func (c *Config) UsesHostAccount() bool { return c.Google != nil && c.Google.isOfHost() }
-
-// openSource returns the source of the credentials, with the grants of users.
-func (c *Config) openSource(env connection.Env, grants *Grants) (connection.Source, error) {
-	switch {
-	case c.Bearer.Pos.Line > 0:
-		token := c.Bearer.Reveal()
-		return static{&connection.Credential{In: connection.InHeader, Name: "Authorization", Value: "Bearer " + token, Secrets: []string{token}}}, nil
-	case c.Basic != nil:
-		user, password := c.Basic.Username.Reveal(), c.Basic.Password.Reveal()
-		code := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
-		return static{&connection.Credential{In: connection.InHeader, Name: "Authorization", Value: "Basic " + code, Secrets: []string{password, code}}}, nil
-	case c.APIKey != nil:
-		k, value := c.APIKey, c.APIKey.Value.Reveal()
-		return static{&connection.Credential{In: k.In, Name: k.Name.Value, Value: value, Secrets: []string{value}}}, nil
-	case c.IsPerUser():
-		return newUserTokens(c.OAuth2, env, grants)
-	case c.OAuth2 != nil && c.OAuth2.Grant == grantTokenExchange:
-		return newExchangedTokens(c.OAuth2, env)
-	case c.OAuth2 != nil:
-		return newClientCredentials(c.OAuth2, env), nil
-	case c.Google != nil:
-		return newGoogleTokens(c.Google, env), nil
-	}
-	return nil, fmt.Errorf("a connection requires exactly one of %s", joinNames(kindNames()))
-}
 
 // Subject implements [connection.Exchange].
 func (c *Config) Subject() *connection.Ref {

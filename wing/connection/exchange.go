@@ -13,8 +13,6 @@ import (
 	"agenthost/pkg/connection"
 )
 
-const grantTokenExchange = "token_exchange"
-
 // The parameters of a token exchange (RFC 8693, 2.1 and 3).
 const (
 	exchangeGrantType = "urn:ietf:params:oauth:grant-type:token-exchange"

@@ -13,6 +13,7 @@
 package connection
 
 import (
+	"encoding/base64"
 	"fmt"
 	"reflect"
 
@@ -43,6 +44,31 @@ func (k kind) Open(c connection.Config, env connection.Env) (connection.Source, 
 		return nil, fmt.Errorf("connection %s is not one of this kind", env.Name)
 	}
 	return own.openSource(env, k.grants)
+}
+
+// openSource returns the source of the credentials, with the grants of users.
+func (c *Config) openSource(env connection.Env, grants *Grants) (connection.Source, error) {
+	switch {
+	case c.Bearer.Pos.Line > 0:
+		token := c.Bearer.Reveal()
+		return static{&connection.Credential{In: connection.InHeader, Name: "Authorization", Value: "Bearer " + token, Secrets: []string{token}}}, nil
+	case c.Basic != nil:
+		user, password := c.Basic.Username.Reveal(), c.Basic.Password.Reveal()
+		code := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
+		return static{&connection.Credential{In: connection.InHeader, Name: "Authorization", Value: "Basic " + code, Secrets: []string{password, code}}}, nil
+	case c.APIKey != nil:
+		k, value := c.APIKey, c.APIKey.Value.Reveal()
+		return static{&connection.Credential{In: k.In, Name: k.Name.Value, Value: value, Secrets: []string{value}}}, nil
+	case c.IsPerUser():
+		return newUserTokens(c.OAuth2, env, grants)
+	case c.OAuth2 != nil && c.OAuth2.Grant == grantTokenExchange:
+		return newExchangedTokens(c.OAuth2, env)
+	case c.OAuth2 != nil:
+		return newClientCredentials(c.OAuth2, env), nil
+	case c.Google != nil:
+		return newGoogleTokens(c.Google, env), nil
+	}
+	return nil, fmt.Errorf("a connection requires exactly one of %s", joinNames(kindNames()))
 }
 
 // ConfigType implements [connection.Kind].

@@ -19,3 +19,7 @@ func (s static) Evict(connection.User, *connection.Credential) bool { return fal
 
 // PerUser implements [connection.Source]: all users share the credential.
 func (s static) PerUser() bool { return false }
+
+func bearerCredential(token string) *connection.Credential {
+	return &connection.Credential{In: connection.InHeader, Name: "Authorization", Value: "Bearer " + token, Secrets: []string{token}}
+}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"agenthost/internal/limit"
+	"agenthost/pkg/connection"
 	"agenthost/pkg/spec"
 )
 
@@ -46,6 +47,33 @@ type tokenResponse struct {
 const (
 	maxErrorText = 200
 )
+
+func newTokenServer(c *oauthConfig, env connection.Env) *tokenServer {
+	return &tokenServer{
+		client: withoutRedirects(env.HTTP), issuer: c.Issuer.Value, authorizationURL: c.AuthorizationURL.Value, deviceURL: c.DeviceURL.Value, tokenURL: c.TokenURL.Value,
+	}
+}
+
+// withoutRedirects returns a copy of the client that follows no redirects: requests
+// to token endpoints contain secrets.
+func withoutRedirects(c *http.Client) *http.Client {
+	if c == nil {
+		c = http.DefaultClient
+	}
+	direct := *c
+	direct.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &direct
+}
+
+// newTokenRequest returns a request with the authentication of the client. Its errors do not
+// show the secrets.
+func (c *oauthConfig) newTokenRequest(form url.Values, secrets ...string) tokenRequest {
+	secret := c.ClientSecret.Reveal()
+	return tokenRequest{
+		form: form, id: c.ClientID.Reveal(), secret: secret, redactor: spec.NewRedactor(append(secrets, secret)...),
+		inBody: secret == "" || c.TokenAuth == "client_secret_post",
+	}
+}
 
 // requestToken requests a token. Its errors contain neither the secret nor the token.
 func (s *tokenServer) requestToken(ctx context.Context, r tokenRequest) (*tokenResponse, error) {

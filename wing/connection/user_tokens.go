@@ -2,30 +2,14 @@ package connection
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
-	"strings"
 	"time"
 
 	"agenthost/internal/limit"
 	"agenthost/pkg/connection"
 )
-
-// userTokens is the source of the tokens of each user, who authorizes the app in a browser
-// (RFC 6749, 4.1 with PKCE, RFC 7636) or with a code on another device (RFC 8628). The tokens are only in the store of the grants, so
-// that all replicas have the same, and one of them renews.
-type userTokens struct {
-	config *oauthConfig
-	server *tokenServer
-	grants *Grants
-	// app and name are those of the connection, configID is a hash of its settings.
-	app, name, configID string
-}
 
 // newUserTokens registers the source with the grants.
 func newUserTokens(c *oauthConfig, env connection.Env, grants *Grants) (connection.Source, error) {
@@ -74,54 +58,8 @@ const (
 	evictTimeout = 10 * time.Second
 )
 
-// userToken is the content of a grant with tokens.
-type userToken struct {
-	Access  string `json:"access"`
-	Refresh string `json:"refresh,omitempty"`
-	// Expires is in Unix seconds; 0 means never.
-	Expires int64 `json:"expires,omitempty"`
-}
-
 // PerUser implements [connection.Source].
 func (s *userTokens) PerUser() bool { return true }
-
-func (s *userTokens) grantID(user connection.User) string {
-	return hashID("token", user.App, user.UserID, s.name, s.configID)
-}
-
-// readToken returns the stored token with its row, or nil and the row, which may be nil, if
-// there is none that the keys decrypt.
-func (s *userTokens) readToken(ctx context.Context, user connection.User) (*userToken, *connection.Grant, error) {
-	row, err := s.grants.opts.Store.GetGrant(ctx, s.grantID(user))
-	if err != nil || row == nil {
-		return nil, nil, err
-	}
-	text, err := s.grants.opts.Keys.openSealed(row)
-	t := &userToken{}
-	if err == nil {
-		err = json.Unmarshal(text, t)
-	}
-	if err != nil {
-		s.grants.opts.Logger.WarnContext(ctx, "stored token unusable", "app", user.App, "connection", s.name, "error", err)
-		return nil, row, nil
-	}
-	return t, row, nil
-}
-
-// swapToken stores a token after a version of its row.
-func (s *userTokens) swapToken(ctx context.Context, user connection.User, t *userToken, after int64, busyUntil time.Time) (*connection.Grant, error) {
-	text, err := json.Marshal(t)
-	if err != nil {
-		return nil, err
-	}
-	row := &connection.Grant{ID: s.grantID(user), User: user, Connection: s.name, Version: after + 1, BusyUntil: busyUntil}
-	row.Sealed = s.grants.opts.Keys.sealText(row, text)
-	ok, err := s.grants.opts.Store.SwapGrant(ctx, row)
-	if err != nil || !ok {
-		return nil, err
-	}
-	return row, nil
-}
 
 // Credential implements [connection.Source]. The error is a [*connection.ConsentError] if the user has to authorize
 // the app.
@@ -191,14 +129,6 @@ func (s *userTokens) renewToken(ctx context.Context, user connection.User, t *us
 	return bearerCredential(renewed.Access), nil
 }
 
-func (s *userTokens) newToken(got *tokenResponse) *userToken {
-	t := &userToken{Access: got.AccessToken, Refresh: got.RefreshToken}
-	if got.ExpiresIn > 0 {
-		t.Expires = s.grants.opts.Now().Unix() + min(got.ExpiresIn, maxLifetime)
-	}
-	return t
-}
-
 // Evict implements [connection.Source]: the token expires now, for all replicas.
 func (s *userTokens) Evict(user connection.User, rejected *connection.Credential) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), evictTimeout)
@@ -216,99 +146,4 @@ func (s *userTokens) Evict(user connection.User, rejected *connection.Credential
 	t.Expires = 1
 	_, err = s.swapToken(ctx, user, t, row.Version, row.BusyUntil)
 	return err == nil
-}
-
-// redeemCode requests the tokens of a code.
-func (s *userTokens) redeemCode(ctx context.Context, c *consent, code string) (*tokenResponse, error) {
-	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "code_verifier": {c.Verifier}}
-	if c.Redirect != "" {
-		form.Set("redirect_uri", c.Redirect)
-	}
-	r := s.config.newTokenRequest(form, code, c.Verifier)
-	r.endpoint = c.TokenURL
-	return s.server.requestToken(ctx, r)
-}
-
-// replaceToken stores a token instead of an earlier one.
-func (s *userTokens) replaceToken(ctx context.Context, user connection.User, t *userToken) error {
-	for {
-		row, err := s.grants.opts.Store.GetGrant(ctx, s.grantID(user))
-		if err != nil {
-			return err
-		}
-		after := int64(0)
-		if row != nil {
-			after = row.Version
-		}
-		if stored, err := s.swapToken(ctx, user, t, after, time.Time{}); err != nil || stored != nil {
-			return err
-		}
-	}
-}
-
-// requestConsent starts a consent for a call of a session, as [connection.ConsentError.Request].
-func (s *userTokens) requestConsent(ctx context.Context, user connection.User, sessionID, callID string) (map[string]any, error) {
-	m, err := s.server.findMetadata(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("connection %s: %w", s.name, err)
-	}
-	if s.config.Grant == grantDeviceCode {
-		return s.requestDevice(ctx, user, m, sessionID, callID)
-	}
-	if m.AuthorizationURL == "" {
-		return nil, fmt.Errorf("connection %s: metadata of %s has no authorization_endpoint", s.name, s.config.Issuer.Value)
-	}
-	c := &consent{
-		consentCall: consentCall{sessionID, callID, s.configID, m.TokenURL}, Verifier: rand.Text() + rand.Text(),
-		Redirect: s.grants.opts.RedirectURL, Issuer: s.config.Issuer.Value, IssuerRequired: m.IssuerInAnswer,
-	}
-	state, err := s.grants.storePending(ctx, kindConsent, &connection.Grant{User: user, Connection: s.name}, c, consentLifetime)
-	if err != nil {
-		return nil, fmt.Errorf("connection %s: %w", s.name, err)
-	}
-	asked := map[string]any{"authUri": s.config.authorizationURL(m.AuthorizationURL, state, c), "state": state}
-	if c.Redirect != "" {
-		asked["redirectUri"] = c.Redirect
-	}
-	return s.newAuthConfig("authorizationCode", map[string]any{"authorizationUrl": m.AuthorizationURL, "tokenUrl": m.TokenURL}, asked), nil
-}
-
-// newAuthConfig returns ADK's AuthConfig of a flow, whose names are those of OpenAPI.
-func (s *userTokens) newAuthConfig(flow string, settings, asked map[string]any) map[string]any {
-	scopes := map[string]any{}
-	for _, scope := range s.config.Scopes {
-		scopes[scope] = ""
-	}
-	id := s.config.ClientID.Reveal()
-	settings["scopes"], asked["clientId"] = scopes, id
-	return map[string]any{
-		"authScheme":              map[string]any{"type": "oauth2", "flows": map[string]any{flow: settings}},
-		"rawAuthCredential":       map[string]any{"authType": "oauth2", "oauth2": map[string]any{"clientId": id}},
-		"exchangedAuthCredential": map[string]any{"authType": "oauth2", "oauth2": asked},
-		"credentialKey":           connection.CredentialKey(s.name),
-	}
-}
-
-// authorizationURL returns the address that the user opens (RFC 6749, 4.1.1). The parameters
-// access_type and prompt are those of ADK, so that servers issue a refresh token.
-func (c *oauthConfig) authorizationURL(endpoint, state string, pending *consent) string {
-	sum := sha256.Sum256([]byte(pending.Verifier))
-	query := url.Values{
-		"response_type": {"code"}, "client_id": {c.ClientID.Reveal()}, "state": {state}, "access_type": {"offline"}, "prompt": {"consent"},
-		"code_challenge": {base64.RawURLEncoding.EncodeToString(sum[:])}, "code_challenge_method": {"S256"},
-	}
-	if pending.Redirect != "" {
-		query.Set("redirect_uri", pending.Redirect)
-	}
-	if len(c.Scopes) > 0 {
-		query.Set("scope", strings.Join(c.Scopes, " "))
-	}
-	if c.Audience != "" {
-		query.Set("audience", c.Audience)
-	}
-	separator := "?"
-	if strings.Contains(endpoint, "?") {
-		separator = "&"
-	}
-	return endpoint + separator + query.Encode()
 }

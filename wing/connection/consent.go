@@ -1,0 +1,148 @@
+package connection
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"agenthost/pkg/connection"
+)
+
+// A consent is the content of a pending consent in a browser.
+type consent struct {
+	consentCall
+	Verifier string `json:"verifier"`
+	Redirect string `json:"redirect"`
+	// Issuer is what the answer must name if it names one, or if IssuerRequired is set.
+	Issuer         string `json:"issuer"`
+	IssuerRequired bool   `json:"issuer_required"`
+}
+
+// requestConsent starts a consent for a call of a session, as [connection.ConsentError.Request].
+func (s *userTokens) requestConsent(ctx context.Context, user connection.User, sessionID, callID string) (map[string]any, error) {
+	m, err := s.server.findMetadata(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("connection %s: %w", s.name, err)
+	}
+	if s.config.Grant == grantDeviceCode {
+		return s.requestDevice(ctx, user, m, sessionID, callID)
+	}
+	if m.AuthorizationURL == "" {
+		return nil, fmt.Errorf("connection %s: metadata of %s has no authorization_endpoint", s.name, s.config.Issuer.Value)
+	}
+	c := &consent{
+		consentCall: consentCall{sessionID, callID, s.configID, m.TokenURL}, Verifier: rand.Text() + rand.Text(),
+		Redirect: s.grants.opts.RedirectURL, Issuer: s.config.Issuer.Value, IssuerRequired: m.IssuerInAnswer,
+	}
+	state, err := s.grants.storePending(ctx, kindConsent, &connection.Grant{User: user, Connection: s.name}, c, consentLifetime)
+	if err != nil {
+		return nil, fmt.Errorf("connection %s: %w", s.name, err)
+	}
+	asked := map[string]any{"authUri": s.config.authorizationURL(m.AuthorizationURL, state, c), "state": state}
+	if c.Redirect != "" {
+		asked["redirectUri"] = c.Redirect
+	}
+	return s.newAuthConfig("authorizationCode", map[string]any{"authorizationUrl": m.AuthorizationURL, "tokenUrl": m.TokenURL}, asked), nil
+}
+
+// authorizationURL returns the address that the user opens (RFC 6749, 4.1.1). The parameters
+// access_type and prompt are those of ADK, so that servers issue a refresh token.
+func (c *oauthConfig) authorizationURL(endpoint, state string, pending *consent) string {
+	sum := sha256.Sum256([]byte(pending.Verifier))
+	query := url.Values{
+		"response_type": {"code"}, "client_id": {c.ClientID.Reveal()}, "state": {state}, "access_type": {"offline"}, "prompt": {"consent"},
+		"code_challenge": {base64.RawURLEncoding.EncodeToString(sum[:])}, "code_challenge_method": {"S256"},
+	}
+	if pending.Redirect != "" {
+		query.Set("redirect_uri", pending.Redirect)
+	}
+	if len(c.Scopes) > 0 {
+		query.Set("scope", strings.Join(c.Scopes, " "))
+	}
+	if c.Audience != "" {
+		query.Set("audience", c.Audience)
+	}
+	separator := "?"
+	if strings.Contains(endpoint, "?") {
+		separator = "&"
+	}
+	return endpoint + separator + query.Encode()
+}
+
+// FindConsent returns the pending consent of a state. The error is [connection.ErrNoConsent] if there
+// is none.
+func (g *Grants) FindConsent(ctx context.Context, state string) (*PendingConsent, error) {
+	c := &consent{}
+	row, err := g.readPending(ctx, kindConsent, state, c)
+	if err != nil {
+		return nil, err
+	}
+	return &PendingConsent{row.User, row.Connection, c.SessionID, row.Expires}, nil
+}
+
+// FinishConsent takes the answer to a consent, whose state is used up, and stores the tokens
+// of the user. For a device consent it polls the authorization server for a bounded time, and
+// a pending error keeps the state. The error is an [*connection.AnswerError], without codes and tokens, or one of the store.
+func (g *Grants) FinishConsent(ctx context.Context, a connection.Answer) error {
+	if a.Device {
+		return g.finishDevice(ctx, a)
+	}
+	c := &consent{}
+	row, err := g.readPending(ctx, kindConsent, a.State, c)
+	if err != nil {
+		return err
+	}
+	if !c.isAnsweredBy(a, row) {
+		return connection.ErrNoConsent
+	}
+	if ok, err := g.opts.Store.DeleteGrant(ctx, row.ID, row.Version); err != nil {
+		return err
+	} else if !ok {
+		return connection.ErrNoConsent
+	}
+	s, err := g.findSourceOf(row, c.Config)
+	if err != nil {
+		return err
+	}
+	if err := c.checkAnswer(row.Connection, a); err != nil {
+		return err
+	}
+	if a.RedirectURL != "" {
+		c.Redirect = a.RedirectURL
+	}
+	got, err := s.redeemCode(ctx, c, a.Code)
+	if err != nil {
+		return answerErrorf("connection %s: %s", row.Connection, err)
+	}
+	return s.replaceToken(ctx, row.User, s.newToken(got))
+}
+
+// checkAnswer checks the issuer (RFC 9207, 2.4), and that there is a code.
+func (c *consent) checkAnswer(name string, a connection.Answer) error {
+	switch {
+	case a.Issuer != "" && c.Issuer != "" && !sameIssuer(a.Issuer, c.Issuer):
+		return answerErrorf("connection %s: the answer is from the issuer %q, want %s", name, cutText(a.Issuer), c.Issuer)
+	case a.Issuer == "" && c.IssuerRequired:
+		return answerErrorf("connection %s: the answer does not name its issuer", name)
+	case a.Error != "":
+		return answerErrorf("connection %s: the authorization server refused: %s", name, cutText(a.Error))
+	case a.Code == "":
+		return answerErrorf("connection %s: the answer has no code", name)
+	}
+	return nil
+}
+
+// redeemCode requests the tokens of a code.
+func (s *userTokens) redeemCode(ctx context.Context, c *consent, code string) (*tokenResponse, error) {
+	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "code_verifier": {c.Verifier}}
+	if c.Redirect != "" {
+		form.Set("redirect_uri", c.Redirect)
+	}
+	r := s.config.newTokenRequest(form, code, c.Verifier)
+	r.endpoint = c.TokenURL
+	return s.server.requestToken(ctx, r)
+}

@@ -1,0 +1,86 @@
+package connection
+
+import (
+	"fmt"
+	"slices"
+
+	"agenthost/pkg/spec"
+)
+
+type oauthConfig struct {
+	Grant            string      `yaml:"grant" enum:"client_credentials|authorization_code|device_code|token_exchange" required:"true" doc:"How tokens are issued: client_credentials issues them to the app itself (RFC 6749, 4.4), authorization_code to each user, who authorizes the app in a browser (RFC 6749, 4.1 with PKCE), device_code to each user, who enters a code in a browser on any device (RFC 8628), token_exchange for the tokens of the connection subject (RFC 8693)."`
+	Subject          spec.Text   `yaml:"subject" doc:"For token_exchange: the connection in app.yaml whose tokens are exchanged."`
+	Issuer           spec.Text   `yaml:"issuer" doc:"The URL of the authorization server, whose metadata names its endpoints (RFC 8414, OpenID Connect Discovery)."`
+	AuthorizationURL spec.Text   `yaml:"authorization_url" doc:"The authorization endpoint for authorization_code, with token_url instead of issuer."`
+	DeviceURL        spec.Text   `yaml:"device_authorization_url" doc:"The device authorization endpoint for device_code, with token_url instead of issuer."`
+	TokenURL         spec.Text   `yaml:"token_url" doc:"The token endpoint, instead of issuer."`
+	ClientID         spec.Secret `yaml:"client_id" required:"true" doc:"The client ID."`
+	ClientSecret     spec.Secret `yaml:"client_secret" secret:"true" doc:"The client secret; required for client_credentials. A public client has none."`
+	TokenAuth        string      `yaml:"token_auth" enum:"client_secret_basic|client_secret_post" default:"client_secret_basic" doc:"How the client authenticates to the token endpoint: with HTTP Basic authentication, or in the body."`
+	Scopes           []string    `yaml:"scopes" doc:"The scopes of the tokens."`
+	Audience         string      `yaml:"audience" doc:"The audience of the tokens, for servers that require one."`
+}
+
+const grantTokenExchange = "token_exchange"
+
+const (
+	grantClientCredentials = "client_credentials"
+	grantAuthorizationCode = "authorization_code"
+	grantDeviceCode        = "device_code"
+)
+
+// checkValues requires one address of the server, with TLS.
+func (c *oauthConfig) checkValues(n *spec.Node) spec.Diagnostics {
+	if (c.Issuer.Value == "") == (c.TokenURL.Value == "") {
+		return spec.Diagnostics{n.Errorf("required", "oauth2 requires exactly one of issuer and token_url")}
+	}
+	if c.Grant == grantClientCredentials && c.ClientSecret.Pos.Line == 0 {
+		return spec.Diagnostics{n.Errorf("required", "client_secret is required for the grant client_credentials")}
+	}
+	if c.Grant == grantTokenExchange && c.Subject.Value == "" {
+		return spec.Diagnostics{n.Errorf("required", "the grant token_exchange requires subject: the connection whose tokens are exchanged")}
+	}
+	if c.Grant != grantTokenExchange && c.Subject.Value != "" {
+		return spec.Diagnostics{c.Subject.Errorf(0, "value", "subject requires the grant token_exchange")}
+	}
+	for _, own := range []struct {
+		grant, key string
+		url        spec.Text
+	}{{grantAuthorizationCode, "authorization_url", c.AuthorizationURL}, {grantDeviceCode, "device_authorization_url", c.DeviceURL}} {
+		switch {
+		case own.url.Value != "" && (c.Grant != own.grant || c.Issuer.Value != ""):
+			return spec.Diagnostics{own.url.Errorf(0, "value", "%s requires the grant %s and token_url", own.key, own.grant)}
+		case own.url.Value == "" && c.Grant == own.grant && c.TokenURL.Value != "":
+			return spec.Diagnostics{n.Errorf("required", "the grant %s requires issuer, or %s and token_url", own.grant, own.key)}
+		}
+	}
+	for _, at := range []spec.Text{c.tokenAddress(), c.AuthorizationURL, c.DeviceURL} {
+		if at.Value == "" {
+			continue
+		}
+		if err := checkServerURL(at.Value); err != nil {
+			return spec.Diagnostics{at.Errorf(0, "url", "%s", err)}
+		}
+	}
+	return nil
+}
+
+// tokenAddress returns the address of the server in the document.
+func (c *oauthConfig) tokenAddress() spec.Text {
+	if c.Issuer.Value != "" {
+		return c.Issuer
+	}
+	return c.TokenURL
+}
+
+// listSettings returns the words of Config.Fingerprint.
+func (c *oauthConfig) listSettings() []string {
+	words := slices.Concat([]string{"oauth2", c.Grant, c.Issuer.Value, c.AuthorizationURL.Value, c.TokenURL.Value, c.ClientID.Reveal(), c.ClientSecret.Reveal(), c.TokenAuth, c.Audience, fmt.Sprint(len(c.Scopes))}, c.Scopes)
+	if c.DeviceURL.Value != "" {
+		words = append(words, c.DeviceURL.Value)
+	}
+	if c.Subject.Value != "" {
+		words = append(words, c.Subject.Value)
+	}
+	return words
+}
