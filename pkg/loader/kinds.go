@@ -76,6 +76,13 @@ type FileKind struct {
 	Matches func(file string) bool
 	// Schema returns its JSON Schema.
 	Schema func() map[string]any
+	// Owns, if set, reports whether a YAML file without the schema belongs to the kind, by its
+	// path.
+	Owns func(file string) bool
+	// Names, if set, returns which names of the app an editor offers: for the keys of the
+	// mapping at a path if key is empty, else for the value of a key in it. The path has the
+	// step [] into a list.
+	Names func(path []string, key string) NameKind
 	// Title, About and Reference are its chapter of the reference: the heading, a paragraph
 	// and the sections.
 	Title, About string
@@ -83,6 +90,22 @@ type FileKind struct {
 	// Check, if set, finds and reads the files in an app and reports their problems.
 	Check func(context.Context, *Inspection)
 }
+
+// Includes reports whether a file is of the kind, by its path.
+func (k FileKind) Includes(file string) bool {
+	return k.Matches(file) || k.Owns != nil && k.Owns(file)
+}
+
+// A NameKind is what a name of an app names.
+type NameKind int
+
+// The kinds of names; no name is the zero value.
+const (
+	NoNames NameKind = iota
+	AgentNames
+	ToolNames
+	ModelNames
+)
 
 // A Gate decides by its own means whether a changed app is activated.
 type Gate struct {

@@ -28,8 +28,23 @@ func Files() loader.FileKind {
 	return loader.FileKind{
 		Name: "test", Matches: func(file string) bool { return strings.HasSuffix(file, testSuffix) }, Schema: Schema,
 		Title: "Tests", About: "A file `*.test.yaml` in an app is a list of tests; see [testing.md](testing.md).", Reference: Reference,
-		Check: func(ctx context.Context, in *loader.Inspection) { readSuite(ctx, in) },
+		Check: func(ctx context.Context, in *loader.Inspection) { readSuite(ctx, in) }, Names: nameCompletions,
 	}
+}
+
+// nameCompletions returns the names of an app in a test: the agents with models, and the stubbed
+// tools.
+func nameCompletions(keys []string, key string) loader.NameKind {
+	if key != "" || len(keys) != 2 { // an item of the list, and its key
+		return loader.NoNames
+	}
+	switch keys[1] {
+	case "model":
+		return loader.AgentNames
+	case "tools":
+		return loader.ToolNames
+	}
+	return loader.NoNames
 }
 
 // Gate returns the gate that lets an app pass if all of its tests pass.

@@ -74,18 +74,29 @@ func (s *Server) completeFields(c *cursor) []completionItem {
 	return items
 }
 
-// namedKeys returns the agents or tools whose names are keys at the cursor. Only
-// tests and eval files have such keys: models, stubs, and criteria of tools.
+// namedKeys returns the agents or tools whose names are keys at the cursor. Only files of a kind
+// have such keys: models, stubs, and criteria of tools.
 func (s *Server) namedKeys(c *cursor) []loader.Symbol {
 	if len(c.keys) == 0 {
 		return nil
 	}
-	isTest, last := c.documentKind() == "test" && len(c.keys) == 2, c.keys[len(c.keys)-1]
-	switch {
-	case last == "model" && isTest:
+	return s.namesOfKind(c, "")
+}
+
+// namesOfKind returns the names of the app that the kind of the file offers for a key.
+func (s *Server) namesOfKind(c *cursor, key string) []loader.Symbol {
+	kind := c.fileKind()
+	if kind == nil || kind.Names == nil {
+		return nil
+	}
+	switch kind.Names(c.keys, key) {
+	case loader.AgentNames:
 		return s.outlineOf(c).Agents
-	case last == "tools" && (isTest || c.documentKind() == "eval"):
+	case loader.ToolNames:
 		return s.outlineOf(c).Tools
+	case loader.ModelNames:
+		return s.outlineOf(c).Models
+	case loader.NoNames:
 	}
 	return nil
 }
@@ -105,7 +116,7 @@ func (s *Server) completeValues(c *cursor) []completionItem {
 	}
 	switch c.key {
 	case "config_path", "script":
-		for _, file := range listYAMLFiles(c.dir, filepath.Dir(c.path)) {
+		for _, file := range s.listDocuments(c.dir, filepath.Dir(c.path)) {
 			items = append(items, completionItem{Label: file, Kind: kindFile})
 		}
 	case "output_key":
@@ -123,14 +134,15 @@ func (s *Server) completeValues(c *cursor) []completionItem {
 
 // namesForKey returns the names of the app that may be the value of the key.
 func (s *Server) namesForKey(c *cursor) []loader.Symbol {
+	if c.key != "" {
+		if names := s.namesOfKind(c, c.key); names != nil {
+			return names
+		}
+	}
 	o := s.outlineOf(c)
 	switch c.key {
-	case "model", "fallback", "judge_model":
+	case "model", "fallback":
 		return o.Models
-	case "name":
-		if c.documentKind() == "eval" && slices.Contains(c.keys, "calls") {
-			return o.Tools
-		}
 	case "agent_name":
 		return o.Agents
 	case "use":
@@ -143,9 +155,9 @@ func (s *Server) namesForKey(c *cursor) []loader.Symbol {
 	return nil
 }
 
-// listYAMLFiles lists the YAML files below dir, with paths relative to the folder
-// from.
-func listYAMLFiles(dir, from string) []string {
+// listDocuments lists the YAML files below dir that may be documents, with paths relative to the
+// folder from.
+func (s *Server) listDocuments(dir, from string) []string {
 	if dir == "" {
 		return nil
 	}
@@ -154,7 +166,7 @@ func listYAMLFiles(dir, from string) []string {
 		switch {
 		case err != nil || d.IsDir() && path != "." && strings.HasPrefix(d.Name(), "."):
 			return fs.SkipDir // omit unreadable files
-		case !strings.HasSuffix(path, ".yaml") || strings.HasSuffix(path, ".test.yaml") || strings.HasSuffix(path, ".eval.yaml") || strings.HasSuffix(path, ".evalset.yaml") || path == "app.yaml":
+		case !strings.HasSuffix(path, ".yaml") || path == "app.yaml" || slices.ContainsFunc(s.opts.Kinds.Files, func(k loader.FileKind) bool { return k.Includes(path) }):
 			return nil
 		}
 		if rel, err := filepath.Rel(from, filepath.Join(dir, path)); err == nil && !strings.HasPrefix(rel, "..") {

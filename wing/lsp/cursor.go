@@ -262,12 +262,20 @@ func isNameCharacter(r rune) bool {
 	return r == '_' || r == '-' || r == '.' || r == '/' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r > 127
 }
 
+// fileKind returns the file kind of the document, or nil.
+func (c *cursor) fileKind() *loader.FileKind {
+	for i, k := range c.files {
+		if k.Matches(filepath.ToSlash(c.path)) {
+			return &c.files[i]
+		}
+	}
+	return nil
+}
+
 // documentKind returns the kind of document: app, agent, script, or that of a file kind.
 func (c *cursor) documentKind() string {
-	for _, k := range c.files {
-		if k.Matches(filepath.ToSlash(c.path)) {
-			return k.Name
-		}
+	if k := c.fileKind(); k != nil {
+		return k.Name
 	}
 	name := filepath.Base(c.path)
 	switch {

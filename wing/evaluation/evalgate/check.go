@@ -35,7 +35,20 @@ func (k *Kind) Files() loader.FileKind {
 		Name: "eval", Matches: func(file string) bool { return strings.HasSuffix(file, evalfile.Suffix) }, Schema: evalfile.Schema,
 		Title: "Evaluations", About: "A file `*.eval.yaml` in an app is an eval set; see [eval-sets.md](eval-sets.md#eval-sets-in-yaml).", Reference: evalfile.Reference,
 		Check: k.checkFiles,
+		Owns:  func(file string) bool { return strings.HasSuffix(file, evalfile.SetSuffix) }, Names: nameCompletions,
 	}
+}
+
+// nameCompletions returns the names of an app in an eval set: judges, the tools of expected calls,
+// and those with criteria.
+func nameCompletions(keys []string, key string) loader.NameKind {
+	switch {
+	case key == "judge_model":
+		return loader.ModelNames
+	case key == "name" && slices.Contains(keys, "calls"), key == "" && len(keys) > 0 && keys[len(keys)-1] == "tools":
+		return loader.ToolNames
+	}
+	return loader.NoNames
 }
 
 // Gate returns the gate that lets an app pass if the cases of its eval sets pass.
