@@ -104,12 +104,12 @@ func writeSettings(w io.Writer, n *spec.Node) {
 	}
 }
 
-// OpenVertexEvaluator returns the evaluation service of Vertex AI for the metrics that ADK
-// leaves to it, by Kinds.Evaluator, with the client and the credentials that Gemini
-// models of the app on Vertex AI would have. It is nil if that function is or returns nil,
+// OpenEvaluator returns the evaluation service of a vendor for the metrics that ADK leaves to
+// it, by Kinds.Evaluator, with the client and the credentials that models of the app in that
+// service would have. It is nil if that function is or returns nil,
 // and if Options.Model replaces all models. The caller calls release after the last call of
 // the service.
-func (l *Loader) OpenVertexEvaluator(ctx context.Context, dir string) (service HostedEvaluator, release func(), err error) {
+func (l *Loader) OpenEvaluator(ctx context.Context, dir string) (service HostedEvaluator, release func(), err error) {
 	none := func() {}
 	if l.opts.Model != nil || l.kinds.Evaluator == nil {
 		return nil, none, nil

@@ -63,8 +63,12 @@ func TestNoVendor(t *testing.T) {
 		t.Errorf("problems of an app with a model of its own: %s", ds.Error())
 	}
 	s.writeFile("none/root_agent.yaml", "name: none\ninstruction: y\n")
-	if got, want := New(kinds, nil).Check(t.Context(), s.path("none")).Error(), "requires the provider gemini, which this program does not have"; !strings.Contains(got, want) {
+	if got, want := New(kinds, nil).Check(t.Context(), s.path("none")).Error(), "an agent names no model, and this program has no provider with a default model [model]"; !strings.Contains(got, want) {
 		t.Errorf("problems of an app without a model = %s, want %q", got, want)
+	}
+	s.writeFile("none/root_agent.yaml", "name: none\nmodel: big\ninstruction: y\n")
+	if got, want := New(kinds, nil).Check(t.Context(), s.path("none")).Error(), `none/root_agent.yaml:2:8: unknown model "big" [model]`; !strings.HasSuffix(got, want) {
+		t.Errorf("problems of an app with an unknown model = %s, want %q", got, want)
 	}
 }
 

@@ -180,7 +180,7 @@ func (r *resolver) loadAndCompile(ctx context.Context) *runtime.App {
 // resolveApp reads and resolves everything, and checks the model.
 func (r *resolver) resolveApp(ctx context.Context) {
 	r.app.defaultModel = func() model.LLM {
-		if _, ok := r.loader.kinds.Models.Lookup("gemini"); !ok && !usesDefaultModel(r.app.root) {
+		if _, ok := r.loader.findDefaultModel(); !ok && !usesDefaultModel(r.app.root) {
 			return nil // the program does not have it, and no agent needs it
 		}
 		return r.buildDefaultModel(ctx)

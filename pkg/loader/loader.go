@@ -32,9 +32,6 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// DefaultModel is the model of agents that neither set a model nor inherit one.
-const DefaultModel = "gemini-flash-latest"
-
 // A Loader builds an app from its folder. It is safe for concurrent use.
 type Loader struct {
 	opts      Options

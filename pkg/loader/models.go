@@ -97,7 +97,7 @@ func (r *modelResolver) listModelLimits(name string) []namedLimits {
 		return nil
 	}
 	if name == "" {
-		name = DefaultModel
+		name = r.loader.defaultModelName()
 		r.app.defaultModel()
 	}
 	plan := r.modelPlans[name]
@@ -119,7 +119,7 @@ func (r *modelResolver) findGeminiToolRefuser(name string) string {
 		return ""
 	}
 	if name == "" {
-		name = DefaultModel
+		name = r.loader.defaultModelName()
 		r.app.defaultModel()
 	}
 	plan := r.modelPlans[name]
@@ -174,7 +174,7 @@ func (c *useCollector) addAgent(ctx context.Context, p *resolvedAgent, inherited
 	if _, ok := p.plan.Config.(agentconfig.ModelConfig); ok {
 		name := inherited
 		if name == "" {
-			name = DefaultModel
+			name = c.resolver.loader.defaultModelName()
 			c.resolver.buildDefaultModel(ctx)
 		}
 		if use := c.findOrAdd(name); use != nil {
@@ -391,6 +391,30 @@ func exampleValue(name string) string {
 		return "https://example.com"
 	}
 	return "example"
+}
+
+// A defaultModel is the model of agents that neither name nor inherit one.
+type defaultModel struct {
+	kind spec.Kind[provider.Env, model.LLM]
+	// name is its name, title what a message calls a model of the kind.
+	name, title string
+}
+
+// findDefaultModel returns the default model of the first provider that has one.
+func (l *Loader) findDefaultModel() (defaultModel, bool) {
+	for _, kind := range l.kinds.Models {
+		if c, ok := kind.NewConfig().(provider.DefaultConfig); ok {
+			name, title := c.DefaultModel()
+			return defaultModel{kind, name, title}, true
+		}
+	}
+	return defaultModel{}, false
+}
+
+// defaultModelName returns the name of the default model; it is empty if the program has none.
+func (l *Loader) defaultModelName() string {
+	found, _ := l.findDefaultModel()
+	return found.name
 }
 
 // findModelKind returns the provider of provider/model, or the one that recognizes the

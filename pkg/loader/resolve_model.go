@@ -285,10 +285,11 @@ func (r *modelResolver) resolveModelName(ctx context.Context, name spec.Text) mo
 	if kind, rest, ok := r.loader.findModelKind(name.Value); ok {
 		return r.buildProviderModel(ctx, kind, name, rest)
 	}
-	if r.reportUnknownModel(name) {
+	fallback, ok := r.loader.findDefaultModel()
+	if r.reportUnknownModel(name, fallback) || !ok {
 		return nil
 	}
-	return r.buildGeminiModel(ctx, name)
+	return r.buildProviderModel(ctx, fallback.kind, name, name.Value)
 }
 
 // buildProviderModel builds a model that has only a name.
@@ -320,8 +321,8 @@ func needsSettings(ds spec.Diagnostics) bool {
 }
 
 // reportUnknownModel reports a name that is not declared and that no provider recognizes.
-// It returns false for a name that may be a Gemini model.
-func (r *modelResolver) reportUnknownModel(name spec.Text) bool {
+// It returns false for a name that may be one of the default provider.
+func (r *modelResolver) reportUnknownModel(name spec.Text, fallback defaultModel) bool {
 	if r.appBroken || strings.Contains(name.Value, "${") {
 		return false // already reported
 	}
@@ -335,9 +336,12 @@ func (r *modelResolver) reportUnknownModel(name spec.Text) bool {
 		r.report(name.Errorf(0, "model", "unknown model %q", name.Value).WithHint("did you mean %q?", near))
 		return true
 	}
-	r.report(name.Warnf(0, "model", "unknown model %q, assuming a Gemini model", name.Value).
-		WithHint("write PROVIDER/%s for a model of another provider, such as ollama/%[1]s, or declare the model under models in app.yaml", name.Value))
-	return false
+	report := name.Errorf(0, "model", "unknown model %q", name.Value)
+	if fallback.title != "" {
+		report = name.Warnf(0, "model", "unknown model %q, assuming %s", name.Value, fallback.title)
+	}
+	r.report(report.WithHint("write PROVIDER/%s for a model of another provider, such as ollama/%[1]s, or declare the model under models in app.yaml", name.Value))
+	return fallback.title == ""
 }
 
 // unknownProviderError reports the prefix of a name, with the declaration of a model on a
@@ -357,21 +361,12 @@ func (r *modelResolver) unknownProviderError(name spec.Text, vendor, rest string
 		return d.WithHint("did you mean %s/%s?", near, rest)
 	}
 	hint := "the prefixes are " + strings.Join(prefixes, ", ")
-	if slices.Contains(prefixes, "openai_compatible") {
-		hint += fmt.Sprintf("; for another server with OpenAI's API, write model: %[1]s, and under models: in app.yaml "+
-			"%[1]s: {provider: openai_compatible, model: %[2]s, base_url: https://…/v1, api_key: \"${secret:…}\"}", path.Base(rest), rest)
+	for _, kind := range r.loader.kinds.Models {
+		if c, ok := kind.NewConfig().(provider.ServerConfig); ok && c.DescribeServer(rest) != "" {
+			hint += "; " + c.DescribeServer(rest)
+		}
 	}
 	return d.WithHint("%s", hint)
-}
-
-func (r *modelResolver) buildGeminiModel(ctx context.Context, name spec.Text) model.LLM {
-	kind, ok := r.loader.kinds.Models.Lookup("gemini")
-	if !ok {
-		r.report(name.Errorf(0, "model", "model %s requires the provider gemini, which this program does not have", name.Value).
-			WithHint("declare the model under models in app.yaml, and refer to it by name"))
-		return nil
-	}
-	return r.buildProviderModel(ctx, kind, name, name.Value)
 }
 
 // buildDefaultModel builds the model of agents that neither name nor inherit one.
@@ -379,11 +374,17 @@ func (r *modelResolver) buildDefaultModel(ctx context.Context) model.LLM {
 	if r.loader.opts.Model != nil {
 		return r.loader.opts.Model
 	}
-	if m, ok := r.models[DefaultModel]; ok {
+	found, ok := r.loader.findDefaultModel()
+	if !ok {
+		r.report(spec.Text{}.Errorf(0, "model", "an agent names no model, and this program has no provider with a default model").
+			WithHint("declare a model under models in app.yaml, and refer to it by name"))
+		return nil
+	}
+	if m, ok := r.models[found.name]; ok {
 		return m
 	}
-	m := r.loader.opts.WrapModel(r.buildGeminiModel(ctx, spec.Text{Value: DefaultModel}))
-	r.models[DefaultModel] = m
+	m := r.loader.opts.WrapModel(r.buildProviderModel(ctx, found.kind, spec.Text{Value: found.name}, found.name))
+	r.models[found.name] = m
 	return m
 }
 
@@ -400,7 +401,7 @@ func (r *modelResolver) resolveModelCode(ctx context.Context, agent *spec.Node) 
 		r.report(code.Errorf("model", "model_code and model cannot be combined"))
 	}
 	f, ok := r.findFunction(ref.Value)
-	if prefix, adk := adkModelClass(ref.Value); adk && !ok {
+	if prefix, adk := r.loader.findModelClass(ref.Value); adk && !ok {
 		return r.resolveModelClass(ctx, code, prefix)
 	}
 	r.report(checkCodeArgs(code)...)
@@ -414,15 +415,22 @@ func (r *modelResolver) resolveModelCode(ctx context.Context, agent *spec.Node) 
 	return r.buildPartModel(ctx, ref.Value, f), ref.Value
 }
 
-// adkModelClass returns the prefix that the model names of an ADK class have here.
-func adkModelClass(name string) (prefix string, ok bool) {
-	if !strings.HasPrefix(name, "google.adk.models.") {
+// findModelClass returns the prefix that the model names of an ADK class have here. LiteLlm has
+// models of all providers, by their prefixes.
+func (l *Loader) findModelClass(name string) (prefix string, ok bool) {
+	class, ok := strings.CutPrefix(name, "google.adk.models.")
+	if !ok {
 		return "", false
 	}
-	prefix, ok = map[string]string{
-		"LiteLlm": "", "Gemini": "gemini/", "ApigeeLlm": "", "AnthropicLlm": "anthropic/", "Claude": "vertex_ai/",
-	}[lastWord(name)]
-	return prefix, ok
+	class = lastWord(class)
+	for _, kind := range l.kinds.Models {
+		if c, ok := kind.NewConfig().(provider.ClassConfig); ok {
+			if adk, prefix := c.ADKClass(); adk == class {
+				return prefix, true
+			}
+		}
+	}
+	return "", class == "LiteLlm"
 }
 
 // resolveModelClass builds a model of an ADK class from the arguments of its constructor.

@@ -45,6 +45,28 @@ type EndpointConfig interface{ Endpoint(env Env) Endpoint }
 // such as gpt-5. The config is new: nothing is decoded into it.
 type NameConfig interface{ RecognizesName(name string) bool }
 
+// A DefaultConfig is the config of a model whose kind has the model of agents that neither name
+// nor inherit one, and the models whose names no kind recognizes. The config is new.
+type DefaultConfig interface {
+	// DefaultModel returns the name of that model, and what a message calls a model of the
+	// kind, such as "a Gemini model".
+	DefaultModel() (name, title string)
+}
+
+// A ClassConfig is the config of a model that is a class in ADK, such as AnthropicLlm. The
+// config is new.
+type ClassConfig interface {
+	// ADKClass returns the class, and the prefix that the names of its models have here.
+	ADKClass() (class, prefix string)
+}
+
+// A ServerConfig is the config of a model whose kind reaches any server of an API. The config
+// is new.
+type ServerConfig interface {
+	// DescribeServer returns how a document declares a model on such a server, or "".
+	DescribeServer(model string) string
+}
+
 // A KeyConfig is the config of a model whose key can be in the environment.
 type KeyConfig interface {
 	// KeyVariables returns the variables that may hold the key, the usual one first, or

@@ -152,6 +152,9 @@ func (c *anthropicConfig) Credential(env provider.Env) provider.Credential {
 // RefusesGeminiTools returns true.
 func (c *anthropicConfig) RefusesGeminiTools() bool { return true }
 
+// ADKClass returns the class of Claude at Anthropic.
+func (*anthropicConfig) ADKClass() (class, prefix string) { return "AnthropicLlm", "anthropic/" }
+
 // Kind returns the kind of Claude models, through Anthropic's API or Vertex AI.
 func Kind() spec.Kind[provider.Env, model.LLM] {
 	return spec.NewKind("anthropic", "Claude, through Anthropic's API or Vertex AI.", buildAnthropic)

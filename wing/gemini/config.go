@@ -64,6 +64,14 @@ func (c *geminiConfig) Credential(env provider.Env) provider.Credential {
 	return geminiAccess{key: c.APIKey.Reveal(), base: c.BaseURL.Value}.describeCredential(env)
 }
 
+// DefaultModel returns the model of agents that neither name nor inherit one.
+func (*geminiConfig) DefaultModel() (name, title string) {
+	return "gemini-flash-latest", "a Gemini model"
+}
+
+// ADKClass returns the class of Gemini models.
+func (*geminiConfig) ADKClass() (class, prefix string) { return "Gemini", "gemini/" }
+
 // Kind returns the kind of Gemini models, through the Gemini API or Vertex AI.
 func Kind() spec.Kind[provider.Env, model.LLM] {
 	return spec.NewKind("gemini", "Gemini, through the Gemini API or Vertex AI.", buildGemini)

@@ -76,6 +76,9 @@ func (c *vertexConfig) KeyVariables(env provider.Env) []string {
 	return c.geminiAccess().keyVariables(modelapi.NewVariables(env.Lookup, env.App))
 }
 
+// ADKClass returns the class of Claude on Vertex AI.
+func (*vertexConfig) ADKClass() (class, prefix string) { return "Claude", "vertex_ai/" }
+
 // VertexKind returns the kind of models on Vertex AI. claude adds those of Claude; it may be
 // nil.
 func VertexKind(claude modelapi.HostVendor) spec.Kind[provider.Env, model.LLM] {
@@ -178,6 +181,9 @@ func (c *apigeeConfig) KeyVariables(env provider.Env) []string {
 	name, _ := parseApigeeName(c.Model)
 	return c.geminiAccess(name).keyVariables(modelapi.NewVariables(env.Lookup, env.App))
 }
+
+// ADKClass returns the class of models behind a proxy, whose names have the prefix.
+func (*apigeeConfig) ADKClass() (class, prefix string) { return "ApigeeLlm", "" }
 
 // ApigeeKind returns the kind of models behind an Apigee proxy. openAI adds those with
 // OpenAI's API; it may be nil.

@@ -2,7 +2,9 @@ package openai
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"path"
 
 	"agenthost/internal/modelapi"
 	"agenthost/pkg/model"
@@ -78,6 +80,15 @@ func (c *chatConfig) Credential(env provider.Env) provider.Credential {
 
 // RefusesGeminiTools returns true.
 func (c *chatConfig) RefusesGeminiTools() bool { return true }
+
+// DescribeServer returns how a document declares a model on another server.
+func (c *chatConfig) DescribeServer(model string) string {
+	if c.vendor.Prefix != compatiblePrefix {
+		return ""
+	}
+	return fmt.Sprintf("for another server with OpenAI's API, write model: %[1]s, and under models: in app.yaml "+
+		"%[1]s: {provider: openai_compatible, model: %[2]s, base_url: https://…/v1, api_key: \"${secret:…}\"}", path.Base(model), model)
+}
 
 // Kinds returns the kinds of services with OpenAI's chat completions API, and
 // openai_compatible for any other.

@@ -265,7 +265,7 @@ func (e *evaluation) loadAll(ctx context.Context, opts *loader.Options, judges [
 
 // openService opens the evaluation service of Vertex AI if there are credentials.
 func (e *evaluation) openService(ctx context.Context, l *loader.Loader) error {
-	service, release, err := l.OpenVertexEvaluator(ctx, e.dir)
+	service, release, err := l.OpenEvaluator(ctx, e.dir)
 	if service == nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func (k *Kind) openEvalGate(ctx context.Context, run *loader.GateRun, meter *eva
 	g := &evalGate{run: run, release: func() {}}
 	var service eval.Service
 	if run.App.Reload().Budget.Cost == 0 { // calls of the service have no price
-		vertex, release, err := run.Loader.OpenVertexEvaluator(ctx, run.Dir)
+		vertex, release, err := run.Loader.OpenEvaluator(ctx, run.Dir)
 		if err != nil {
 			return nil, spec.Diagnostics{run.DescribeFailure(err.Error())}
 		}

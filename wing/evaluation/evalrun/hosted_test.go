@@ -76,9 +76,9 @@ cases: [{name: a, user: hi, then: [{user: again}]}]
 		value, ok := map[string]string{"GOOGLE_CLOUD_PROJECT": "p-1", "GOOGLE_CLOUD_LOCATION": "us-central1", "GOOGLE_VERTEX_BASE_URL": server.URL}[name]
 		return value, ok
 	}})
-	service, release, err := l.OpenVertexEvaluator(t.Context(), dir)
+	service, release, err := l.OpenEvaluator(t.Context(), dir)
 	if service == nil || err != nil {
-		t.Fatalf("OpenVertexEvaluator = %v, %v", service, err)
+		t.Fatalf("OpenEvaluator = %v, %v", service, err)
 	}
 	defer release()
 	app, ds := l.Load(t.Context(), dir)

@@ -119,7 +119,7 @@ func openRunner(t *testing.T, l *loader.Loader, dir string, judges []string) *ev
 // openService opens the evaluation service of Vertex AI; nil without credentials.
 func openService(t *testing.T, l *loader.Loader, dir string) eval.Service {
 	t.Helper()
-	service, release, err := l.OpenVertexEvaluator(t.Context(), dir)
+	service, release, err := l.OpenEvaluator(t.Context(), dir)
 	if err != nil {
 		t.Fatalf("cannot evaluate %s: %s", dir, formatError(err))
 	}
