@@ -23,6 +23,7 @@ var validName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.:-]*$`)
 // pendingNote is appended to the description of a long-running tool, so that
 // the model does not call it twice (adk-python tools/long_running_tool.py).
 const pendingNote = "NOTE: This is a long-running operation. Do not call this tool again if it has already returned " +
+
 	"some intermediate or pending status."
 
 // WithPendingNote returns the description of a long-running tool: it instructs
@@ -292,23 +293,6 @@ func (p *Params) SampleArgs() any {
 		}
 	}
 	return samples
-}
-
-func sampleValue(schema map[string]any) any {
-	switch schema["type"] {
-	case "string":
-		return ""
-	case "integer":
-		return int64(0)
-	case "boolean":
-		return false
-	case "array":
-		return []any{}
-	case "object":
-		return map[string]any{}
-	default:
-		return nil
-	}
 }
 
 // CheckPlaceholders rejects placeholders for undeclared parameters.

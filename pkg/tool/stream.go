@@ -1,8 +1,6 @@
 package tool
 
 import (
-	"context"
-	"iter"
 	"time"
 )
 
@@ -23,11 +21,4 @@ type Stream struct {
 	// Watch is what the user sends that each call receives as [Call.Media]: "video",
 	// "audio" or nothing. A call waits until there is something new.
 	Watch string
-}
-
-// A Streamer is a tool whose source streams.
-type Streamer interface {
-	Tool
-	// Stream returns the results of a call in their order. An error is the last.
-	Stream(ctx context.Context, call *Call) iter.Seq2[*Result, error]
 }

@@ -247,3 +247,21 @@ func NewResult(v any) *Result {
 	}
 	return &Result{Response: map[string]any{"result": v}}
 }
+
+// sampleValue returns a value of the type of a schema, or nil.
+func sampleValue(schema map[string]any) any {
+	switch schema["type"] {
+	case "string":
+		return ""
+	case "integer":
+		return int64(0)
+	case "boolean":
+		return false
+	case "array":
+		return []any{}
+	case "object":
+		return map[string]any{}
+	default:
+		return nil
+	}
+}
