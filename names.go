@@ -14,6 +14,7 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 // Turns.
@@ -92,9 +93,9 @@ type (
 )
 
 // NewTool returns a tool that calls a Go function, whose parameters are the fields of In; see
-// [tool.FromFunc].
+// [declare.Func].
 func NewTool[In, Out any](name, description string, fn func(context.Context, *ToolCall, In) (Out, error)) (Tool, error) {
-	return tool.FromFunc(name, description, fn)
+	return declare.Func(name, description, fn)
 }
 
 // OneTool returns the set of one tool.

@@ -11,6 +11,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 // A question is a pending call as a prompt for the user.
@@ -46,7 +47,7 @@ func newQuestion(call *genai.FunctionCall) *question {
 	var schema *tool.Schema
 	if written != nil {
 		// A model may write an invalid schema: then any answer is valid.
-		schema, _ = tool.NewSchema(written)
+		schema, _ = declare.Schema(written)
 	}
 	q.parseLine = func(line string) (map[string]any, string) { return parseAnswer(schema, line) }
 	return q

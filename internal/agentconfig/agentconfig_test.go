@@ -17,6 +17,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 type silentModel struct{}
@@ -83,7 +84,7 @@ func newAgentEnv(t *testing.T, class string) agentconfig.AgentEnv {
 	case "LlmAgent", "FunctionNode":
 		return agentconfig.AgentEnv{}
 	case "ToolNode":
-		clock, err := tool.FromFunc("clock", "The time.", func(context.Context, *tool.Call, struct{}) (string, error) { return "noon", nil })
+		clock, err := declare.Func("clock", "The time.", func(context.Context, *tool.Call, struct{}) (string, error) { return "noon", nil })
 		if err != nil {
 			t.Fatal(err)
 		}

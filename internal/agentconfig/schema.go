@@ -7,6 +7,7 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 func schemaCodeError(at *spec.Node) spec.Diagnostic {
@@ -58,7 +59,7 @@ func decodeSchema(n *spec.Node, into writtenSchema) (*tool.Schema, spec.Diagnost
 	if ds.HasErrors() {
 		return nil, ds
 	}
-	schema, err := tool.NewSchema(into.JSON())
+	schema, err := declare.Schema(into.JSON())
 	if err != nil {
 		return nil, append(ds, n.Errorf("value", "%s", err))
 	}
@@ -93,7 +94,7 @@ func (s *StateSchemaConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	if ds.HasErrors() {
 		return ds
 	}
-	schema, err := tool.NewStateSchema(whole)
+	schema, err := declare.StateSchema(whole)
 	if err != nil {
 		return append(ds, n.Errorf("state-schema", "%s", err))
 	}

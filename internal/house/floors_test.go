@@ -27,6 +27,7 @@ var floors = []floor{
 	{"kernel: language", []string{"pkg/model", "pkg/spec", "pkg/template"}},
 	{"kernel: sessions and grants", []string{"pkg/session", "pkg/connection"}},
 	{"kernel: tools and encodings", []string{"pkg/tool", "internal/auth", "internal/appfolder", "internal/codec", "internal/jsonbody", "internal/modelcall", "pkg/store/backend"}},
+	{"kernel: declarations of tools", []string{"pkg/tool/declare"}},
 	{"kernel: settings of tools, grants of programs", []string{"internal/toolconfig", "internal/policy", "internal/textlive"}},
 	{"kernel: requests of tools", []string{"internal/toolhttp"}},
 	{"kernel: kinds of tools", []string{"pkg/tool/builtin", "pkg/tool/httptool"}},

@@ -11,6 +11,39 @@ import (
 // links, beyond those of google.golang.org/genai.
 const maxRuntimeModules = 8
 
+// maxLinkedPackages are the numbers of packages that a program links beyond those of
+// google.golang.org/genai. They only fall.
+var maxLinkedPackages = map[string]int{
+	"agenthost/pkg/runtime":    45,
+	"agenthost/examples/embed": 194,
+}
+
+// A program that embeds agenthost links little beyond a bare client of a model.
+func TestLinkedPackages(t *testing.T) {
+	known := listDeps(t, "google.golang.org/genai")
+	for program, limit := range maxLinkedPackages {
+		var own []string
+		for _, pkg := range listDeps(t, program) {
+			if !slices.Contains(known, pkg) {
+				own = append(own, pkg)
+			}
+		}
+		if len(own) > limit {
+			t.Errorf("%s links %d packages beyond those of genai, at most %d are allowed: %s", program, len(own), limit, strings.Join(own, " "))
+		}
+	}
+}
+
+// listDeps returns the packages that a package links.
+func listDeps(t *testing.T, pkg string) []string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-deps", pkg).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(out))
+}
+
 // A program that embeds the runtime links neither a database nor a cloud client.
 func TestRuntimeModules(t *testing.T) {
 	known := listModules(t, "google.golang.org/genai")

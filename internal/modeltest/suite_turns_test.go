@@ -15,6 +15,7 @@ import (
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 // A suiteApp is an app with one agent, whose model is under test.
@@ -77,13 +78,13 @@ func testToolsWithSchema(t *testing.T, s *suiteSubject) {
 	if m, ok := llm.(interface{ MixesToolsAndSchema() bool }); (ok && m.MixesToolsAndSchema()) != s.mixes {
 		t.Fatalf("MixesToolsAndSchema() is not %v", s.mixes)
 	}
-	schema, err := tool.NewSchema(map[string]any{
+	schema, err := declare.Schema(map[string]any{
 		"type": "object", "properties": map[string]any{"city_name": map[string]any{"type": "string"}}, "required": []any{"city_name"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	lookup, err := tool.FromFunc("lookup", "Looks up.", func(context.Context, *tool.Call, struct{ ID string }) (string, error) { return "found", nil })
+	lookup, err := declare.Func("lookup", "Looks up.", func(context.Context, *tool.Call, struct{ ID string }) (string, error) { return "found", nil })
 	if err != nil {
 		t.Fatal(err)
 	}

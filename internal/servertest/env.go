@@ -27,6 +27,7 @@ import (
 	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool"
 	"agenthost/pkg/tool/builtin"
+	"agenthost/pkg/tool/declare"
 )
 
 // An Env is a server with sequential IDs and a fixed clock.
@@ -195,7 +196,7 @@ func SaveNoteTool(t *testing.T) tool.Tool {
 		version, err := call.Artifacts.Save(ctx, "note.txt", &genai.Part{Text: n.Text})
 		return map[string]any{"version": version}, err
 	}
-	st, err := tool.FromFunc("save_note", "Saves a note.", save)
+	st, err := declare.Func("save_note", "Saves a note.", save)
 	if err != nil {
 		t.Fatal(err)
 	}

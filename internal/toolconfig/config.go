@@ -13,6 +13,7 @@ import (
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 // A Config holds the settings common to all kinds.
@@ -28,7 +29,7 @@ type Config struct {
 
 // DeclareTool builds the declaration. The error is a [spec.Diagnostics].
 func (c *Config) DeclareTool() (*tool.Declared, error) {
-	d, err := tool.NewDeclared(c.Name.Value, c.Description, c.Params.JSON())
+	d, err := declare.Tool(c.Name.Value, c.Description, c.Params.JSON())
 	if err != nil {
 		return nil, spec.Diagnostics{c.Name.Errorf(0, "tool", "%s", err)}
 	}

@@ -10,6 +10,7 @@ import (
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 // CompileConfirm compiles the confirm of a document: an expression over the
@@ -34,7 +35,7 @@ type ConfirmRule struct {
 // CompileConfirmRule is [CompileConfirm] for expressions with further variables. It
 // returns nil if there is no expression.
 func CompileConfirmRule(src spec.Expr, decl *genai.FunctionDeclaration, more template.Env) (*ConfirmRule, error) {
-	params, err := tool.NewParams(decl)
+	params, err := declare.Params(decl)
 	if err != nil {
 		return nil, spec.Diagnostics{src.Errorf(0, "tool", "%s", err)}
 	}

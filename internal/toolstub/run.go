@@ -12,6 +12,7 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/template"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 // RunOptions are what the stubs of a conversation use.
@@ -77,7 +78,7 @@ func (r *Run) RunTool(ctx context.Context, x *tool.Execution) (*tool.Result, err
 	if len(candidates) == 0 {
 		return x.Run(ctx)
 	}
-	if _, err := tool.CheckArgs(ctx, x.Tool.Declaration(), x.Call.Args); err != nil {
+	if _, err := declare.CheckArgs(ctx, x.Tool.Declaration(), x.Call.Args); err != nil {
 		return nil, err
 	}
 	s := r.reserveStub(candidates, x.Call.Args)

@@ -11,6 +11,7 @@ import (
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 // A compiler builds the agents of a valid model into an app. The model's tools and models
@@ -172,7 +173,7 @@ type replayedTool struct {
 
 // Run answers from the record; see [tool.Tool].
 func (t *replayedTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
-	if _, err := tool.CheckArgs(ctx, t.Declaration(), call.Args); err != nil {
+	if _, err := declare.CheckArgs(ctx, t.Declaration(), call.Args); err != nil {
 		return nil, err
 	}
 	found, err := t.replay.Answer(ctx, call.Origin, call.Name, call.Args)

@@ -17,6 +17,7 @@ import (
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 // doorKind is a kind of tool that logs when it is opened and closed.
@@ -58,7 +59,7 @@ func (d *doorKind) newKind() spec.Kind[tool.Env, tool.Set] {
 			return nil, fmt.Errorf("cannot open door %s", c.Name)
 		}
 		d.addLine("open %s", c.Name)
-		t, err := tool.FromFunc(c.Name, "A door.", func(context.Context, *tool.Call, struct{}) (string, error) { return "", nil })
+		t, err := declare.Func(c.Name, "A door.", func(context.Context, *tool.Call, struct{}) (string, error) { return "", nil })
 		return door{tool.One(t), func() { d.addLine("close %s", c.Name) }}, err
 	})
 }

@@ -86,11 +86,23 @@ func (t *AgentTool) bindToApp(app *App, inherited model.LLM) (*boundAgentTool, e
 	if err != nil {
 		return nil, err
 	}
-	params, err := tool.NewSignature(t.decl)
+	params, err := t.readParams()
 	if err != nil {
 		return nil, err
 	}
 	return &boundAgentTool{t, inner, params}, nil
+}
+
+// readParams returns the parameters of calls: those of the input schema, or the request.
+func (t *AgentTool) readParams() (*tool.Params, error) {
+	if t.input != nil {
+		return t.input.Params(t.decl.Name).AsSignature(), nil
+	}
+	params, err := tool.TextParams(t.decl)
+	if err != nil {
+		return nil, err
+	}
+	return params.AsSignature(), nil
 }
 
 func (t *boundAgentTool) runInInvocation(ctx context.Context, inv *Invocation, call *tool.Call) (*tool.Result, error) {

@@ -244,7 +244,7 @@ func (a *ToolNode) resolveArgs(ctx context.Context, m *CallbackContext, input an
 	if content, ok := input.(*genai.Content); ok {
 		input = model.TextOf(content)
 	}
-	params, err := tool.NewParams(a.tool.Declaration())
+	params, err := tool.ReadParams(a.tool.Declaration())
 	if err != nil {
 		return nil, err
 	}
@@ -252,7 +252,7 @@ func (a *ToolNode) resolveArgs(ctx context.Context, m *CallbackContext, input an
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range params.Required() {
+	for _, name := range params.RequiredNames() {
 		if _, has := args[name]; has {
 			continue
 		}

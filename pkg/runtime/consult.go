@@ -92,7 +92,7 @@ func NewConsultTool(advisor model.LLM, opts ConsultOptions) (*ConsultTool, error
 		},
 		"required": []string{"question"},
 	}}
-	params, err := tool.NewParams(decl)
+	params, err := tool.TextParams(decl)
 	return &ConsultTool{advisor: advisor, opts: opts, decl: decl, params: params}, err
 }
 

@@ -102,7 +102,7 @@ func newDelegateTools(n *node, others []tool.Tool) ([]tool.Tool, error) {
 			return nil, fmt.Errorf("agent %s has a tool and a sub-agent with the mode %s of the same name %s", n.agent.Name(), c.declaredMode(), name)
 		}
 		like := NewAgentTool(c.agent, nil)
-		params, err := tool.NewSignature(like.decl)
+		params, err := like.readParams()
 		if err != nil {
 			return nil, err
 		}

@@ -17,6 +17,7 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 // An app made of Go code: an agent with a tool, on a store in memory.
@@ -27,7 +28,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	type amount struct{ Net int }
-	vat, err := tool.FromFunc("vat", "The tax on an amount.", func(_ context.Context, _ *tool.Call, in amount) (int, error) {
+	vat, err := declare.Func("vat", "The tax on an amount.", func(_ context.Context, _ *tool.Call, in amount) (int, error) {
 		return in.Net * 21 / 100, nil
 	})
 	if err != nil {
@@ -67,7 +68,7 @@ func askVAT(_ context.Context, req *model.Request) (*genai.Content, error) {
 func Example_functions() {
 	ctx := context.Background()
 	type dice struct{ Sides int }
-	roll, err := tool.FromFunc("roll_die", "Rolls a die.", func(_ context.Context, _ *tool.Call, in dice) (int, error) {
+	roll, err := declare.Func("roll_die", "Rolls a die.", func(_ context.Context, _ *tool.Call, in dice) (int, error) {
 		return in.Sides - 1, nil
 	})
 	if err != nil {

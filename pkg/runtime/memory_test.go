@@ -17,6 +17,7 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 // searchMemories returns the texts that a search finds, joined by bars.
@@ -42,7 +43,7 @@ func addSessionToMemory(ctx context.Context, m *runtime.CallbackContext) (*genai
 func TestCallbackAddsMemory(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	note, err := tool.FromFunc("note", "", func(ctx context.Context, call *tool.Call, _ struct{}) (any, error) {
+	note, err := declare.Func("note", "", func(ctx context.Context, call *tool.Call, _ struct{}) (any, error) {
 		err := call.Memories.Add(ctx, &session.Memory{Content: model.UserText("word of the tool")})
 		return nil, errors.Join(err, call.Memories.AddEvents(ctx, nil))
 	})

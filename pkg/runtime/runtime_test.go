@@ -14,6 +14,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -32,7 +33,7 @@ func TestTraces(t *testing.T) {
 
 // testFunctions are the code that transcripts name.
 func testFunctions(t *testing.T) loader.Functions {
-	stop, err := tool.FromFunc("stop", "Ends the agent's run.", func(_ context.Context, call *tool.Call, _ struct{}) (string, error) {
+	stop, err := declare.Func("stop", "Ends the agent's run.", func(_ context.Context, call *tool.Call, _ struct{}) (string, error) {
 		call.EndInvocation()
 		return "stopped", nil
 	})

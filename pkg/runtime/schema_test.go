@@ -12,6 +12,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 // mixingModel is a model that accepts tools and a schema in one request.
@@ -21,7 +22,7 @@ func (mixingModel) MixesToolsAndSchema() bool { return true }
 
 func numberSchema(t *testing.T) *tool.Schema {
 	t.Helper()
-	s, err := tool.NewSchema(map[string]any{"type": "integer"})
+	s, err := declare.Schema(map[string]any{"type": "integer"})
 	if err != nil {
 		t.Fatal(err)
 	}

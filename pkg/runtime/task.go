@@ -167,11 +167,26 @@ func (n *node) addFinishTool(l *LLMAgent, tools []tool.Tool) ([]tool.Tool, error
 		ParametersJsonSchema: params,
 	}
 	var err error
-	if t.params, err = tool.NewParams(t.decl); err != nil {
+	if t.params, err = t.readParams(); err != nil {
 		return nil, err
 	}
 	n.transferText = sync.OnceValue(func() string { return taskText })
 	return append(slices.Clip(tools), t), nil
+}
+
+// readParams returns the parameters of the declaration.
+func (t *finishTool) readParams() (*tool.Params, error) {
+	switch {
+	case t.schema == nil:
+		return tool.TextParams(t.decl)
+	case !t.wrapped:
+		return t.schema.Params(finishTask), nil
+	}
+	outer, err := t.schema.Compile(wrapSchema("result", t.schema.JSON()))
+	if err != nil {
+		return nil, fmt.Errorf("parameters of %s: %w", finishTask, err)
+	}
+	return outer.Params(finishTask), nil
 }
 
 // Declaration has the fields of the output schema as parameters, or the parameter result.

@@ -16,6 +16,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 	"agenthost/wing/devui"
 	"agenthost/wing/evaluation/evalweb"
 )
@@ -117,19 +118,19 @@ func recordedTools(t *testing.T) []tool.Tool {
 	type file struct {
 		Path string `json:"path"`
 	}
-	roll, err1 := tool.FromFunc("roll_die", "Rolls a die.", func(_ context.Context, call *tool.Call, _ die) (int, error) {
+	roll, err1 := declare.Func("roll_die", "Rolls a die.", func(_ context.Context, call *tool.Call, _ die) (int, error) {
 		call.State.Set("last_roll", 4)
 		call.State.Set("user:rolls", 1)
 		return 4, nil
 	})
-	save, err2 := tool.FromFunc("save_note", "Saves a note as an artifact.", func(ctx context.Context, call *tool.Call, n note) (map[string]any, error) {
+	save, err2 := declare.Func("save_note", "Saves a note as an artifact.", func(ctx context.Context, call *tool.Call, n note) (map[string]any, error) {
 		version, err := call.Artifacts.Save(ctx, n.Name, &genai.Part{Text: n.Text})
 		return map[string]any{"version": version}, err
 	})
-	ask, err3 := tool.FromFunc("ask_approval", "Asks a human.", func(_ context.Context, _ *tool.Call, a approval) (map[string]any, error) {
+	ask, err3 := declare.Func("ask_approval", "Asks a human.", func(_ context.Context, _ *tool.Call, a approval) (map[string]any, error) {
 		return map[string]any{"status": "pending", "amount": a.Amount}, nil
 	})
-	remove, err4 := tool.FromFunc("delete_file", "Deletes a file.", func(_ context.Context, call *tool.Call, f file) (map[string]any, error) {
+	remove, err4 := declare.Func("delete_file", "Deletes a file.", func(_ context.Context, call *tool.Call, f file) (map[string]any, error) {
 		if call.Confirmation == nil {
 			call.RequestConfirmation("", nil)
 			return nil, nil

@@ -18,6 +18,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 // An observedClient records what has been flushed to it, for agents to inspect.
@@ -121,7 +122,7 @@ func (a *textAgent) Run(_ context.Context, inv *runtime.Invocation) runtime.Even
 // have reached the client.
 func orderedAgents(t *testing.T, c *observedClient) map[string]runtime.Agent {
 	t.Helper()
-	look, err := tool.FromFunc("look", "Looks.", func(context.Context, *tool.Call, struct{}) (any, error) {
+	look, err := declare.Func("look", "Looks.", func(context.Context, *tool.Call, struct{}) (any, error) {
 		c.expectFlushed("call look")
 		return nil, nil
 	})

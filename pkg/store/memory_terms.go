@@ -5,7 +5,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -41,7 +40,19 @@ func foldText(text string) string {
 		}
 		return r
 	}, text)
-	return norm.NFC.String(cases.Fold().String(text))
+	return norm.NFC.String(foldCase(text))
+}
+
+// foldCase returns the full case folding of text that has been decomposed.
+func foldCase(text string) string {
+	return strings.ReplaceAll(strings.Map(foldRune, text), "ß", "ss")
+}
+
+func foldRune(r rune) rune {
+	if r == 'ı' { // the capital letter is that of i
+		return r
+	}
+	return unicode.ToLower(unicode.ToUpper(r))
 }
 
 // isAccent reports marks that people omit when they type: accents, Hebrew and

@@ -4,9 +4,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
 )
 
 func TestTerms(t *testing.T) {
@@ -87,4 +90,30 @@ func FuzzTerms(f *testing.F) {
 			t.Fatalf("terms of %q = %q, of its folded form %q", text, index, again)
 		}
 	})
+}
+
+// TestFoldCase: decomposed characters are folded as golang.org/x/text/cases folds them, which the
+// stored terms of memories depend on. It exchanges the cases of Cherokee, so that they never match:
+// here both become small letters.
+func TestFoldCase(t *testing.T) {
+	fold, changed := cases.Fold(), 0
+	for r := range rune(unicode.MaxRune + 1) {
+		text := string(r)
+		if !utf8.ValidRune(r) || isAccent(r) || norm.NFKD.String(text) != text {
+			continue
+		}
+		got, want := foldCase(text), fold.String(text)
+		if unicode.Is(unicode.Cherokee, r) {
+			want = strings.ToLower(text)
+		}
+		if got != want {
+			t.Errorf("foldCase(%U) = %q, want %q", r, got, want)
+		}
+		if got != text {
+			changed++
+		}
+	}
+	if changed < 600 {
+		t.Errorf("%d characters are folded, want at least 600", changed)
+	}
 }

@@ -5,20 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"google.golang.org/genai"
 
-	"agenthost/internal/jsonschema"
 	"agenthost/pkg/template"
 )
-
-// maxNameBytes is Gemini's limit for tool names.
-const maxNameBytes = 128
-
-var validName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.:-]*$`)
 
 // pendingNote is appended to the description of a long-running tool, so that
 // the model does not call it twice (adk-python tools/long_running_tool.py).
@@ -66,36 +59,13 @@ func (d *Declared) CheckCall(ctx context.Context, call *Call) (*Call, error) {
 	return &c, nil
 }
 
-// NewDeclared declares a tool with the JSON Schema of its parameters. A
-// tool that takes no arguments declares no parameters.
-func NewDeclared(name, description string, schema map[string]any) (*Declared, error) {
-	if err := checkName(name); err != nil {
-		return nil, err
-	}
-	if len(schema) == 0 {
-		schema = map[string]any{"type": "object", "properties": map[string]any{}}
-	}
-	decl := &genai.FunctionDeclaration{Name: name, Description: description, ParametersJsonSchema: schema}
-	params, err := NewParams(decl)
-	if err != nil {
-		return nil, err
-	}
+// NewDeclared returns a declaration with its compiled parameters. A tool that takes no arguments
+// declares no parameters.
+func NewDeclared(decl *genai.FunctionDeclaration, params *Params) *Declared {
 	if params.takesNoArgs() {
 		decl.ParametersJsonSchema = nil
 	}
-	return &Declared{decl, params}, nil
-}
-
-func checkName(name string) error {
-	switch {
-	case name == "":
-		return errors.New("tool name is required")
-	case len(name) > maxNameBytes:
-		return fmt.Errorf("tool name %q exceeds the limit of %d bytes", name, maxNameBytes)
-	case !validName.MatchString(name):
-		return fmt.Errorf("tool name %q must start with a letter or _, followed by letters, digits and _ . : -", name)
-	}
-	return nil
+	return &Declared{decl, params}
 }
 
 // An ArgsError describes invalid arguments of a call. It is meant for the
@@ -124,62 +94,58 @@ func (e *ArgsError) Error() string {
 		e.Tool, strings.Join(e.Wrong, "\n"))
 }
 
-// CheckArgs checks the arguments of one call against a declaration. See
-// [Params.Check]; reusing a Params is faster.
-func CheckArgs(ctx context.Context, decl *genai.FunctionDeclaration, args map[string]any) (map[string]any, error) {
-	p, err := NewParams(decl)
-	if err != nil {
-		return nil, err
-	}
-	return p.Check(ctx, args)
-}
-
 // Params are the compiled parameters of a declaration. They are safe for
 // concurrent use.
 type Params struct {
-	tool     string
-	schema   map[string]any
-	required []string
-	compiled *jsonschema.Schema
+	tool      string
+	schema    map[string]any
+	required  []string
+	validator Validator
 	// dropsUndeclared is set for a signature, and leavesDefaults for the parameters of a
 	// service.
 	dropsUndeclared, leavesDefaults bool
 }
 
-// NewParams compiles the parameters of a declaration from ParametersJsonSchema,
-// or else from Parameters. A declaration with neither accepts any arguments.
-// The error reports an invalid schema; references outside the schema are
-// rejected.
-func NewParams(decl *genai.FunctionDeclaration) (*Params, error) {
-	p := &Params{tool: decl.Name}
-	schema, err := decodeSchema(decl)
-	if err != nil {
-		return nil, fmt.Errorf("parameters of %s: %w", decl.Name, err)
+// Params returns the schema as the parameters of a tool. With a nil schema the tool accepts any
+// arguments.
+func (s *Schema) Params(name string) *Params {
+	if s == nil {
+		return &Params{tool: name}
 	}
-	if schema == nil {
-		return p, nil
-	}
-	p.schema = jsonschema.Normalize(schema)
-	for _, name := range asList(schema["required"]) {
-		if s, ok := name.(string); ok {
-			p.required = append(p.required, s)
+	p := &Params{tool: name, schema: s.schema, validator: s.validator}
+	for _, required := range asList(s.schema["required"]) {
+		if required, ok := required.(string); ok {
+			p.required = append(p.required, required)
 		}
 	}
-	if p.compiled, err = jsonschema.Compile(p.schema); err != nil {
-		return nil, fmt.Errorf("parameters of %s: %w", decl.Name, err)
-	}
-	return p, nil
+	return p
 }
 
-// NewSignature is [NewParams] for parameters that are the signature of a function or the fields
-// of a class in ADK: arguments that the schema does not name are dropped, unless it has
-// additionalProperties or describes arguments in other ways.
-func NewSignature(decl *genai.FunctionDeclaration) (*Params, error) {
-	p, err := NewParams(decl)
-	if err == nil {
-		p.dropsUndeclared = !p.declaresElsewhere()
+// ReadParams returns the parameters of a declaration that are not compiled: their Check converts
+// arguments and does not validate them.
+func ReadParams(decl *genai.FunctionDeclaration) (*Params, error) {
+	schema, err := DecodeParams(decl)
+	if schema == nil || err != nil {
+		return &Params{tool: decl.Name}, err
 	}
+	return NewSchema(schema, schema, nil, nil).Params(decl.Name), nil
+}
+
+// TextParams returns the parameters of a declaration whose parameters are strings, some of an
+// enum. They need no compiler, and report the problems that a compiled schema would.
+func TextParams(decl *genai.FunctionDeclaration) (*Params, error) {
+	p, err := ReadParams(decl)
+	p.validator = stringValidator(asMap(p.schema["properties"]))
 	return p, err
+}
+
+// AsSignature returns the parameters as the signature of a function or the fields of a class in
+// ADK: arguments that the schema does not name are dropped, unless it has additionalProperties or
+// describes arguments in other ways.
+func (p *Params) AsSignature() *Params {
+	signature := *p
+	signature.dropsUndeclared = !p.declaresElsewhere()
+	return &signature
 }
 
 // Check validates the arguments and returns them normalized: defaults are
@@ -191,8 +157,8 @@ func (p *Params) Check(ctx context.Context, args map[string]any) (map[string]any
 		return nil, &ArgsError{Tool: p.tool, Missing: missing}
 	}
 	n := newNormalizer(ctx)
-	if p.compiled == nil {
-		return n.normalizeObject(nil, args), n.err
+	if p.validator == nil {
+		return n.normalizeObject(p.schema, args), n.err
 	}
 	if p.dropsUndeclared {
 		args = p.selectDeclared(args)
@@ -200,13 +166,13 @@ func (p *Params) Check(ctx context.Context, args map[string]any) (map[string]any
 	given := n.normalizeObject(p.schema, args)
 	err := n.err
 	if err == nil {
-		err = p.compiled.Validate(ctx, given)
+		err = p.validator.Validate(ctx, given)
 	}
 	if err == nil && !p.leavesDefaults {
 		n.fillDefaults(p.schema, given)
 		err = n.err
 	}
-	var invalid *jsonschema.InvalidError
+	var invalid InvalidError
 	switch {
 	case err == nil:
 		return given, nil
@@ -218,8 +184,8 @@ func (p *Params) Check(ctx context.Context, args map[string]any) (map[string]any
 	return nil, &ArgsError{Tool: p.tool, Wrong: []string{err.Error()}}
 }
 
-// Required returns the names of the parameters that every call must have. The list is shared.
-func (p *Params) Required() []string { return p.required }
+// RequiredNames returns the names of the parameters that every call must have. The list is shared.
+func (p *Params) RequiredNames() []string { return p.required }
 
 // Sole returns the name of the only parameter, or else of the only required one; empty if there
 // is neither.

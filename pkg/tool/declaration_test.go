@@ -1,32 +1,10 @@
 package tool
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
-
-func TestCheckName(t *testing.T) {
-	const rule = " must start with a letter or _, followed by letters, digits and _ . : -"
-	tests := []struct{ name, in, want string }{
-		{"plain", "get_order", ""},
-		{"all that may be", "_a.b:c-9", ""},
-		{"longest", strings.Repeat("a", 128), ""},
-		{"empty", "", "tool name is required"},
-		{"a digit first", "9a", `tool name "9a"` + rule},
-		{"a blank", "a b", `tool name "a b"` + rule},
-		{"an accent", "à", `tool name "à"` + rule},
-		{"too long", strings.Repeat("a", 129), `tool name "` + strings.Repeat("a", 129) + `" exceeds the limit of 128 bytes`},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, errorString(checkName(tt.in))); diff != "" {
-				t.Errorf("checkName(%q) (-want +got):\n%s", tt.in, diff)
-			}
-		})
-	}
-}
 
 func TestPendingNoteAlone(t *testing.T) {
 	if got := WithPendingNote(""); got != pendingNote {

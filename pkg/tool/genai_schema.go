@@ -1,17 +1,18 @@
 package tool
 
 import (
+	"bytes"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"maps"
 	"strings"
 
 	"google.golang.org/genai"
 )
 
-// decodeSchema returns the schema as plain JSON values, or nil if there is
-// none.
-func decodeSchema(decl *genai.FunctionDeclaration) (map[string]any, error) {
+// DecodeParams returns the schema of a declaration as plain JSON values, or nil if there is none.
+// Numbers keep their digits.
+func DecodeParams(decl *genai.FunctionDeclaration) (map[string]any, error) {
 	var src any
 	switch {
 	case decl.ParametersJsonSchema != nil:
@@ -23,15 +24,17 @@ func decodeSchema(decl *genai.FunctionDeclaration) (map[string]any, error) {
 	}
 	raw, err := json.Marshal(src)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("parameters of %s: %w", decl.Name, err)
 	}
-	v, err := decodeNumbers(raw)
-	if err != nil {
-		return nil, err
+	var v any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return nil, fmt.Errorf("parameters of %s: %w", decl.Name, err)
 	}
 	schema, ok := v.(map[string]any)
 	if !ok {
-		return nil, errors.New("the schema must be a JSON object")
+		return nil, fmt.Errorf("parameters of %s: the schema must be a JSON object", decl.Name)
 	}
 	return schema, nil
 }

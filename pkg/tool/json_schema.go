@@ -1,42 +1,50 @@
 package tool
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
-
-	"agenthost/internal/jsonschema"
 )
 
-// A Schema is a compiled JSON Schema, for the input or the output of an agent.
-// It is safe for concurrent use.
+// A Schema is a compiled JSON Schema, for the input or the output of an agent. Package declare
+// compiles them. It is safe for concurrent use.
 type Schema struct {
-	source   map[string]any
-	schema   map[string]any
-	compiled *jsonschema.Schema
+	source    map[string]any
+	schema    map[string]any
+	validator Validator
+	compile   Compiler
 }
 
-// NewSchema compiles a JSON Schema. References outside the schema are rejected.
-func NewSchema(schema map[string]any) (*Schema, error) {
-	raw, err := json.Marshal(schema)
-	if err != nil {
-		return nil, err
-	}
-	v, err := decodeNumbers(raw)
-	if err != nil {
-		return nil, err
-	}
-	s := &Schema{source: schema, schema: jsonschema.Normalize(asMap(v))}
-	if s.compiled, err = jsonschema.Compile(s.schema); err != nil {
-		return nil, err
-	}
-	return s, nil
+// A Validator validates values by a compiled JSON Schema. Its error is an [InvalidError], the
+// cause of a context that ends, or reports that the validation costs too much.
+type Validator interface {
+	Validate(ctx context.Context, v any) error
 }
+
+// An InvalidError reports a value that does not match its schema.
+type InvalidError interface {
+	error
+	// Lines returns a line for each problem with its place; whole is the name of the value
+	// itself, or "".
+	Lines(whole string) []string
+}
+
+// A Compiler compiles JSON Schemas.
+type Compiler func(schema map[string]any) (*Schema, error)
+
+// NewSchema returns a schema that a compiler has compiled: as it was written, and in the form of
+// JSON Schema 2020-12 by which values are converted.
+func NewSchema(source, normal map[string]any, v Validator, compile Compiler) *Schema {
+	return &Schema{source, normal, v, compile}
+}
+
+// Compile compiles another schema with the compiler of s.
+func (s *Schema) Compile(schema map[string]any) (*Schema, error) { return s.compile(schema) }
 
 // JSON returns the schema as written. The caller must not modify it.
 func (s *Schema) JSON() map[string]any { return s.source }
@@ -72,8 +80,8 @@ func (s *Schema) Check(ctx context.Context, v any) (any, error) {
 	if n.err != nil {
 		return nil, n.err
 	}
-	err := s.compiled.Validate(ctx, full)
-	var invalid *jsonschema.InvalidError
+	err := s.validator.Validate(ctx, full)
+	var invalid InvalidError
 	switch {
 	case err == nil:
 		n.fillDefaults(s.schema, full)
@@ -86,10 +94,73 @@ func (s *Schema) Check(ctx context.Context, v any) (any, error) {
 	return nil, err
 }
 
-// decodeNumbers decodes JSON, and keeps the digits of numbers.
-func decodeNumbers(raw []byte) (v any, err error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	err = d.Decode(&v)
-	return v, err
+// A stringValidator validates an object whose properties are strings. It has their schemas by
+// name.
+type stringValidator map[string]any
+
+// Validate implements [Validator].
+func (v stringValidator) Validate(_ context.Context, args any) error {
+	given := asMap(args)
+	var wrong stringError
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		value, ok := given[name]
+		if !ok {
+			continue
+		}
+		text, isText := value.(string)
+		enum := asList(asMap(v[name])["enum"])
+		switch {
+		case !isText:
+			wrong = append(wrong, fmt.Sprintf("%s: got %s, want string", name, describeType(value)))
+		case len(enum) > 0 && !slices.Contains(enum, any(text)):
+			wrong = append(wrong, name+": "+describeEnum(enum))
+		}
+	}
+	if wrong == nil {
+		return nil
+	}
+	return wrong
+}
+
+// A stringError is the [InvalidError] of a stringValidator.
+type stringError []string
+
+// Lines implements [InvalidError].
+func (e stringError) Lines(string) []string { return e }
+
+// Error returns the lines.
+func (e stringError) Error() string { return strings.Join(e, "; ") }
+
+// describeType names the type of a value that is not a string.
+func describeType(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "boolean"
+	case int64, float64, json.Number:
+		return "number"
+	case []any:
+		return "array"
+	}
+	return "object"
+}
+
+// maxEnumText limits the description of an enum, in characters.
+const maxEnumText = 1000
+
+func describeEnum(enum []any) string {
+	quoted := make([]string, len(enum))
+	for i, v := range enum {
+		text := strings.NewReplacer(`\"`, `"`, `'`, `\'`).Replace(fmt.Sprintf("%q", v))
+		quoted[i] = "'" + text[1:len(text)-1] + "'"
+	}
+	text := "value must be one of " + strings.Join(quoted, ", ")
+	if len(enum) == 1 {
+		text = "value must be " + quoted[0]
+	}
+	if shown := []rune(text); len(shown) > maxEnumText {
+		return string(shown[:maxEnumText]) + "…"
+	}
+	return text
 }

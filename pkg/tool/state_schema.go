@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"agenthost/internal/jsonschema"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
@@ -25,49 +24,15 @@ type StateSchema struct {
 	closed bool
 }
 
-// NewStateSchema compiles the JSON Schema of the state, an object whose
-// properties are the keys; `writable` in a property restricts who may write the
-// key.
-func NewStateSchema(schema map[string]any) (*StateSchema, error) {
-	s := &StateSchema{keys: map[string]*Schema{}, writers: map[string]session.Writer{}}
-	// The schema of each key includes all definitions.
-	all := jsonschema.CountParts(schema["properties"]) + len(asMap(schema["properties"]))*(jsonschema.CountParts(schema["$defs"])+jsonschema.CountParts(schema["definitions"]))
-	if all > jsonschema.MaxParts {
-		return nil, fmt.Errorf("the keys and their definitions have %d objects and lists, which exceeds the limit of %d", all, jsonschema.MaxParts)
+// NewStateSchema returns the schema of keys, and the least trusted writers of those that restrict
+// them. The schema of a key that declares only its writer is nil.
+func NewStateSchema(keys map[string]*Schema, writers map[string]session.Writer) *StateSchema {
+	s := &StateSchema{keys: keys, writers: writers}
+	for key, typed := range keys {
+		scope, _ := session.ScopeOf(key)
+		s.closed = s.closed || typed != nil && scope == session.ScopeSession
 	}
-	for key, prop := range asMap(schema["properties"]) {
-		if err := s.addKey(key, copyDefinitions(asMap(prop), schema)); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
-}
-
-// addKey compiles the schema of one key.
-func (s *StateSchema) addKey(key string, prop map[string]any) error {
-	scope, _ := session.ScopeOf(key)
-	if scope == session.ScopeSession && strings.Contains(key, ":") {
-		return fmt.Errorf("the prefix of the key %s must be one of user:, app: and temp:, or none", key)
-	}
-	if name, ok := prop["writable"]; ok {
-		w, known := session.ParseWriter(fmt.Sprint(name))
-		if !known {
-			return fmt.Errorf("the key %s: writable must be one of %s, got %v", key, strings.Join(session.WriterNames(), ", "), name)
-		}
-		s.writers[key] = w
-		delete(prop, "writable")
-		if len(prop) == 0 {
-			s.keys[key] = nil // only its writer is declared
-			return nil
-		}
-	}
-	s.closed = s.closed || scope == session.ScopeSession
-	typed, err := NewSchema(prop)
-	if err != nil {
-		return fmt.Errorf("the key %s: %w", key, err)
-	}
-	s.keys[key] = typed
-	return nil
+	return s
 }
 
 // Writable returns the least trusted writer of a key, and whether the schema
@@ -112,20 +77,6 @@ func (e *WriterError) Error() string {
 
 // Unwrap returns ErrInvalid: retrying the same write cannot succeed.
 func (e *WriterError) Unwrap() error { return session.ErrInvalid }
-
-// copyDefinitions returns part with the definitions of whole.
-func copyDefinitions(part, whole map[string]any) map[string]any {
-	with := maps.Clone(part)
-	if with == nil {
-		with = map[string]any{}
-	}
-	for _, name := range []string{"$defs", "definitions"} {
-		if defs, ok := whole[name]; ok {
-			with[name] = defs
-		}
-	}
-	return with
-}
 
 // Keys returns the declared keys, sorted.
 func (s *StateSchema) Keys() []string {

@@ -37,7 +37,11 @@ func (t *transferTool) Declaration() *genai.FunctionDeclaration { return t.decl 
 
 // Run records the transfer. The only possible error is about the arguments.
 func (t *transferTool) Run(ctx context.Context, call *Call) (*Result, error) {
-	if _, err := CheckArgs(ctx, t.decl, call.Args); err != nil {
+	params, err := TextParams(t.decl)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := params.Check(ctx, call.Args); err != nil {
 		return nil, err
 	}
 	call.Actions.TransferToAgent, _ = call.Args["agent_name"].(string)

@@ -220,25 +220,6 @@ func checkNumber(n json.Number) error {
 	return nil
 }
 
-// convertToJSON converts any Go value to JSON types.
-func convertToJSON(v any) (any, error) {
-	switch v := v.(type) {
-	case nil, string, bool, int64:
-		return v, nil
-	case float64:
-		if !math.IsNaN(v) && !math.IsInf(v, 0) {
-			return v, nil
-		}
-	case int:
-		return int64(v), nil
-	}
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	return session.DecodeValue(raw)
-}
-
 // NewResult returns the result for a value: an object as it is, any other value
 // under the key result.
 func NewResult(v any) *Result {

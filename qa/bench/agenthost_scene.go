@@ -11,13 +11,14 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 // hostTree creates the agents of a scene.
 func hostTree(s Scene, m model.LLM) (runtime.Agent, error) {
 	opts := runtime.LLMOptions{Model: m, Instruction: runtime.NewInstruction(Instruction, nil)}
 	if s.Tool {
-		forecast, err := tool.FromFunc(ToolName, ToolHelp, func(context.Context, *tool.Call, Place) (Forecast, error) {
+		forecast, err := declare.Func(ToolName, ToolHelp, func(context.Context, *tool.Call, Place) (Forecast, error) {
 			return Forecast{toolResult}, nil
 		})
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 
 	"agenthost/pkg/loader"
 	"agenthost/pkg/template"
-	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 // The limits of one bomb.
@@ -173,14 +173,14 @@ func valueBombs() []bomb {
 	return []bomb{
 		{"a value in many places", func(ctx context.Context) error { _, err := text.Render(ctx, large); return err }},
 		{"a schema that refers to itself", func(ctx context.Context) error {
-			s, err := tool.NewSchema(map[string]any{"$ref": "#"})
+			s, err := declare.Schema(map[string]any{"$ref": "#"})
 			if err == nil {
 				_, err = s.Parse(ctx, "{}")
 			}
 			return err
 		}},
 		{"JSON in JSON", func(ctx context.Context) error {
-			s, err := tool.NewSchema(map[string]any{"type": "array", "items": map[string]any{"$ref": "#"}})
+			s, err := declare.Schema(map[string]any{"type": "array", "items": map[string]any{"$ref": "#"}})
 			if err == nil {
 				_, err = s.Parse(ctx, strings.Repeat("[", 1<<20))
 			}

@@ -10,6 +10,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 // TaskCompleted is the tool with which an agent of a sequence ends its part of a live
@@ -21,7 +22,7 @@ const taskCompletedInstruction = "When the user is satisfied with your part of t
 
 // addTaskCompleted adds the tool that ends the agent's part, in this run only.
 func (a *liveAgent) addTaskCompleted() error {
-	done, err := tool.FromFunc(TaskCompleted, "Reports that your part of the task is complete.", func(context.Context, *tool.Call, struct{}) (string, error) {
+	done, err := declare.Func(TaskCompleted, "Reports that your part of the task is complete.", func(context.Context, *tool.Call, struct{}) (string, error) {
 		return "Task completion signaled.", nil
 	})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 const (
@@ -354,7 +355,7 @@ func (a *liveAgent) addStopStreaming() error {
 	type args struct {
 		FunctionName string `json:"function_name"`
 	}
-	stop, err := tool.FromFunc(tool.StopStreaming, "Stops a function that returns results repeatedly.", func(_ context.Context, _ *tool.Call, in args) (string, error) {
+	stop, err := declare.Func(tool.StopStreaming, "Stops a function that returns results repeatedly.", func(_ context.Context, _ *tool.Call, in args) (string, error) {
 		return "No active streaming function named " + in.FunctionName + " found", nil
 	})
 	if err != nil {

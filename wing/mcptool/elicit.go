@@ -14,6 +14,7 @@ import (
 	"agenthost/internal/safe"
 	"agenthost/pkg/session"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 // A server asks the user a question during a call (elicitation). The person may answer
@@ -121,7 +122,7 @@ func checkAnswer(ctx context.Context, schema, content map[string]any) (map[strin
 	if schema == nil {
 		return content, nil
 	}
-	return tool.CheckArgs(ctx, &genai.FunctionDeclaration{Name: "answer", ParametersJsonSchema: schema}, content)
+	return declare.CheckArgs(ctx, &genai.FunctionDeclaration{Name: "answer", ParametersJsonSchema: schema}, content)
 }
 
 // questionKey identifies a question by its content.

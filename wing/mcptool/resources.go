@@ -14,6 +14,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/template"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 // loadResourceName is ADK's name of the tool that loads resources.
@@ -60,7 +61,7 @@ type resourceTool struct {
 var _ tool.RequestEditor = (*resourceTool)(nil)
 
 func (s *serverSet) newResourceTool() (*resourceTool, error) {
-	d, err := tool.NewDeclared(s.server.prefixedName(loadResourceName), "Loads the contents of resources of an MCP server.", map[string]any{
+	d, err := declare.Tool(s.server.prefixedName(loadResourceName), "Loads the contents of resources of an MCP server.", map[string]any{
 		"type": "object",
 		"properties": map[string]any{
 			"resource_names": map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "The names of the resources."},

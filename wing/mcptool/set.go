@@ -20,6 +20,7 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 // newSet returns the set without connecting.
@@ -193,7 +194,7 @@ func (s *serverSet) reuseTool(ctx context.Context, listed *mcp.Tool) (*serverToo
 		s.logger.WarnContext(ctx, "mcp tool has an invalid schema, of which keywords are ignored", "server", s.server.displayName(),
 			"tool", cutText(cleanText(listed.Name), maxNameShown), "keywords", cutText(cleanText(strings.Join(ignored, ", ")), maxErrorText))
 	}
-	d, err := tool.NewDeclared(name, fenceText(listed.Description, maxToolDescription), schema)
+	d, err := declare.Tool(name, fenceText(listed.Description, maxToolDescription), schema)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"agenthost/internal/toolhttp"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 // newSet returns the tools of the operations in the environment's document.
@@ -52,7 +53,7 @@ func anyArgsDeclaration() *genai.FunctionDeclaration {
 }
 
 func (t *toolset) newTool(op *operation, exchange *toolhttp.Exchange, headers *toolconfig.Headers) (*operationTool, error) {
-	d, err := tool.NewDeclared(op.name, op.description, op.schema)
+	d, err := declare.Tool(op.name, op.description, op.schema)
 	if err != nil {
 		return nil, spec.Diagnostics{t.at.Errorf(0, "tool", "operation %s: %s", op.displayName(), err)}
 	}

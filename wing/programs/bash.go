@@ -14,6 +14,7 @@ import (
 	"agenthost/internal/toolconfig"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 // bashArgs are the args of ExecuteBashTool (adk-python tools/bash_tool.py).
@@ -91,7 +92,7 @@ const anyCommand = "*"
 const maxBashOutput = 64 << 10
 
 func newBashTool(_ context.Context, env tool.Env, c *bashArgs) (tool.Set, error) {
-	d, err := tool.NewDeclared("execute_bash",
+	d, err := declare.Tool("execute_bash",
 		"Runs one command, such as ls -l, and returns its output. There is no shell: pipes, redirections, variables and several commands do not work. A person confirms each command.",
 		toolconfig.ObjectSchema(map[string]any{"command": map[string]any{"type": "string", "description": "The program and its arguments, with the quotes of a shell where necessary."}}, "command"))
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 // Kinds lists the kind skills, which a document names as a one-key map.
@@ -259,7 +260,7 @@ func (s *skillSet) declareTools() error {
 		if !s.hasTool(one.name) {
 			continue
 		}
-		d, err := tool.NewDeclared(s.prefixedName(one.name), one.description, one.schema)
+		d, err := declare.Tool(s.prefixedName(one.name), one.description, one.schema)
 		if err != nil {
 			return fmt.Errorf("tool_name_prefix: %w", err)
 		}

@@ -14,6 +14,7 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/template"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 const loadArtifactsName = "load_artifacts"
@@ -51,7 +52,7 @@ func newLoadArtifacts(_ context.Context, env tool.Env, c *toolconfig.BuiltinConf
 // Run implements [tool.Tool]: it only returns the requested names, which EditRequest
 // reads from the response.
 func (t *loadArtifactsTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
-	args, err := tool.CheckArgs(ctx, t.Declaration(), call.Args)
+	args, err := declare.CheckArgs(ctx, t.Declaration(), call.Args)
 	if err != nil {
 		return nil, err
 	}

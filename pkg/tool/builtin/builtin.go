@@ -10,6 +10,7 @@ import (
 	"agenthost/internal/toolconfig"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 // Kinds lists the tool kinds that need nothing besides this package.
@@ -63,7 +64,7 @@ func (t *callTool) Capabilities() tool.Capabilities { return t.capabilities }
 
 // Run implements [tool.Tool]. The only possible error is about the arguments.
 func (t *callTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
-	if _, err := tool.CheckArgs(ctx, t.Declaration(), call.Args); err != nil {
+	if _, err := declare.CheckArgs(ctx, t.Declaration(), call.Args); err != nil {
 		return nil, err
 	}
 	return t.run(call), nil

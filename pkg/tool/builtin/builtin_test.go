@@ -13,6 +13,7 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 	"agenthost/pkg/tool/httptool"
 	"agenthost/wing/programs"
 	"agenthost/wing/skills"
@@ -80,7 +81,7 @@ func TestBuiltinDeclarations(t *testing.T) {
 		if d.Name != want {
 			t.Errorf("builtin %s declares %s, want %s", k.Name, d.Name, want)
 		}
-		if _, err := tool.NewParams(d); err != nil {
+		if _, err := declare.Params(d); err != nil {
 			t.Errorf("builtin %s: %v", k.Name, err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 // loadMemoryInstruction makes the model aware of the memory.
@@ -36,7 +37,7 @@ func (t *loadMemoryTool) Capabilities() tool.Capabilities { return t.capabilitie
 
 // Run implements [tool.Tool]: it returns a list of memories, in ADK's format.
 func (t *loadMemoryTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
-	args, err := tool.CheckArgs(ctx, t.Declaration(), call.Args)
+	args, err := declare.CheckArgs(ctx, t.Declaration(), call.Args)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"agenthost/internal/toolconfig"
 	"agenthost/internal/toolhttp"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 // Limits of load_web_page.
@@ -54,7 +55,7 @@ func (t *webPageTool) Capabilities() tool.Capabilities { return t.capabilities }
 // Run loads the page. Redirects are not followed, and lines of three words or fewer, such as
 // menus, are left out, both as in ADK.
 func (t *webPageTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
-	args, err := tool.CheckArgs(ctx, t.Declaration(), call.Args)
+	args, err := declare.CheckArgs(ctx, t.Declaration(), call.Args)
 	if err != nil {
 		return nil, err
 	}

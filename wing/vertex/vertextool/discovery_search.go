@@ -22,6 +22,7 @@ import (
 	"agenthost/internal/toolhttp"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 // Limits of a search.
@@ -145,7 +146,7 @@ func newDiscoverySearch(_ context.Context, env tool.Env, c *discoverySearchArgs)
 
 func (c *discoverySearchArgs) newTool(env tool.Env) (*discoverySearchTool, error) {
 	name := cmp.Or(c.Name.Value, discoveryName)
-	d, err := tool.NewDeclared(name, cmp.Or(c.Description, "Searches documents with Vertex AI Search. Returns the title, URL and content of each result."),
+	d, err := declare.Tool(name, cmp.Or(c.Description, "Searches documents with Vertex AI Search. Returns the title, URL and content of each result."),
 		toolconfig.ObjectSchema(map[string]any{"query": map[string]any{"type": "string", "description": "The search query."}}, "query"))
 	if err != nil {
 		return nil, spec.Diagnostics{c.Name.Errorf(0, "tool", "%s", err)}
@@ -199,7 +200,7 @@ func (t *discoverySearchTool) Capabilities() tool.Capabilities { return t.capabi
 
 // Run searches. An error of the service is a result with the status error, as in ADK.
 func (t *discoverySearchTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
-	args, err := tool.CheckArgs(ctx, t.Declaration(), call.Args)
+	args, err := declare.CheckArgs(ctx, t.Declaration(), call.Args)
 	if err != nil {
 		return nil, err
 	}

@@ -1,19 +1,22 @@
-package tool
+package declare
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"agenthost/internal/number"
+	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
 )
 
-// FromFunc returns a tool that calls a Go function. In is a struct whose
+// Func returns a tool that calls a Go function. In is a struct whose
 // exported fields are the parameters: named by their json tags, described by
 // their doc tags, optional if they are pointers or have omitempty or omitzero.
 // Fields may be strings, booleans, numbers, [time.Time], any, and structs,
@@ -26,15 +29,15 @@ import (
 // Arguments that In does not declare are rejected. A result that is a JSON
 // object is the response as it is, any other value becomes {"result": …}; a nil
 // pointer or map becomes {"result": null}. fn must be safe for concurrent use.
-// FromFunc returns an error if name or In cannot be declared.
-func FromFunc[In, Out any](
-	name, description string, fn func(context.Context, *Call, In) (Out, error),
-) (Tool, error) {
+// Func returns an error if name or In cannot be declared.
+func Func[In, Out any](
+	name, description string, fn func(context.Context, *tool.Call, In) (Out, error),
+) (tool.Tool, error) {
 	schema, err := structSchema(reflect.TypeFor[In]())
 	if err != nil {
 		return nil, fmt.Errorf("declaring tool %s: %w", name, err)
 	}
-	d, err := NewDeclared(name, description, schema)
+	d, err := Tool(name, description, schema)
 	if err != nil {
 		return nil, fmt.Errorf("declaring tool %s: %w", name, err)
 	}
@@ -42,19 +45,19 @@ func FromFunc[In, Out any](
 }
 
 type funcTool[In, Out any] struct {
-	*Declared
-	fn func(context.Context, *Call, In) (Out, error)
+	*tool.Declared
+	fn func(context.Context, *tool.Call, In) (Out, error)
 }
 
-// Run implements [Tool].
-func (t *funcTool[In, Out]) Run(ctx context.Context, call *Call) (*Result, error) {
+// Run implements [tool.Tool].
+func (t *funcTool[In, Out]) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	call, err := t.CheckCall(ctx, call)
 	if err != nil {
 		return nil, err
 	}
 	in, err := decodeArgs[In](call.Args)
 	if err != nil {
-		return nil, fmt.Errorf("%s: decoding arguments: %w", t.decl.Name, err)
+		return nil, fmt.Errorf("%s: decoding arguments: %w", t.Declaration().Name, err)
 	}
 	out, err := t.fn(ctx, call, in)
 	if err != nil {
@@ -62,9 +65,28 @@ func (t *funcTool[In, Out]) Run(ctx context.Context, call *Call) (*Result, error
 	}
 	v, err := convertToJSON(out)
 	if err != nil {
-		return nil, fmt.Errorf("%s: encoding result: %w", t.decl.Name, err)
+		return nil, fmt.Errorf("%s: encoding result: %w", t.Declaration().Name, err)
 	}
-	return NewResult(v), nil
+	return tool.NewResult(v), nil
+}
+
+// convertToJSON converts any Go value to JSON types.
+func convertToJSON(v any) (any, error) {
+	switch v := v.(type) {
+	case nil, string, bool, int64:
+		return v, nil
+	case float64:
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			return v, nil
+		}
+	case int:
+		return int64(v), nil
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return session.DecodeValue(raw)
 }
 
 func decodeArgs[In any](args map[string]any) (In, error) {
@@ -80,8 +102,7 @@ func decodeArgs[In any](args map[string]any) (In, error) {
 	return in, err
 }
 
-// structSchema returns the JSON Schema of a Go struct, as FromFunc describes
-// it.
+// structSchema returns the JSON Schema of a Go struct, as [Func] describes it.
 func structSchema(t reflect.Type) (map[string]any, error) {
 	if t.Kind() != reflect.Struct || t == reflect.TypeFor[time.Time]() {
 		return nil, fmt.Errorf("parameters must be a struct, got %s", t)
@@ -166,7 +187,7 @@ func addFieldSchema(schema map[string]any, f reflect.StructField, above []reflec
 	props := asMap(schema["properties"])
 	if name == "" {
 		maps.Copy(props, asMap(inner["properties"]))
-		schema["required"] = append(asList(schema["required"]), asList(inner["required"])...)
+		schema["required"] = slices.Concat(asList(schema["required"]), asList(inner["required"]))
 		return nil
 	}
 	if doc := f.Tag.Get("doc"); doc != "" {
@@ -206,3 +227,5 @@ func isStructType(t reflect.Type) bool {
 	}
 	return t.Kind() == reflect.Struct && t != reflect.TypeFor[time.Time]()
 }
+
+func asList(v any) []any { l, _ := v.([]any); return l }

@@ -1,4 +1,4 @@
-package tool_test
+package declare_test
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 type quote struct {
@@ -17,8 +18,8 @@ type price struct {
 	Euro float64 `json:"euro"`
 }
 
-func ExampleFromFunc() {
-	t, err := tool.FromFunc("quote", "Returns the price of an item.",
+func ExampleFunc() {
+	t, err := declare.Func("quote", "Returns the price of an item.",
 		func(_ context.Context, _ *tool.Call, q quote) (price, error) {
 			return price{Euro: 2.5 * float64(max(q.Quantity, 1))}, nil
 		})

@@ -1,4 +1,4 @@
-package tool
+package declare
 
 import (
 	"fmt"
@@ -36,7 +36,7 @@ func TestSchemaParse(t *testing.T) {
 		{"two values", `{} {}`, nil, "invalid JSON: expected the end of the text, got an object"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, err := NewSchema(scoreSchema())
+			s, err := Schema(scoreSchema())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -51,7 +51,7 @@ func TestSchemaParse(t *testing.T) {
 	}
 }
 
-func TestNewSchemaErrors(t *testing.T) {
+func TestSchemaErrors(t *testing.T) {
 	for _, tt := range []struct {
 		schema map[string]any
 		want   string
@@ -60,9 +60,9 @@ func TestNewSchemaErrors(t *testing.T) {
 		{map[string]any{"$ref": "file:///etc/passwd"}, "reference to file:///etc/passwd: references must stay within the schema"},
 		{map[string]any{"minLength": "x"}, "invalid JSON Schema: minLength: got string, want integer"},
 	} {
-		_, err := NewSchema(tt.schema)
+		_, err := Schema(tt.schema)
 		if text := errorString(err); !strings.HasSuffix(text, tt.want) {
-			t.Errorf("NewSchema(%v): error %q, want %q", tt.schema, text, tt.want)
+			t.Errorf("Schema(%v): error %q, want %q", tt.schema, text, tt.want)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func TestSchemaCheckBounds(t *testing.T) {
 		{"required defaults", map[string]any{"properties": map[string]any{"a": map[string]any{"default": strings.Repeat("x", 60_000)}}, "required": []any{"a"}}, "the defaults of the value exceed the limit of 1 MiB"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, err := NewSchema(map[string]any{"type": "array", "items": tt.items})
+			s, err := Schema(map[string]any{"type": "array", "items": tt.items})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,6 +101,27 @@ func TestSchemaCheckBounds(t *testing.T) {
 			}
 			if _, err := s.Check(t.Context(), objects[:10]); tt.name != "required names" && err != nil {
 				t.Errorf("Check of 10 objects: %v", err)
+			}
+		})
+	}
+}
+
+func TestCheckName(t *testing.T) {
+	const rule = " must start with a letter or _, followed by letters, digits and _ . : -"
+	tests := []struct{ name, in, want string }{
+		{"plain", "get_order", ""},
+		{"all that may be", "_a.b:c-9", ""},
+		{"longest", strings.Repeat("a", 128), ""},
+		{"empty", "", "tool name is required"},
+		{"a digit first", "9a", `tool name "9a"` + rule},
+		{"a blank", "a b", `tool name "a b"` + rule},
+		{"an accent", "à", `tool name "à"` + rule},
+		{"too long", strings.Repeat("a", 129), `tool name "` + strings.Repeat("a", 129) + `" exceeds the limit of 128 bytes`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, errorString(checkName(tt.in))); diff != "" {
+				t.Errorf("checkName(%q) (-want +got):\n%s", tt.in, diff)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package tool_test
+package declare_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"agenthost/internal/tooltest"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 type place struct {
@@ -40,8 +41,8 @@ type search struct {
 
 type object1 = map[string]any
 
-func TestFromFuncDeclaration(t *testing.T) {
-	tool, err := tool.FromFunc("search", "Finds things.", func(context.Context, *tool.Call, search) (int, error) { return 0, nil })
+func TestFuncDeclaration(t *testing.T) {
+	tool, err := declare.Func("search", "Finds things.", func(context.Context, *tool.Call, search) (int, error) { return 0, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,9 +71,9 @@ func TestFromFuncDeclaration(t *testing.T) {
 	}
 }
 
-func TestFromFuncArgs(t *testing.T) {
+func TestFuncArgs(t *testing.T) {
 	var got search
-	tool, err := tool.FromFunc("search", "", func(_ context.Context, _ *tool.Call, in search) (any, error) {
+	tool, err := declare.Func("search", "", func(_ context.Context, _ *tool.Call, in search) (any, error) {
 		got = in
 		return nil, nil
 	})
@@ -99,7 +100,7 @@ func TestFromFuncArgs(t *testing.T) {
 
 // Numbers have all digits that their Go types can have. In any, they are what encoding/json
 // decodes, unless that would round them.
-func TestFromFuncNumbers(t *testing.T) {
+func TestFuncNumbers(t *testing.T) {
 	type numbers struct {
 		Int   int64
 		Uint  uint64
@@ -109,7 +110,7 @@ func TestFromFuncNumbers(t *testing.T) {
 		List  []any
 	}
 	var got numbers
-	tool, err := tool.FromFunc("count", "", func(_ context.Context, _ *tool.Call, in numbers) (numbers, error) {
+	tool, err := declare.Func("count", "", func(_ context.Context, _ *tool.Call, in numbers) (numbers, error) {
 		got = in
 		return in, nil
 	})
@@ -137,7 +138,7 @@ func TestFromFuncNumbers(t *testing.T) {
 	}
 }
 
-func TestFromFuncResult(t *testing.T) {
+func TestFuncResult(t *testing.T) {
 	type receipt struct {
 		ID int64 `json:"id"`
 	}
@@ -156,7 +157,7 @@ func TestFromFuncResult(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			tool, err := tool.FromFunc("it", "", func(context.Context, *tool.Call, struct{}) (any, error) { return tt.out, nil })
+			tool, err := declare.Func("it", "", func(context.Context, *tool.Call, struct{}) (any, error) { return tt.out, nil })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -171,7 +172,7 @@ func TestFromFuncResult(t *testing.T) {
 	}
 }
 
-func TestFromFuncFailures(t *testing.T) {
+func TestFuncFailures(t *testing.T) {
 	const wrong = "Invoking `it()` failed as the following input parameters are wrong:\n"
 	const retry = "\nYou could retry calling this tool with parameters that fit its declaration."
 	type in struct {
@@ -198,7 +199,7 @@ func TestFromFuncFailures(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			tool, err := tool.FromFunc("it", "", func(context.Context, *tool.Call, in) (any, error) {
+			tool, err := declare.Func("it", "", func(context.Context, *tool.Call, in) (any, error) {
 				err, _ := tt.out.(error)
 				return tt.out, err
 			})
@@ -215,25 +216,25 @@ func TestFromFuncFailures(t *testing.T) {
 
 type chain struct{ Next *chain }
 
-func TestFromFuncDeclarationErrors(t *testing.T) {
+func TestFuncDeclarationErrors(t *testing.T) {
 	tests := []struct{ name, got, want string }{
 		{"no struct", declareError[int]("it"), "declaring tool it: parameters must be a struct, got int"},
 		{"a time", declareError[time.Time]("it"), "declaring tool it: parameters must be a struct, got time.Time"},
 		{"a name", declareError[struct{}]("a b"), `declaring tool a b: tool name "a b" must start with a letter or _, followed by letters, digits and _ . : -`},
 		{"a channel", declareError[struct{ C chan int }]("it"), "declaring tool it: field C: chan int has no JSON Schema"},
 		{"keys", declareError[struct{ M map[int]string }]("it"), "declaring tool it: field M: map[int]string has no JSON Schema: keys must be strings"},
-		{"recursive", declareError[chain]("it"), "declaring tool it: field Next: tool_test.chain is recursive"},
+		{"recursive", declareError[chain]("it"), "declaring tool it: field Next: declare_test.chain is recursive"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, tt.got); diff != "" {
-				t.Errorf("FromFunc error (-want +got):\n%s", diff)
+				t.Errorf("Func error (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
 func declareError[In any](name string) string {
-	_, err := tool.FromFunc(name, "", func(context.Context, *tool.Call, In) (any, error) { return nil, nil })
+	_, err := declare.Func(name, "", func(context.Context, *tool.Call, In) (any, error) { return nil, nil })
 	return tooltest.ErrorString(err)
 }

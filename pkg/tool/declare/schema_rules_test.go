@@ -1,4 +1,4 @@
-package tool
+package declare
 
 import (
 	"encoding/json"
@@ -42,7 +42,7 @@ func TestSchemasForbidNoMore(t *testing.T) {
 		{"arguments that are not named", `{"type":"object"}`, `{"sql":"select 1"}`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			params, err := NewParams(&genai.FunctionDeclaration{Name: "it", ParametersJsonSchema: decodeText(t, tt.schema)})
+			params, err := Params(&genai.FunctionDeclaration{Name: "it", ParametersJsonSchema: decodeText(t, tt.schema)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package tool
+package declare
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
 )
 
 // declOf returns a declaration with the short schema of the YAML.
@@ -119,7 +120,7 @@ func TestCheckArgsErrors(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := CheckArgs(t.Context(), declOf(t, tt.params), tt.args)
-			var wrongArgs *ArgsError
+			var wrongArgs *tool.ArgsError
 			if !errors.As(err, &wrongArgs) {
 				t.Fatalf("CheckArgs(%v) = %v, want an *ArgsError", tt.args, err)
 			}
@@ -133,7 +134,7 @@ func TestCheckArgsErrors(t *testing.T) {
 // TestCheckArgsReportsAll checks that one error reports all invalid arguments.
 func TestCheckArgsReportsAll(t *testing.T) {
 	_, err := CheckArgs(t.Context(), declOf(t, "{a: integer, b: string}"), map[string]any{"a": "x", "b": int64(1)})
-	var wrong *ArgsError
+	var wrong *tool.ArgsError
 	if !errors.As(err, &wrong) || len(wrong.Wrong) != 2 {
 		t.Errorf("CheckArgs = %v, want two errors", err)
 	}
@@ -199,7 +200,7 @@ func TestCheckArgsBadDeclaration(t *testing.T) {
 	}
 }
 
-func TestNewParamsErrors(t *testing.T) {
+func TestParamsErrors(t *testing.T) {
 	tests := []struct {
 		name   string
 		schema any
@@ -226,9 +227,9 @@ func TestNewParamsErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := NewParams(&genai.FunctionDeclaration{Name: "roll", ParametersJsonSchema: tt.schema})
+			_, err := Params(&genai.FunctionDeclaration{Name: "roll", ParametersJsonSchema: tt.schema})
 			if diff := cmp.Diff(tt.want, errorString(err)); diff != "" {
-				t.Errorf("NewParams error (-want +got):\n%s", diff)
+				t.Errorf("Params error (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -244,12 +245,12 @@ func FuzzCheckArgs(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	params, err := NewParams(declOf(f, rollParams))
+	params, err := Params(declOf(f, rollParams))
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, src string) {
-		v, err := DecodeResult([]byte(src))
+		v, err := tool.DecodeResult([]byte(src))
 		args, ok := v.(map[string]any)
 		if err != nil || !ok {
 			return
