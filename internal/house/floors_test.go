@@ -39,7 +39,7 @@ var floors = []floor{
 		"pkg/store/sqlstore/sqlite", "pkg/store/sqlstore/postgres", "pkg/store/sqlstore/mysql",
 	}},
 	{"kernel: runtime and schemes of stores", []string{"pkg/runtime", "pkg/store/storeurl"}},
-	{"kernel: configuration and databases", []string{"internal/agentconfig", "pkg/store/sqlstore"}},
+	{"kernel: configuration and databases", []string{"internal/agentconfig", "internal/runconfig", "pkg/store/sqlstore"}},
 	{"shared: code in programs", []string{"internal/codeprogram"}},
 	{"shared: turns of tests and evaluations", []string{"internal/turn", "internal/toolstub"}},
 	{"kernel: loader", []string{"pkg/loader"}},

@@ -124,7 +124,7 @@ func TestChecksPageIsComplete(t *testing.T) {
 func rulesOfCode(t *testing.T) []string {
 	t.Helper()
 	var rules []string
-	for _, pkg := range []string{"wing/adk/export", "wing/apptest", "wing/evaluation/evalfile", "wing/evaluation/evalgate", "internal/policy", "internal/toolstub", "internal/agentconfig", "wing/evaluation/eval", "pkg/loader", "pkg/provider", "pkg/runtime", "pkg/spec", "pkg/tool", "internal/toolconfig", "internal/toolhttp", "pkg/tool/builtin", "pkg/tool/httptool", "wing/openapitool", "wing/programs", "wing/skills", "wing/vertex/vertextool"} {
+	for _, pkg := range []string{"wing/adk/export", "wing/apptest", "wing/evaluation/evalfile", "wing/evaluation/evalgate", "internal/policy", "internal/toolstub", "internal/agentconfig", "wing/evaluation/eval", "pkg/loader", "pkg/provider", "pkg/runtime", "internal/runconfig", "pkg/spec", "pkg/tool", "pkg/tool/declare", "internal/toolconfig", "internal/toolhttp", "pkg/tool/builtin", "pkg/tool/httptool", "wing/openapitool", "wing/programs", "wing/skills", "wing/vertex/vertextool"} {
 		files, err := filepath.Glob(filepath.Join("..", "..", pkg, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no sources of %s: %v", pkg, err)

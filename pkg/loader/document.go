@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agenthost/internal/agentconfig"
+	"agenthost/internal/runconfig"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
@@ -276,10 +277,8 @@ type runConfigNode struct {
 // DecodeSpec decodes and validates the settings.
 func (r *runConfigNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	r.node = n
-	ds := spec.Decode(n, &r.config)
-	if !ds.HasErrors() {
-		ds = append(ds, r.config.Check(n)...)
-	}
+	config, ds := runconfig.Decode(n)
+	r.config = config
 	return ds
 }
 

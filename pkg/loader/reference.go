@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"agenthost/internal/agentconfig"
+	"agenthost/internal/runconfig"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
-	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 )
 
@@ -21,7 +21,7 @@ func (l *Loader) Reference() string {
 	b.WriteString(referenceTop)
 	writeChapter(&b, "app.yaml", "The settings of an app. Every field is optional.",
 		spec.Reference("The document", "The fields of app.yaml.", reflect.TypeFor[document]()),
-		spec.Reference("run_config", "The settings of invocations.", reflect.TypeFor[runtime.RunConfig]()),
+		spec.Reference("run_config", "The settings of invocations.", reflect.TypeFor[runconfig.Config]()),
 		spec.Reference("events_compaction_config", "When to replace older events of a session by a summary.", reflect.TypeFor[compactionConfig]()))
 	writeChapter(&b, "Agents", "An agent is declared in a file, or under `sub_agents:`, `agents:` or `root_agent:`.", renderKinds(l.kinds.Agents)...)
 	writeChapter(&b, "Callbacks", "An item of the `_callbacks` lists. [language.md](language.md#callbacks) describes the verbs and variables of each list.",
@@ -141,7 +141,7 @@ func (l *Loader) addDefinitions(set *spec.SchemaSet) {
 	set.Define("callback", set.Object(reflect.TypeFor[agentconfig.CallbackConfig]()))
 	set.Define("plugin", l.pluginSchema(set))
 	set.Define("connection", l.connectionSchema(set))
-	set.Define("run_config", set.Object(reflect.TypeFor[runtime.RunConfig]()))
+	set.Define("run_config", set.Object(reflect.TypeFor[runconfig.Config]()))
 	set.Define("events_compaction_config", set.Object(reflect.TypeFor[compactionConfig]()))
 }
 

@@ -544,8 +544,8 @@ type RunRequest struct {
 	Streaming *bool
 	// CustomMetadata is added to every event.
 	CustomMetadata map[string]any
-	// Config replaces the config of the app; nil uses the app's. To change
-	// single fields, see [RunConfig.Override].
+	// Config replaces the config of the app; nil uses the app's, see
+	// [App.Config].
 	Config *RunConfig
 	// CreateSession creates the session when it does not exist.
 	CreateSession bool

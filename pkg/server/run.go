@@ -10,6 +10,7 @@ import (
 
 	"agenthost/internal/buffers"
 	"agenthost/internal/jsonbody"
+	"agenthost/internal/runconfig"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
@@ -81,7 +82,7 @@ func (s *Services) readRunConfig(b *jsonbody.Body, name string) *runtime.RunConf
 	if f == nil || app == nil {
 		return nil
 	}
-	config, problems := app.Config().Override(f.Value)
+	config, problems := runconfig.Override(app.Config(), f.Value)
 	for _, p := range problems {
 		if p.Severity == spec.Error {
 			b.AddDetail("value_error", p.Message, string(f.Key))

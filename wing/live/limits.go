@@ -26,7 +26,7 @@ func newLiveLimiter(limits runtime.LiveLimits) *liveLimiter {
 }
 
 func (l *liveLimiter) idleTimeout() time.Duration {
-	return cmp.Or(time.Duration(l.limits.IdleTimeout), runtime.DefaultIdleTimeout)
+	return cmp.Or(l.limits.IdleTimeout, runtime.DefaultIdleTimeout)
 }
 
 // recordActivity restarts the idle timeout.
@@ -34,7 +34,7 @@ func (l *liveLimiter) recordActivity() { l.active = time.Now() }
 
 func (l *liveLimiter) remainingTime(now time.Time) time.Duration {
 	left := l.idleTimeout() - now.Sub(l.active)
-	if most := time.Duration(l.limits.MaxDuration); most > 0 {
+	if most := l.limits.MaxDuration; most > 0 {
 		left = min(left, most-now.Sub(l.start))
 	}
 	return left
@@ -43,7 +43,7 @@ func (l *liveLimiter) remainingTime(now time.Time) time.Duration {
 // checkTime returns the error of the limit that is reached, or restarts the timer.
 func (l *liveLimiter) checkTime() error {
 	now := time.Now()
-	if most := time.Duration(l.limits.MaxDuration); most > 0 && now.Sub(l.start) >= most {
+	if most := l.limits.MaxDuration; most > 0 && now.Sub(l.start) >= most {
 		return newRunError(runtime.CodeLiveLimit, nil, "the live conversation has reached its maximum duration of %s (run_config: live.max_duration)", most)
 	}
 	if idle := l.idleTimeout(); now.Sub(l.active) >= idle {

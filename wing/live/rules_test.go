@@ -17,7 +17,6 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
-	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 	"agenthost/wing/live"
 )
@@ -808,8 +807,8 @@ func TestLiveLimits(t *testing.T) {
 		after  time.Duration
 		want   string
 	}{
-		{runtime.LiveLimits{MaxDuration: spec.Duration(time.Minute)}, time.Minute, "error: LIVE_LIMIT: the live conversation has reached its maximum duration of 1m0s (run_config: live.max_duration)"},
-		{runtime.LiveLimits{IdleTimeout: spec.Duration(time.Minute)}, 90 * time.Second, "error: LIVE_LIMIT: the live conversation was idle for 1m0s (run_config: live.idle_timeout)"},
+		{runtime.LiveLimits{MaxDuration: time.Minute}, time.Minute, "error: LIVE_LIMIT: the live conversation has reached its maximum duration of 1m0s (run_config: live.max_duration)"},
+		{runtime.LiveLimits{IdleTimeout: time.Minute}, 90 * time.Second, "error: LIVE_LIMIT: the live conversation was idle for 1m0s (run_config: live.idle_timeout)"},
 		{runtime.LiveLimits{}, 15*time.Minute + 30*time.Second, "error: LIVE_LIMIT: the live conversation was idle for 15m0s (run_config: live.idle_timeout)"},
 		{runtime.LiveLimits{MaxTokens: 10}, 0, "root:\nerror: LIVE_LIMIT: the live conversation has used 12 tokens of at most 10 (run_config: live.max_tokens)"},
 	} {

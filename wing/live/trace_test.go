@@ -23,6 +23,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/fake/fakegemini"
+	"agenthost/internal/runconfig"
 	"agenthost/internal/testenv"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
@@ -180,7 +181,7 @@ func playTrace(t *testing.T, trace *liveTrace) *traceResult {
 	root := buildTraceAgent(t, wire, &trace.Agent)
 	config := runtime.DefaultRunConfig()
 	if trace.RunConfig != nil {
-		c, ds := config.Override(trace.RunConfig)
+		c, ds := runconfig.Override(config, trace.RunConfig)
 		if c == nil {
 			t.Fatal(ds)
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"agenthost/internal/jsonbody"
+	"agenthost/internal/runconfig"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
@@ -157,7 +158,7 @@ func (s *handlers) readLiveConfig(q *liveQuery, app string) *runtime.RunConfig {
 		q.AddDetail("json_invalid", "run_config", "Input should be a JSON object")
 		return nil
 	}
-	changed, problems := found.Config().Override(text)
+	changed, problems := runconfig.Override(found.Config(), text)
 	for _, p := range problems {
 		if p.Severity == spec.Error {
 			q.AddDetail("value_error", "run_config", p.Message)
