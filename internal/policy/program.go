@@ -66,11 +66,11 @@ func (p *Policy) GrantProgram(app string, program Program) (*Sandbox, error) {
 	if slices.Contains(program.Kinds, tool.FurtherArgs) { // options make many programs run others
 		line += ", sandbox: {}"
 	}
-	return nil, p.newRefused(app, "run "+program.String(), reason, line)
+	return nil, p.newRefused(app, "run "+program.formatCommand(), reason, line)
 }
 
-// String returns the command line for messages.
-func (p *Program) String() string { return strings.Join(p.grantArgs(), " ") }
+// formatCommand returns the command line for messages.
+func (p *Program) formatCommand() string { return strings.Join(p.grantArgs(), " ") }
 
 // grantArgs returns the arguments of the narrowest grant that allows the program.
 func (p *Program) grantArgs() []string {
@@ -129,16 +129,4 @@ func allowsArgs(granted []string, p *Program, i int, literal bool) bool {
 
 func allowsArg(granted, arg string, literal bool) bool {
 	return granted == arg || granted == anyArg && (literal || !strings.HasPrefix(arg, "-"))
-}
-
-func (g *grantConfig) commandArgs() [][]string {
-	var all [][]string
-	for _, c := range g.Commands {
-		args := make([]string, len(c))
-		for i, arg := range c {
-			args[i] = arg.Value
-		}
-		all = append(all, args)
-	}
-	return all
 }

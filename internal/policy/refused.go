@@ -50,18 +50,6 @@ func (e *Refused) Hint() string {
 	return "add this line under grants: in " + e.file + " (--policy): " + e.Line
 }
 
-// newRefused returns a Refused; grant is the part of its line after the app.
-func (p *Policy) newRefused(app, action, reason, grant string) *Refused {
-	e := &Refused{App: app, Action: action, Reason: reason}
-	if grant != "" {
-		e.Line = fmt.Sprintf("- {apps: [%s], %s}", app, grant)
-	}
-	if p.hasPolicyFile() {
-		e.file = p.file
-	}
-	return e
-}
-
 // quoteYAMLList returns a YAML list of quoted strings.
 func quoteYAMLList(texts ...string) string {
 	quoted := make([]string, len(texts))

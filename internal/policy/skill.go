@@ -9,11 +9,6 @@ import (
 	"strings"
 )
 
-type skillConfig struct {
-	Folder string `yaml:"folder" required:"true" doc:"The folder of the skill in the app, such as skills/pdf."`
-	SHA256 string `yaml:"sha256" required:"true" doc:"The hash of its files, which the error of a script without a grant contains."`
-}
-
 // HashSkill returns the hash of the files of a skill, by their paths: SHA-256 over the
 // sorted paths and the hashes of the files.
 func HashSkill(files map[string][]byte) string {
