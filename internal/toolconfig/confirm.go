@@ -96,3 +96,17 @@ func (e *confirmExpr) NeedsConfirmation(ctx context.Context, call *tool.Call) (b
 	}
 	return needed, nil
 }
+
+// ConfirmUse returns how a confirm of a document uses the state; any arguments
+// are valid.
+func ConfirmUse(e spec.Expr) tool.StateUse { return ConfirmRuleUse(e, nil) }
+
+// ConfirmRuleUse is [ConfirmUse] for expressions with further variables.
+func ConfirmRuleUse(e spec.Expr, more template.Env) tool.StateUse {
+	var u tool.StateUse
+	env := CallEnv(&tool.Params{})
+	env["args"] = map[string]any{}
+	maps.Copy(env, more)
+	u.AddConfirm(e, env)
+	return u
+}
