@@ -25,7 +25,6 @@ const (
 var disordered = map[string]int{
 	"cmd/agenthost": 16, "wing/lsp": 16, "pkg/runtime": 16,
 	"wing/apptest": 22,
-	"wing/programs/sandbox": 20,
 }
 
 func TestArrowsPointForward(t *testing.T) {

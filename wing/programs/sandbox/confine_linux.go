@@ -88,7 +88,7 @@ func restrictThread(program string, l *Limits) error {
 	if err := dropPrivileges(l.User); err != nil {
 		return err
 	}
-	if err := rules.restrictThread(); err != nil {
+	if err := rules.restrictSelf(); err != nil {
 		return err
 	}
 	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {

@@ -93,8 +93,8 @@ func (r ruleset) allowPath(path string, access uint64) error {
 	return nil
 }
 
-// restrictThread applies the rules to the calling thread.
-func (r ruleset) restrictThread() error {
+// restrictSelf applies the rules to the calling thread.
+func (r ruleset) restrictSelf() error {
 	if _, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(r), 0, 0); errno != 0 {
 		return fmt.Errorf("applying Landlock: %w", errno)
 	}

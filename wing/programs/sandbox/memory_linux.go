@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"agenthost/internal/safe"
 )
 
 // Without a control group, the memory of a program is added up again and again. The kernel holds
@@ -50,19 +48,6 @@ func readNumber(path string) int64 {
 	text, _ := os.ReadFile(path)
 	n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 	return n
-}
-
-// watchMemory kills the program when all its processes together exceed the limit.
-func (w *watcher) watchMemory(m *memoryMeter, limit int64) {
-	defer safe.Recover(func(*safe.Panic) { os.Exit(helperFailed) })
-	for !w.stopped.Load() {
-		began := time.Now()
-		if m.measureMemory() > limit {
-			w.memoryExceeded.Store(true)
-			killDescendants()
-		}
-		time.Sleep(max(memoryInterval, 9*time.Since(began)))
-	}
 }
 
 // measureMemory returns the memory of all descendants in bytes.

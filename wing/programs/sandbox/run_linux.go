@@ -21,13 +21,6 @@ import (
 // stopGrace is how long the helper may take to kill the program and to exit.
 const stopGrace = 5 * time.Second
 
-// status is the report of the helper.
-type status struct {
-	Error          string `json:"error,omitempty"`
-	Exit           int    `json:"exit"`
-	MemoryExceeded bool   `json:"memory_exceeded,omitempty"`
-}
-
 // RunProgram runs a program and waits for the end of all processes that it started. The
 // helper is the command that starts [ServeHelper], with its arguments. If ctx ends, the
 // processes are killed, and the error is its cause. Any other error means that the program
@@ -152,11 +145,3 @@ func ServeHelper(args []string) {
 	superviseProgram()
 	os.Exit(0)
 }
-
-const (
-	// confineCommand is the argument of the second helper.
-	confineCommand = "confine"
-	helperFailed   = 125
-	// The descriptors that both helpers inherit.
-	ordersFD, reportFD = 3, 4
-)

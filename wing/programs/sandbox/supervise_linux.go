@@ -153,3 +153,16 @@ func reapChildren() {
 		}
 	}
 }
+
+// watchMemory kills the program when all its processes together exceed the limit.
+func (w *watcher) watchMemory(m *memoryMeter, limit int64) {
+	defer safe.Recover(func(*safe.Panic) { os.Exit(helperFailed) })
+	for !w.stopped.Load() {
+		began := time.Now()
+		if m.measureMemory() > limit {
+			w.memoryExceeded.Store(true)
+			killDescendants()
+		}
+		time.Sleep(max(memoryInterval, 9*time.Since(began)))
+	}
+}

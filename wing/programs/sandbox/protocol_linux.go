@@ -1,0 +1,18 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+// status is the report of the helper.
+type status struct {
+	Error          string `json:"error,omitempty"`
+	Exit           int    `json:"exit"`
+	MemoryExceeded bool   `json:"memory_exceeded,omitempty"`
+}
+
+const (
+	// confineCommand is the argument of the second helper.
+	confineCommand = "confine"
+	helperFailed   = 125
+	// The descriptors that both helpers inherit.
+	ordersFD, reportFD = 3, 4
+)
