@@ -14,6 +14,7 @@ import (
 
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
+	"agenthost/wing/connection/authorize"
 )
 
 // printer prints events for people: text as it streams, calls and their responses on
@@ -74,7 +75,7 @@ func (p *printer) printPart(ev *session.Event, part *genai.Part) {
 	switch {
 	case part.FunctionCall != nil && runtime.ReadApproval(part.FunctionCall) != nil:
 		// answerPending prompts for it.
-	case part.FunctionCall != nil && newCredentialCall(part.FunctionCall) != nil:
+	case part.FunctionCall != nil && authorize.NewCall(part.FunctionCall) != nil:
 		// authorizeCall prints it.
 	case part.FunctionCall != nil && !ev.Partial:
 		p.endLine()

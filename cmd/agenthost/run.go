@@ -19,6 +19,7 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 	connections "agenthost/wing/connection"
+	"agenthost/wing/connection/authorize"
 )
 
 // defaultUser is the default of --user.
@@ -28,7 +29,7 @@ const defaultUser = "user"
 type runFlags struct {
 	command.StoreFlags
 	load          command.LoadFlags
-	authorize     authorizeFlags
+	authorize     authorize.TerminalFlags
 	user, session string
 	state         []string
 	json          bool
@@ -77,7 +78,7 @@ session's state, /session its ID, and /answer prompts again for pending calls.`,
 	f.RegisterFlags(env, flags)
 	f.RegisterLimits(flags)
 	f.load.RegisterFlags(env, flags)
-	f.authorize.registerFlags(flags)
+	f.authorize.RegisterFlags(flags)
 	flags.StringVar(&f.session, "session", "", "continue this session, or start one with this ID")
 	flags.StringVar(&f.user, "user", defaultUser, "user ID")
 	flags.StringArrayVar(&f.state, "state", nil, "state to set with the first message, as KEY=VALUE; repeatable")
@@ -118,7 +119,7 @@ func runAppWith(ctx context.Context, env command.Env, f *runFlags, args []string
 	}
 	var spent costMeter
 	f.load.Observe = spent.addCall
-	auth, err := f.newAuthorizer(env)
+	auth, err := f.authorize.NewAuthorizer(env, &f.load.Reserved, f.SessionDB)
 	if err != nil {
 		return err
 	}
@@ -131,10 +132,10 @@ func runAppWith(ctx context.Context, env command.Env, f *runFlags, args []string
 	if err != nil {
 		return err
 	}
-	auth.useStore(host.Store())
+	auth.UseStore(host.Store())
 	defer host.Store().Close()
 	defer host.Close()
-	t := &conversation{env: env, host: host, state: state, json: f.json, spent: &spent, authorizer: auth, askedAgain: map[string]bool{}}
+	t := &conversation{env: env, host: host, state: state, json: f.json, spent: &spent, authorizer: auth}
 	if t.key, err = f.ensureSession(ctx, env, session.Key{App: app, User: f.user, ID: f.session}, host.Store()); err != nil {
 		return err
 	}
@@ -224,10 +225,8 @@ type conversation struct {
 	state map[string]any
 	json  bool
 	spent *costMeter
-	// authorizer lets the user authorize connections; askedAgain has those whose request was
-	// unknown to it.
-	authorizer *authorizer
-	askedAgain map[string]bool
+	// authorizer lets the user authorize connections.
+	authorizer *authorize.Authorizer
 	// lines receives the lines that the user types.
 	lines chan string
 	// prompted has the IDs of the calls that the user was prompted for.

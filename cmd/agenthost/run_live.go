@@ -14,6 +14,7 @@ import (
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
+	"agenthost/wing/connection/authorize"
 	"agenthost/wing/live"
 )
 
@@ -261,12 +262,12 @@ func (c *liveConversation) askPending(ctx context.Context) {
 // reportCredential reports whether a call waits for a connection, which a live conversation
 // does not authorize.
 func (c *liveConversation) reportCredential(call *genai.FunctionCall) bool {
-	waiting := newCredentialCall(call)
+	waiting := authorize.NewCall(call)
 	if waiting == nil {
 		return false
 	}
 	if !c.prompted[call.ID] {
-		fmt.Fprintf(c.env.Err, "%s: authorize it in a conversation without --live\n", waiting.describePending())
+		fmt.Fprintf(c.env.Err, "%s: authorize it in a conversation without --live\n", waiting.DescribePending())
 	}
 	c.prompted[call.ID] = true
 	return true

@@ -12,6 +12,7 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/tool"
 	"agenthost/pkg/tool/declare"
+	"agenthost/wing/connection/authorize"
 )
 
 // A question is a pending call as a prompt for the user.
@@ -32,9 +33,9 @@ func newQuestion(call *genai.FunctionCall) *question {
 		return approvalQuestion(a)
 	}
 	callText := fmt.Sprintf("%s(%s)", call.Name, compactJSON(call.Args))
-	if c := newCredentialCall(call); c != nil {
+	if c := authorize.NewCall(call); c != nil {
 		// authorizeCall answers it.
-		return &question{pendingText: c.describePending(), optional: true}
+		return &question{pendingText: c.DescribePending(), optional: true}
 	}
 	q := &question{pendingText: callText + " waits for an answer", prompt: "answer " + callText + " [Enter: later] ", optional: true}
 	written := answerSchema(call)

@@ -26,6 +26,7 @@ import (
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
 	connections "agenthost/wing/connection"
+	"agenthost/wing/connection/authorize"
 	"agenthost/wing/devui"
 	"agenthost/wing/evaluation/evalrun"
 )
@@ -67,7 +68,7 @@ type serveFlags struct {
 	observe                 observeFlags
 	dev                     devFlags
 	replayRecordings        string
-	grants                  grantFlags
+	grants                  authorize.GrantFlags
 }
 
 func newServeCommand(env command.Env) *cobra.Command {
@@ -118,7 +119,7 @@ file.`,
 	flags.Var(&f.maxAnswers, "max-answers", "memory limit for large responses that clients have not read yet; a quarter of it per user")
 	f.dev.registerFlags(flags)
 	f.observe.registerFlags(flags)
-	f.grants.registerFlags(flags)
+	f.grants.RegisterFlags(flags)
 	return cmd
 }
 
@@ -235,7 +236,7 @@ func serveApps(ctx context.Context, env command.Env, f *serveFlags, dirs []strin
 // loadOptions returns the options of the loader, and the keys of the tokens of users, which
 // apps may not read.
 func (m *serveMain) loadOptions() (*loader.Options, *connections.Keys, error) {
-	keys, err := m.flags.grants.readKeys(&m.flags.load.Reserved, m.flags.SessionDB)
+	keys, err := m.flags.grants.ReadKeys(&m.flags.load.Reserved, m.flags.SessionDB)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -245,7 +246,7 @@ func (m *serveMain) loadOptions() (*loader.Options, *connections.Keys, error) {
 
 // openGrants opens the grants of users in the store, for the connections of apps.
 func (m *serveMain) openGrants(keys *connections.Keys) *connections.Grants {
-	grants := m.flags.grants.newGrants(m.store.Grants, keys, m.logger)
+	grants := m.flags.grants.NewGrants(m.store.Grants, keys, m.logger)
 	m.env.Kinds.Connections = connections.NewKind(grants)
 	return grants
 }

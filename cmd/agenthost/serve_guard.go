@@ -38,7 +38,7 @@ func (f *serveFlags) serverOptions() (*server.Options, error) {
 		// Guard against DNS rebinding: only loopback names may address a local host.
 		opts.AllowedHosts = []string{"127.0.0.1", "localhost", "[::1]"}
 	}
-	if public := f.grants.publicHost(); public != "" && len(opts.AllowedHosts) > 0 {
+	if public := f.grants.PublicHost(); public != "" && len(opts.AllowedHosts) > 0 {
 		opts.AllowedHosts = append(slices.Clip(opts.AllowedHosts), public)
 	}
 	return opts, nil

@@ -3,6 +3,8 @@ package main
 import (
 	"slices"
 	"testing"
+
+	"agenthost/wing/connection/authorize"
 )
 
 // A Host header with the host of --public-url is allowed wherever the Host header is checked.
@@ -17,7 +19,7 @@ func TestPublicURLIsAllowedHost(t *testing.T) {
 		{"127.0.0.1:8000", "https://agents.example.com:8443", nil, append(slices.Clone(loopback), "agents.example.com:8443")},
 		{"127.0.0.1:8000", "https://agents.example.com", []string{"inside"}, []string{"inside", "agents.example.com"}},
 	} {
-		f := &serveFlags{addr: tt.addr, allowedHosts: tt.given, grants: grantFlags{publicURL: tt.public}}
+		f := &serveFlags{addr: tt.addr, allowedHosts: tt.given, grants: authorize.GrantFlags{PublicURL: tt.public}}
 		opts, err := f.serverOptions()
 		if err != nil || !slices.Equal(opts.AllowedHosts, tt.want) {
 			t.Errorf("%+v: %v, %v", tt, opts, err)

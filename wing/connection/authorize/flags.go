@@ -1,4 +1,6 @@
-package main
+// Package authorize has the flags of commands whose apps have connections of users, and lets the
+// person at a terminal authorize them.
+package authorize
 
 import (
 	"fmt"
@@ -16,21 +18,22 @@ import (
 	connections "agenthost/wing/connection"
 )
 
-// grantFlags are the flags of connections that users authorize.
-type grantFlags struct{ publicURL, key string }
+// GrantFlags are the flags of connections that users authorize.
+type GrantFlags struct{ PublicURL, key string }
 
-func (f *grantFlags) registerFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&f.publicURL, "public-url", "", "URL at which browsers reach this host; authorization servers send them to PUBLIC_URL"+connections.CallbackPath+" (default: the client receives the answer)")
+// RegisterFlags adds the flags of a server.
+func (f *GrantFlags) RegisterFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&f.PublicURL, "public-url", "", "URL at which browsers reach this host; authorization servers send them to PUBLIC_URL"+connections.CallbackPath+" (default: the client receives the answer)")
 	f.registerKey(flags)
 }
 
-func (f *grantFlags) registerKey(flags *pflag.FlagSet) {
+func (f *GrantFlags) registerKey(flags *pflag.FlagSet) {
 	flags.StringVar(&f.key, "credentials-key", "", "file with the keys that encrypt the tokens of users, or env:NAME for a variable: 32 bytes in base64, one key for each line, of which the first encrypts")
 }
 
-// readKeys reads the keys, which apps may not read. Without a flag there are none, except for
+// ReadKeys reads the keys, which apps may not read. Without a flag there are none, except for
 // sessions in memory.
-func (f *grantFlags) readKeys(reserved *policy.Host, sessionDB string) (*connections.Keys, error) {
+func (f *GrantFlags) ReadKeys(reserved *policy.Host, sessionDB string) (*connections.Keys, error) {
 	if err := f.checkPublicURL(); err != nil {
 		return nil, err
 	}
@@ -52,7 +55,7 @@ func (f *grantFlags) readKeys(reserved *policy.Host, sessionDB string) (*connect
 	return keys, nil
 }
 
-func (f *grantFlags) readKeyText(reserved *policy.Host) (string, error) {
+func (f *GrantFlags) readKeyText(reserved *policy.Host) (string, error) {
 	name, ok := strings.CutPrefix(f.key, "env:")
 	if !ok {
 		text, err := os.ReadFile(f.key)
@@ -69,21 +72,21 @@ func (f *grantFlags) readKeyText(reserved *policy.Host) (string, error) {
 	return text, nil
 }
 
-func (f *grantFlags) checkPublicURL() error {
-	if f.publicURL == "" {
+func (f *GrantFlags) checkPublicURL() error {
+	if f.PublicURL == "" {
 		return nil
 	}
-	u, err := url.Parse(f.publicURL)
+	u, err := url.Parse(f.PublicURL)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
 		u.Scheme != "https" && (u.Scheme != "http" || !isLoopbackName(u.Hostname())) {
-		return fmt.Errorf("--public-url must be an https URL without a query, such as https://agents.example.com, got %q", f.publicURL)
+		return fmt.Errorf("--public-url must be an https URL without a query, such as https://agents.example.com, got %q", f.PublicURL)
 	}
 	return nil
 }
 
-// publicHost returns the host of --public-url, with its port if it has one, or "".
-func (f *grantFlags) publicHost() string {
-	u, err := url.Parse(f.publicURL)
+// PublicHost returns the host of --public-url, with its port if it has one, or "".
+func (f *GrantFlags) PublicHost() string {
+	u, err := url.Parse(f.PublicURL)
 	if err != nil {
 		return ""
 	}
@@ -95,10 +98,11 @@ func isLoopbackName(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-func (f *grantFlags) newGrants(st connection.GrantStore, keys *connections.Keys, logger *slog.Logger) *connections.Grants {
+// NewGrants returns the grants of users in a store.
+func (f *GrantFlags) NewGrants(st connection.GrantStore, keys *connections.Keys, logger *slog.Logger) *connections.Grants {
 	opts := connections.GrantOptions{Store: st, Keys: keys, Logger: logger}
-	if f.publicURL != "" {
-		opts.RedirectURL = strings.TrimRight(f.publicURL, "/") + connections.CallbackPath
+	if f.PublicURL != "" {
+		opts.RedirectURL = strings.TrimRight(f.PublicURL, "/") + connections.CallbackPath
 	}
 	return connections.NewGrants(opts)
 }

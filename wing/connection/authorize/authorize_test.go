@@ -1,4 +1,4 @@
-package main
+package authorize
 
 import (
 	"bytes"
@@ -14,7 +14,6 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/internal/command"
 	"agenthost/internal/fake/fakeidp"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/runtime"
@@ -71,10 +70,12 @@ func TestCallbackListener(t *testing.T) {
 
 // A terminalWorld is a conversation with a connection that waits for the user.
 type terminalWorld struct {
-	*conversation
+	*Authorizer
+	key    session.Key
+	lines  chan string
 	idp    *fakeidp.Server
 	errOut *bytes.Buffer
-	call   *credentialCall
+	call   *Call
 }
 
 // newTerminalWorld returns a conversation whose pending request expires after a time.
@@ -109,11 +110,9 @@ func newTerminalWorld(t *testing.T, grant string, left time.Duration) *terminalW
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.call = newCredentialCall(&genai.FunctionCall{Name: runtime.RequestCredential, ID: "q", Args: map[string]any{"functionCallId": "c", "authConfig": config}})
-	w.conversation = &conversation{
-		env: command.Env{Err: w.errOut}, key: session.Key{App: "shop", User: "ana", ID: "s"}, lines: make(chan string, 9), askedAgain: map[string]bool{},
-		authorizer: &authorizer{Grants: grants, enabled: true, person: true},
-	}
+	w.call = NewCall(&genai.FunctionCall{Name: runtime.RequestCredential, ID: "q", Args: map[string]any{"functionCallId": "c", "authConfig": config}})
+	w.key, w.lines = session.Key{App: "shop", User: "ana", ID: "s"}, make(chan string, 9)
+	w.Authorizer = &Authorizer{Grants: grants, out: w.errOut, enabled: true, person: true, askedAgain: map[string]bool{}}
 	return w
 }
 
@@ -123,11 +122,11 @@ func TestAuthorizeLater(t *testing.T) {
 		w := newTerminalWorld(t, grant, time.Minute)
 		w.lines <- "what is this"
 		w.lines <- ""
-		if response, err := w.authorizeCall(t.Context(), w.call); response != nil || !errors.Is(err, errAuthorizeLater) {
+		if response, err := w.AuthorizeCall(t.Context(), w.call, w.key, w.lines); response != nil || !errors.Is(err, errAuthorizeLater) {
 			t.Errorf("%s: %v, %v, want %v", grant, response, err, errAuthorizeLater)
 		}
 		w = newTerminalWorld(t, grant, 0)
-		if response, err := w.authorizeCall(t.Context(), w.call); response != nil || !errors.Is(err, errAuthorizeTimeout) {
+		if response, err := w.AuthorizeCall(t.Context(), w.call, w.key, w.lines); response != nil || !errors.Is(err, errAuthorizeTimeout) {
 			t.Errorf("%s: %v, %v, want %v", grant, response, err, errAuthorizeTimeout)
 		}
 	}
@@ -143,9 +142,9 @@ func TestAuthorizeByAddress(t *testing.T) {
 	}
 	done := make(chan result)
 	out, in := io.Pipe()
-	w.env.Err = in
+	w.out = in
 	go func() {
-		response, err := w.authorizeCall(t.Context(), w.call)
+		response, err := w.AuthorizeCall(t.Context(), w.call, w.key, w.lines)
 		in.Close()
 		done <- result{response, err}
 	}()
@@ -173,10 +172,10 @@ func TestAuthorizeByAddress(t *testing.T) {
 func TestAuthorizeUnknownRequest(t *testing.T) {
 	w := newTerminalWorld(t, "authorization_code", time.Minute)
 	w.call.state = "of another process"
-	if response, err := w.authorizeCall(t.Context(), w.call); response == nil || err != nil {
+	if response, err := w.AuthorizeCall(t.Context(), w.call, w.key, w.lines); response == nil || err != nil {
 		t.Errorf("%v, %v, want an answer", response, err)
 	}
-	if response, err := w.authorizeCall(t.Context(), w.call); response != nil || !errors.Is(err, connection.ErrNoConsent) {
+	if response, err := w.AuthorizeCall(t.Context(), w.call, w.key, w.lines); response != nil || !errors.Is(err, connection.ErrNoConsent) {
 		t.Errorf("%v, %v, want %v", response, err, connection.ErrNoConsent)
 	}
 }
