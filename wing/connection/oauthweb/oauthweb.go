@@ -6,9 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
-	"fmt"
-	"html"
-	"io"
+	"html/template"
 	"net/http"
 
 	"agenthost/internal/limit"
@@ -106,35 +104,14 @@ type callbackPage struct {
 	User, App, Connection string
 }
 
-const (
-	callbackHead = `<!doctype html>
+var callbackTemplate = template.Must(template.New("callback").Parse(`<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Authorization</title><style>` + callbackStyle + `</style>
-`
-	callbackProblemText = `<h1>Not authorized</h1><p>%s</p>
-`
-	callbackDoneText = `<h1>Authorized</h1><p>The connection %s of %s is authorized for %s. Close this page and continue the conversation.</p>
-`
-	callbackQuestion = `<h1>Give access?</h1><p>The agents of <b>%s</b> that talk with the user <b>%s</b> get access to <b>your</b> account at the connection <b>%s</b>. Continue only if you are this user and started this.</p>
-<form method="post"><input type="hidden" name="state" value="%s"><input type="hidden" name="code" value="%s"><input type="hidden" name="iss" value="%s"><input type="hidden" name="error" value="%s"><button>Give access</button></form>
-`
-)
-
-// renderHTML returns the HTML of a page. It uses no template: package text/template makes the
-// linker keep all exported methods.
-func (p *callbackPage) renderHTML() string {
-	body, texts := callbackQuestion, []string{p.App, p.User, p.Connection, p.Answer.State, p.Answer.Code, p.Answer.Issuer, p.Answer.Error}
-	switch {
-	case p.Problem != "":
-		body, texts = callbackProblemText, []string{p.Problem}
-	case p.Done:
-		body, texts = callbackDoneText, []string{p.Connection, p.App, p.User}
-	}
-	escaped := make([]any, len(texts))
-	for i, text := range texts {
-		escaped[i] = html.EscapeString(text)
-	}
-	return callbackHead + fmt.Sprintf(body, escaped...) + "</html>\n"
-}
+{{if .Problem}}<h1>Not authorized</h1><p>{{.Problem}}</p>
+{{else if .Done}}<h1>Authorized</h1><p>The connection {{.Connection}} of {{.App}} is authorized for {{.User}}. Close this page and continue the conversation.</p>
+{{else}}<h1>Give access?</h1><p>The agents of <b>{{.App}}</b> that talk with the user <b>{{.User}}</b> get access to <b>your</b> account at the connection <b>{{.Connection}}</b>. Continue only if you are this user and started this.</p>
+<form method="post"><input type="hidden" name="state" value="{{.Answer.State}}"><input type="hidden" name="code" value="{{.Answer.Code}}"><input type="hidden" name="iss" value="{{.Answer.Issuer}}"><input type="hidden" name="error" value="{{.Answer.Error}}"><button>Give access</button></form>
+{{end}}</html>
+`))
 
 func sendCallbackPage(w http.ResponseWriter, status int, page callbackPage) error {
 	h := w.Header()
@@ -143,6 +120,5 @@ func sendCallbackPage(w http.ResponseWriter, status int, page callbackPage) erro
 	h.Set("Referrer-Policy", "same-origin") // with no-referrer, browsers send the form without an origin
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, err := io.WriteString(w, page.renderHTML())
-	return err
+	return callbackTemplate.Execute(w, page)
 }
