@@ -287,19 +287,6 @@ func (s *step) streamModel(ctx context.Context, req *model.Request, yield respon
 	return !s.guard.stopped
 }
 
-// emitStructuredOutput yields the answer that the response tool received, as an
-// event of the model (semantics 5.3).
-func (s *step) emitStructuredOutput(ctx context.Context, answer *session.Event) (*session.Event, bool) {
-	value := answer.Actions.SetModelResponse
-	if value == nil || s.inv.node.tools.byName[setModelResponse] == nil {
-		return answer, true
-	}
-	ev := s.inv.NewEvent()
-	ev.Content = model.ModelText(jsonText(value))
-	ev.Actions.SetModelResponse = value
-	return ev, s.emitAnswer(ctx, ev)
-}
-
 // emitAnswer stores the output of an event and yields the event. An answer
 // that does not match the schema is stored and ends the run.
 func (s *step) emitAnswer(ctx context.Context, ev *session.Event) bool {

@@ -55,16 +55,6 @@ func (a *ToolNode) Run(ctx context.Context, inv *Invocation) Events {
 	}
 }
 
-// isGraphNode reports whether the node calls a tool or function without a
-// model.
-func (n *node) isGraphNode() bool {
-	switch n.agent.(type) {
-	case *ToolNode, *FunctionNode:
-		return true
-	}
-	return false
-}
-
 // storesCall reports whether the node stores its call as that of a model. An invocation that
 // agenthost 0.1 started continues in that way.
 func (a *ToolNode) storesCall(inv *Invocation) bool {

@@ -195,3 +195,9 @@ func (inv *Invocation) panicFailure(p *safe.Panic) error {
 	p.Log(inv.run.logger(), "agent panicked", "agent", inv.node.agent.Name())
 	return failf(CodeAgentFailed, errPanicked, "agent %s panicked", inv.node.agent.Name())
 }
+
+// endsRun reports whether the error of a sub-agent also ends the run of its parent.
+func endsRun(ctx context.Context, err error) bool {
+	_, hook := asHookError(err)
+	return hook || ctx.Err() != nil || errors.Is(err, errBudget)
+}

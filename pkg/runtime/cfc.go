@@ -1,30 +1,5 @@
 package runtime
 
-import (
-	"context"
-
-	"agenthost/pkg/model"
-)
-
-// A LiveDriver holds live conversations for an app: agenthost/wing/live implements it. It is safe
-// for concurrent use.
-type LiveDriver interface {
-	// NewGenerator returns a model that answers the requests of one agent over a live
-	// connection: compositional function calling. It is nil for a model without a live API.
-	NewGenerator(llm model.LLM, config *RunConfig) LiveGenerator
-	// RunMessage sends one message in a live conversation, and yields events as [Host.Run]
-	// does. The conversation ends when the model has completed its turn, or when a call
-	// waits for the user. The transcript of speech is its content, and its audio is not
-	// yielded.
-	RunMessage(ctx context.Context, host *Host, req *RunRequest) Events
-}
-
-// A LiveGenerator is a model on one live connection, which Close ends.
-type LiveGenerator interface {
-	model.LLM
-	Close() error
-}
-
 // NeedsLiveAPI is the error of [RunConfig.SupportCFC] with a model that has no live API. Its
 // arguments are the names of the model and of the agent.
 const NeedsLiveAPI = "support_cfc requires models with a live API; model %s of agent %s has none"

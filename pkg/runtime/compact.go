@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"google.golang.org/genai"
@@ -396,20 +395,4 @@ func withoutCovered(some, history []*session.Event) []*session.Event {
 		isCovered[ev] = true
 	}
 	return slices.DeleteFunc(slices.Clone(some), func(ev *session.Event) bool { return isCovered[ev] })
-}
-
-// beforeYounger moves n before events that are not older than a later one,
-// because a compaction identifies its events by time.
-func beforeYounger(events []*session.Event, n int) int {
-	var oldest time.Time
-	for i := len(events) - 1; i >= 0; i-- {
-		at := events[i].Timestamp
-		if i < n && !oldest.IsZero() && !at.Before(oldest) {
-			n = i
-		}
-		if i >= n && (oldest.IsZero() || at.Before(oldest)) {
-			oldest = at
-		}
-	}
-	return n
 }

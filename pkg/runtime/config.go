@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"math"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/pkg/model"
 	"agenthost/pkg/store"
 )
 
@@ -212,6 +214,33 @@ func (c *RunConfig) checkModality() string {
 		return ""
 	}
 	return "a live model answers in one modality, got " + strings.Join(c.ResponseModalities, ", ")
+}
+
+// effectiveConfig returns the config of a request.
+func (req *RunRequest) effectiveConfig(app *App) RunConfig {
+	if req.Config != nil {
+		return *req.Config
+	}
+	return app.config
+}
+
+// A LiveDriver holds live conversations for an app: agenthost/wing/live implements it. It is safe
+// for concurrent use.
+type LiveDriver interface {
+	// NewGenerator returns a model that answers the requests of one agent over a live
+	// connection: compositional function calling. It is nil for a model without a live API.
+	NewGenerator(llm model.LLM, config *RunConfig) LiveGenerator
+	// RunMessage sends one message in a live conversation, and yields events as [Host.Run]
+	// does. The conversation ends when the model has completed its turn, or when a call
+	// waits for the user. The transcript of speech is its content, and its audio is not
+	// yielded.
+	RunMessage(ctx context.Context, host *Host, req *RunRequest) Events
+}
+
+// A LiveGenerator is a model on one live connection, which Close ends.
+type LiveGenerator interface {
+	model.LLM
+	Close() error
 }
 
 // CompactionOptions configure when summaries replace the older part of a

@@ -14,22 +14,6 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// RequestConfirmation is the name of the function call that requests the
-// confirmation of another call. Its arguments are originalFunctionCall and
-// toolConfirmation; the answer is {"confirmed": true|false, "payload": …}.
-const RequestConfirmation = "adk_request_confirmation"
-
-// RequestCredential is the name of the function call that requests a
-// credential from the user. Its arguments are functionCallId and authConfig;
-// the answer is the config with exchangedAuthCredential set.
-const RequestCredential = "adk_request_credential"
-
-// IsReservedFunction reports whether calls and responses of this name belong
-// to the runtime: they request human input or answer it.
-func IsReservedFunction(name string) bool {
-	return name == RequestConfirmation || name == RequestCredential || name == tool.RequestInput
-}
-
 // Responses to the model for calls that wait for a person, worded as in
 // adk-python tools/function_tool.py.
 const (
@@ -362,26 +346,6 @@ func findUserText(events []*session.Event, invocation string) string {
 	return ""
 }
 
-// readConfirmation reads {"confirmed", "payload"}, or the same as a JSON
-// string in the key response.
-func readConfirmation(resp *genai.FunctionResponse) (*session.Confirmation, error) {
-	m, err := unwrapResponse(resp)
-	if err != nil {
-		return nil, err
-	}
-	c := &session.Confirmation{Payload: m["payload"]}
-	var ok bool
-	if c.Confirmed, ok = m["confirmed"].(bool); !ok {
-		return nil, invalidRequest(`the answer to the confirmation %s requires "confirmed", true or false`, resp.ID)
-	}
-	for key := range m {
-		if key != "confirmed" && key != "payload" && key != "hint" {
-			return nil, invalidRequest("the answer to the confirmation %s has the unknown key %q", resp.ID, key)
-		}
-	}
-	return c, nil
-}
-
 // readRequested returns the hint and the payload of a stored request for confirmation.
 func readRequested(request *genai.FunctionCall) *session.Confirmation {
 	asked, _ := request.Args["toolConfirmation"].(map[string]any)
@@ -421,27 +385,4 @@ func (d *decisions) withCredentials(delta map[string]any) map[string]any {
 	maps.Copy(all, delta)
 	maps.Copy(all, d.credentials)
 	return all
-}
-
-// unwrapResponse returns the content of a response, which may be a JSON string in the key
-// response. In a response to a ToolNode, the key result may have the content or its JSON.
-func unwrapResponse(resp *genai.FunctionResponse) (map[string]any, error) {
-	if len(resp.Response) != 1 {
-		return resp.Response, nil
-	}
-	text, ok := resp.Response["response"].(string)
-	if isNodeRequest(&genai.FunctionCall{ID: resp.ID, Name: resp.Name}) && !ok {
-		if m, isMapping := resp.Response["result"].(map[string]any); isMapping {
-			return m, nil
-		}
-		text, ok = resp.Response["result"].(string)
-	}
-	if !ok {
-		return resp.Response, nil
-	}
-	m, err := session.DecodeMap([]byte(text))
-	if err != nil {
-		return nil, invalidRequest("the answer to the %s %s must be a JSON object: %s", requestNoun(resp.Name), resp.ID, err)
-	}
-	return m, nil
 }

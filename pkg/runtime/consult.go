@@ -238,25 +238,6 @@ func (inv *Invocation) askModel(ctx context.Context, llm model.LLM, req *model.R
 	return last, failure
 }
 
-// askOwnModel is [tool.Call.AskModel] for the model of the agent.
-func (inv *Invocation) askOwnModel(ctx context.Context, req *model.Request) (*model.Response, error) {
-	req.Model, req.Origin = inv.node.llm.Name(), inv.requestOrigin()
-	req.Origin.UserText = ""
-	if n := len(req.Contents); n > 0 {
-		req.Origin.UserText = model.TextOf(req.Contents[n-1])
-	}
-	resp, err := inv.askModel(ctx, inv.node.llm, req)
-	switch {
-	case err != nil:
-		return nil, err
-	case resp == nil:
-		return nil, fmt.Errorf("model %s returned no response", req.Model)
-	case resp.ErrorCode != "":
-		return nil, fmt.Errorf("model %s: %s %s", req.Model, resp.ErrorCode, resp.ErrorMessage)
-	}
-	return resp, nil
-}
-
 // buildRequest returns the request to the advisor.
 func (t *ConsultTool) buildRequest(ctx context.Context, inv *Invocation, question, extra string) (*model.Request, error) {
 	config := genai.GenerateContentConfig{}
@@ -273,7 +254,7 @@ func (t *ConsultTool) buildRequest(ctx context.Context, inv *Invocation, questio
 		req.AppendInstruction("Instruction of the executor:\n" + own.Instruction())
 	}
 	if t.opts.AddToolInventory {
-		req.AppendInstruction("Tools of the executor:\n" + listTools(inv.activeToolbox().listTools(), t.opts.Name))
+		req.AppendInstruction("Tools of the executor:\n" + listInventory(inv.activeToolbox().listTools(), t.opts.Name))
 	}
 	parts, err := t.collectConversation(inv)
 	if err != nil {
@@ -301,7 +282,7 @@ func joinTexts(parts []*genai.Part) []*genai.Part {
 	return all
 }
 
-func listTools(tools []tool.Tool, except string) string {
+func listInventory(tools []tool.Tool, except string) string {
 	var lines []string
 	for _, one := range tools {
 		if d := one.Declaration(); d.Name != except && !tool.CapabilitiesOf(one).RequestOnly {

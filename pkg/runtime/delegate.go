@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,24 +13,6 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/tool"
-)
-
-// Mode is how an LLM agent works for its parent (adk-python agents/llm_agent.py). The
-// zero value is ModeChat, but ModeSingleTurn for a node of a [Workflow].
-type Mode string
-
-// The values of [Mode].
-const (
-	// ModeChat: the parent can transfer the conversation to the agent.
-	ModeChat Mode = "chat"
-	// ModeSingleTurn: the parent calls the agent as a tool. The agent sees its input
-	// and no history, and no user answers it.
-	ModeSingleTurn Mode = "single_turn"
-	// ModeTask: the parent calls the agent as a tool. The agent sees its input and talks
-	// with the user, over several turns, until it calls finish_task. The root may have
-	// this mode, too; it then sees the conversation. A node of a [Workflow] in a resumable app
-	// may have it, and its output is the result of finish_task.
-	ModeTask Mode = "task"
 )
 
 // checkMode reports a mode that does not fit the place of an agent in the tree.
@@ -125,10 +106,6 @@ func (t *delegateTool) Run(context.Context, *tool.Call) (*tool.Result, error) {
 	return nil, fmt.Errorf("agent %s can only be called by its parent agent", t.decl.Name)
 }
 
-// errSuspended is the error of a call whose sub-agent waits for the user. The call gets
-// its result in a later turn.
-var errSuspended = errors.New("the sub-agent waits for the user")
-
 // runDelegate runs a sub-agent as a tool call. Errors that do not end the run are text
 // for the model (adk-python tools/agent_tool.py _SingleTurnAgentTool).
 func (s *step) runDelegate(ctx context.Context, t *delegateTool, call *tool.Call) (*tool.Result, error) {
@@ -164,12 +141,6 @@ func (s *step) runDelegate(ctx context.Context, t *delegateTool, call *tool.Call
 	return child.delegateResult(ctx, d.last)
 }
 
-// endsRun reports whether the error of a sub-agent also ends the run of its parent.
-func endsRun(ctx context.Context, err error) bool {
-	_, hook := asHookError(err)
-	return hook || ctx.Err() != nil || errors.Is(err, errBudget)
-}
-
 func textResult(text string) *tool.Result {
 	return &tool.Result{Response: map[string]any{"result": text}}
 }
@@ -181,16 +152,6 @@ func (s *step) newDelegateInvocation(t *delegateTool, call string) *Invocation {
 	child := s.inv.newChildInvocation(t.node, joinBranch(s.inv.branch, t.decl.Name, call), nth)
 	child.turnStart = start
 	return child
-}
-
-// joinBranch returns the branch of a run of an agent on another branch: name@call for a
-// sub-agent that is called as a tool, name@number for a node of a workflow.
-func joinBranch(branch, name, run string) string {
-	segment := name + "@" + run
-	if branch == "" {
-		return segment
-	}
-	return branch + "." + segment
 }
 
 // findDelegation returns the number of a call among the agent's calls of this name in

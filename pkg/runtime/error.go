@@ -183,3 +183,10 @@ func (s *panicGuard[T]) recoverPanic() {
 		}
 	}
 }
+
+// errTooManyCalls is the cause of a run that exceeds max_function_calls.
+var errTooManyCalls = errors.New("too many function calls in one answer")
+
+// errSuspended is the error of a call whose sub-agent waits for the user. The call gets
+// its result in a later turn.
+var errSuspended = errors.New("the sub-agent waits for the user")

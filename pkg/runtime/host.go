@@ -229,14 +229,6 @@ func reportingStoreCause(ctx context.Context, key session.Key, yield func(*sessi
 	}
 }
 
-// effectiveConfig returns the config of a request.
-func (req *RunRequest) effectiveConfig(app *App) RunConfig {
-	if req.Config != nil {
-		return *req.Config
-	}
-	return app.config
-}
-
 // validateConfig validates the config of a request, and logs one without a
 // limit on model calls.
 func (req *RunRequest) validateConfig(h *Host) error {

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"log/slog"
@@ -535,4 +536,45 @@ func randomID() string {
 	u[6] = u[6]&0x0f | 0x40
 	u[8] = u[8]&0x3f | 0x80
 	return u.String()
+}
+
+// joinBranch returns the branch of a run of an agent on another branch: name@call for a
+// sub-agent that is called as a tool, name@number for a node of a workflow.
+func joinBranch(branch, name, run string) string {
+	segment := name + "@" + run
+	if branch == "" {
+		return segment
+	}
+	return branch + "." + segment
+}
+
+// configVars returns the effective settings of the run that expressions can read, as
+// [model.SampleRunConfig] declares them.
+func (r *run) configVars() map[string]any {
+	c := &r.config
+	mode := cmp.Or(c.StreamingMode, StreamingNone)
+	if r.twoWay != nil {
+		mode = StreamingBidi
+	}
+	modalities := make([]any, len(c.ResponseModalities))
+	for i, m := range c.ResponseModalities {
+		modalities[i] = m
+	}
+	labels := make(map[string]any, len(c.Labels))
+	for k, v := range c.Labels {
+		labels[k] = v
+	}
+	return map[string]any{
+		"streaming_mode": string(mode), "support_cfc": c.SupportCFC, "response_modalities": modalities,
+		"max_llm_calls": c.MaxLLMCalls, "max_function_calls": c.maxFunctionCalls(), "max_cost": c.MaxCost,
+		"save_input_blobs_as_artifacts": c.SaveInputBlobsAsArtifacts, "text_answers": c.TextAnswers,
+		"custom_metadata": maps.Clone(c.CustomMetadata), "labels": labels, "service_tier": string(c.ServiceTier),
+	}
+}
+
+// hasRecorded reports whether an event belongs to this run of the agent, and
+// was stored before the invocation was resumed.
+func (inv *Invocation) hasRecorded(ev *session.Event) bool {
+	return inv.frame != nil && inv.frame.prior != nil && framePathOf(ev) == inv.frame.path &&
+		ev.InvocationID == inv.run.id && ev.Author != session.UserAuthor
 }

@@ -226,3 +226,40 @@ func (c *CodeExecution) withBuiltinTool(tools []*genai.Tool) []*genai.Tool {
 // hasExecutor reports whether code runs in an executor other than the model's
 // own.
 func (c *CodeExecution) hasExecutor() bool { return c != nil && c.Executor != nil }
+
+// Mode is how an LLM agent works for its parent (adk-python agents/llm_agent.py). The
+// zero value is ModeChat, but ModeSingleTurn for a node of a [Workflow].
+type Mode string
+
+// The values of [Mode].
+const (
+	// ModeChat: the parent can transfer the conversation to the agent.
+	ModeChat Mode = "chat"
+	// ModeSingleTurn: the parent calls the agent as a tool. The agent sees its input
+	// and no history, and no user answers it.
+	ModeSingleTurn Mode = "single_turn"
+	// ModeTask: the parent calls the agent as a tool. The agent sees its input and talks
+	// with the user, over several turns, until it calls finish_task. The root may have
+	// this mode, too; it then sees the conversation. A node of a [Workflow] in a resumable app
+	// may have it, and its output is the result of finish_task.
+	ModeTask Mode = "task"
+)
+
+// Attempts limit the time of a node of a [Workflow], and repeat the node when it fails (adk-python
+// workflow/_retry_config.py). The zero value is one attempt without a limit.
+type Attempts struct {
+	// Timeout limits each attempt; 0 does not. A function that ignores its context runs on, and
+	// delays the workflow.
+	Timeout time.Duration
+	// Max is the number of attempts, including the first; 0 is 1.
+	Max int
+	// Initial is the delay before the second attempt. Each later delay is Backoff times
+	// longer, at most Longest.
+	Initial, Longest time.Duration
+	Backoff          float64
+	// Jitter is the part of each delay by which it varies in both directions: 0 to 1.
+	Jitter float64
+	// Codes are the error codes to retry; nil retries all. Exceeded limits of the run and
+	// invalid requests are never retried.
+	Codes []string
+}

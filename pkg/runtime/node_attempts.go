@@ -15,25 +15,6 @@ import (
 // CodeNodeTimeout is the error code of a node that exceeds its time limit.
 const CodeNodeTimeout = "NODE_TIMEOUT"
 
-// Attempts limit the time of a node of a [Workflow], and repeat the node when it fails (adk-python
-// workflow/_retry_config.py). The zero value is one attempt without a limit.
-type Attempts struct {
-	// Timeout limits each attempt; 0 does not. A function that ignores its context runs on, and
-	// delays the workflow.
-	Timeout time.Duration
-	// Max is the number of attempts, including the first; 0 is 1.
-	Max int
-	// Initial is the delay before the second attempt. Each later delay is Backoff times
-	// longer, at most Longest.
-	Initial, Longest time.Duration
-	Backoff          float64
-	// Jitter is the part of each delay by which it varies in both directions: 0 to 1.
-	Jitter float64
-	// Codes are the error codes to retry; nil retries all. Exceeded limits of the run and
-	// invalid requests are never retried.
-	Codes []string
-}
-
 // finalCodes are the errors that another attempt would repeat, or that end the run.
 var finalCodes = []string{
 	CodeInvalidRequest, CodeForbidden, CodeMissingValue, CodeLLMCallsLimit, CodeCostLimit, CodeToolCallsLimit, CodeNodeRunsLimit,

@@ -1,49 +1,11 @@
 package runtime
 
 import (
-	"slices"
-	"strings"
-
 	"google.golang.org/genai"
 
 	"agenthost/pkg/session"
 	"agenthost/pkg/tool"
 )
-
-// A ToolNode stores no call that a request could refer to. Its requests have the path of the
-// node in their own ID, and the tool and its arguments in their payload (adk-python
-// workflow/_tool_node.py since 2.11).
-const (
-	// NodeConfirmationPrefix begins the ID of the call adk_request_input by which a ToolNode
-	// requests the confirmation of its call; the path of the node follows. The answer is
-	// {"confirmed": true|false, "payload": …}, alone or as {"result": …}.
-	NodeConfirmationPrefix = "wf_tool_confirmation:"
-	// NodeCredentialPrefix begins the ID of the call adk_request_credential by which a ToolNode
-	// requests a credential.
-	NodeCredentialPrefix = "wf_auth:"
-)
-
-// isNodeRequest reports whether a call is a request of a ToolNode.
-func isNodeRequest(c *genai.FunctionCall) bool {
-	return isNodeConfirmation(c.Name, c.ID) || c.Name == RequestCredential && strings.HasPrefix(c.ID, NodeCredentialPrefix)
-}
-
-// isNodeConfirmation reports whether a call, or the response to it, is about the confirmation of
-// a ToolNode's call.
-func isNodeConfirmation(name, id string) bool {
-	return name == tool.RequestInput && strings.HasPrefix(id, NodeConfirmationPrefix)
-}
-
-// hasNodeResult reports whether a ToolNode has stored its result.
-func hasNodeResult(p *frameRecord) bool {
-	return slices.ContainsFunc(p.allEvents(), isNodeResult)
-}
-
-// isNodeResult reports whether an event of a ToolNode has its result: it is not a request, a failure
-// or a checkpoint.
-func isNodeResult(ev *session.Event) bool {
-	return ev.ErrorCode == "" && ev.Actions.AgentState == nil && !ev.Actions.EndOfAgent && !isSkip(ev) && len(ev.Calls()) == 0
-}
 
 // emitNodeRequest yields the event by which a ToolNode requests human input for a call, and
 // pauses the node. The approval of a call comes before its credential.

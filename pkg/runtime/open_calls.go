@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"strings"
+	"time"
 
 	"agenthost/pkg/session"
 )
@@ -135,4 +136,20 @@ func compactableEvents(events []*session.Event, n int) (int, map[int]bool) {
 		}
 		n = last
 	}
+}
+
+// beforeYounger moves n before events that are not older than a later one,
+// because a compaction identifies its events by time.
+func beforeYounger(events []*session.Event, n int) int {
+	var oldest time.Time
+	for i := len(events) - 1; i >= 0; i-- {
+		at := events[i].Timestamp
+		if i < n && !oldest.IsZero() && !at.Before(oldest) {
+			n = i
+		}
+		if i >= n && (oldest.IsZero() || at.Before(oldest)) {
+			oldest = at
+		}
+	}
+	return n
 }

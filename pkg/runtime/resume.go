@@ -440,13 +440,6 @@ func (s *step) hasPendingCalls() bool {
 	return false
 }
 
-// hasRecorded reports whether an event belongs to this run of the agent, and
-// was stored before the invocation was resumed.
-func (inv *Invocation) hasRecorded(ev *session.Event) bool {
-	return inv.frame != nil && inv.frame.prior != nil && framePathOf(ev) == inv.frame.path &&
-		ev.InvocationID == inv.run.id && ev.Author != session.UserAuthor
-}
-
 // madeCalls reports whether the decisions are about calls of this agent's run.
 func (inv *Invocation) madeCalls(d *decisions) bool {
 	return slices.ContainsFunc(d.open, func(one *decision) bool {
@@ -494,4 +487,14 @@ func ResumableInvocation(events []*session.Event) string {
 		return ev.InvocationID
 	}
 	return ""
+}
+
+// isGraphNode reports whether the node calls a tool or function without a
+// model.
+func (n *node) isGraphNode() bool {
+	switch n.agent.(type) {
+	case *ToolNode, *FunctionNode:
+		return true
+	}
+	return false
 }

@@ -1,10 +1,8 @@
 package runtime
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"strconv"
 
 	"agenthost/pkg/model"
@@ -295,28 +293,4 @@ func (m *CallbackContext) ExprVars() map[string]any {
 
 func (r *run) sessionVars() map[string]any {
 	return map[string]any{"id": r.sess.ID, "user_id": r.sess.User, "app": r.sess.App}
-}
-
-// configVars returns the effective settings of the run that expressions can read, as
-// [model.SampleRunConfig] declares them.
-func (r *run) configVars() map[string]any {
-	c := &r.config
-	mode := cmp.Or(c.StreamingMode, StreamingNone)
-	if r.twoWay != nil {
-		mode = StreamingBidi
-	}
-	modalities := make([]any, len(c.ResponseModalities))
-	for i, m := range c.ResponseModalities {
-		modalities[i] = m
-	}
-	labels := make(map[string]any, len(c.Labels))
-	for k, v := range c.Labels {
-		labels[k] = v
-	}
-	return map[string]any{
-		"streaming_mode": string(mode), "support_cfc": c.SupportCFC, "response_modalities": modalities,
-		"max_llm_calls": c.MaxLLMCalls, "max_function_calls": c.maxFunctionCalls(), "max_cost": c.MaxCost,
-		"save_input_blobs_as_artifacts": c.SaveInputBlobsAsArtifacts, "text_answers": c.TextAnswers,
-		"custom_metadata": maps.Clone(c.CustomMetadata), "labels": labels, "service_tier": string(c.ServiceTier),
-	}
 }

@@ -53,6 +53,19 @@ const (
 		"Do not write the final answer as text."
 )
 
+// emitStructuredOutput yields the answer that the response tool received, as an
+// event of the model (semantics 5.3).
+func (s *step) emitStructuredOutput(ctx context.Context, answer *session.Event) (*session.Event, bool) {
+	value := answer.Actions.SetModelResponse
+	if value == nil || s.inv.node.tools.byName[setModelResponse] == nil {
+		return answer, true
+	}
+	ev := s.inv.NewEvent()
+	ev.Content = model.ModelText(jsonText(value))
+	ev.Actions.SetModelResponse = value
+	return ev, s.emitAnswer(ctx, ev)
+}
+
 // A responseTool receives the final answer of an agent whose model cannot combine
 // a schema with tools (adk-python tools/set_model_response_tool.py).
 type responseTool struct {

@@ -131,9 +131,6 @@ func (s *step) runConcurrently(ctx context.Context, calls []*genai.FunctionCall,
 	})
 }
 
-// errTooManyCalls is the cause of a run that exceeds max_function_calls.
-var errTooManyCalls = errors.New("too many function calls in one answer")
-
 // rejectCalls returns an event that answers each of too many calls with an
 // error, and the error that ends the run.
 func (s *step) rejectCalls(calls []*genai.FunctionCall, limit int) (failed *session.Event, err error) {

@@ -2,12 +2,14 @@ package runtime
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
 
 	"google.golang.org/genai"
 
+	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 	"agenthost/pkg/tool"
@@ -313,4 +315,23 @@ func (m *callMemories) AddEvents(ctx context.Context, events []*session.Event) e
 
 func (m *callMemories) Add(ctx context.Context, memories ...*session.Memory) error {
 	return m.memoryStore().Add(ctx, m.run.sess.App, m.run.sess.User, memories...)
+}
+
+// askOwnModel is [tool.Call.AskModel] for the model of the agent.
+func (inv *Invocation) askOwnModel(ctx context.Context, req *model.Request) (*model.Response, error) {
+	req.Model, req.Origin = inv.node.llm.Name(), inv.requestOrigin()
+	req.Origin.UserText = ""
+	if n := len(req.Contents); n > 0 {
+		req.Origin.UserText = model.TextOf(req.Contents[n-1])
+	}
+	resp, err := inv.askModel(ctx, inv.node.llm, req)
+	switch {
+	case err != nil:
+		return nil, err
+	case resp == nil:
+		return nil, fmt.Errorf("model %s returned no response", req.Model)
+	case resp.ErrorCode != "":
+		return nil, fmt.Errorf("model %s: %s %s", req.Model, resp.ErrorCode, resp.ErrorMessage)
+	}
+	return resp, nil
 }
