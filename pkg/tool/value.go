@@ -91,7 +91,7 @@ func wholeNumber(v any) any {
 
 func (n *normalizer) normalizeObject(schema, m map[string]any) map[string]any {
 	props := asMap(schema["properties"])
-	full := make(map[string]any, max(len(m), len(props)))
+	full := make(map[string]any, len(m))
 	required := asList(schema["required"])
 	for name, v := range m {
 		prop := asMap(props[name])

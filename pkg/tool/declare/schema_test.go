@@ -106,6 +106,33 @@ func TestSchemaCheckBounds(t *testing.T) {
 	}
 }
 
+// TestSchemaCheckMemory: the memory of a conversion grows with the value, not with its schema times
+// the value.
+func TestSchemaCheckMemory(t *testing.T) {
+	properties := map[string]any{}
+	for i := range 1500 {
+		properties[fmt.Sprint("n", i)] = true
+	}
+	s, err := Schema(map[string]any{"type": "array", "items": map[string]any{"properties": properties}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := make([]any, 1000)
+	for i := range objects {
+		objects[i] = map[string]any{"n1": "x"}
+	}
+	result := testing.Benchmark(func(b *testing.B) {
+		for b.Loop() {
+			if _, err := s.Check(t.Context(), objects); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	if most := int64(len(objects) * 1000); result.AllocedBytesPerOp() > most {
+		t.Errorf("%d bytes for %d objects, want at most %d", result.AllocedBytesPerOp(), len(objects), most)
+	}
+}
+
 func TestCheckName(t *testing.T) {
 	const rule = " must start with a letter or _, followed by letters, digits and _ . : -"
 	tests := []struct{ name, in, want string }{
