@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -40,7 +41,38 @@ func encodeOpenAPI(routes []Route, components [][]byte) ([]byte, error) {
 		}
 	}
 	doc["paths"] = paths
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		if missing := findDangling(paths[path], doc); missing != "" {
+			return nil, fmt.Errorf("the docs of the routes at %s name %s, which no component has", path, missing)
+		}
+	}
 	return EncodeJSON(doc)
+}
+
+// findDangling returns the name of a component that a value refers to and the document lacks.
+func findDangling(value any, doc map[string]any) (missing string) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, inner := range v {
+			if ref, ok := inner.(string); ok && key == "$ref" {
+				kind, name, _ := strings.Cut(strings.TrimPrefix(ref, "#/components/"), "/")
+				components, _ := doc["components"].(map[string]any)
+				named, _ := components[kind].(map[string]any)
+				if named[name] == nil {
+					return name
+				}
+			} else if missing := findDangling(inner, doc); missing != "" {
+				return missing
+			}
+		}
+	case []any:
+		for _, inner := range v {
+			if missing := findDangling(inner, doc); missing != "" {
+				return missing
+			}
+		}
+	}
+	return ""
 }
 
 // readOpenAPIBase returns the document without its paths, with the components of extensions.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -15,11 +16,12 @@ import (
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
 // A Route is a route of a server. The server authorizes, limits, counts and logs its requests,
-// recovers its panics, writes its errors, and describes it in its OpenAPI document.
+// recovers its panics, writes its errors, and describes it in its OpenAPI document. [New] panics,
+// as [http.ServeMux] does, if a route lacks a required field or conflicts with another one.
 type Route struct {
-	// Method is an HTTP method.
+	// Method is an HTTP method, and required.
 	Method string
-	// Pattern is a path in the syntax of [http.ServeMux]. A path that starts with … is a
+	// Pattern is a path in the syntax of [http.ServeMux], and required. A path that starts with … is a
 	// developer route: it is served below /dev/apps/{app}, as in ADK 2, and below
 	// /apps/{app}, as in ADK 1 and its Go and Java servers.
 	Pattern string
@@ -29,7 +31,8 @@ type Route struct {
 	Limits Limits
 	// Disabled routes are documented but not served.
 	Disabled bool
-	Handler  Handler
+	// Handler is required.
+	Handler Handler
 	// Doc describes the route in the OpenAPI document.
 	Doc Doc
 }
@@ -68,11 +71,12 @@ type Doc struct {
 	// Tag is the group of the route: one of sessions, runs, artifacts, apps, server,
 	// developer, or one of its own; the default is server.
 	Tag string
-	// ID is unique: client generators name functions after it.
+	// ID is required and unique: client generators name functions after it.
 	ID, Summary string
 	// Params names query parameters and headers of the components.
 	Params []string
-	// Body and Answer are the schemas of the request and the response. [X] is a list of X,
+	// Body and Answer are the schemas of the request and the response: AnyObject, or one of the
+	// components of the server or the extension. [X] is a list of X,
 	// MEDIA/TYPE is text, and MEDIA/TYPE:X is text that contains X. An empty answer is null,
 	// 307 a redirect, and 501 a route that always responds with this status.
 	Body, Answer string
@@ -125,6 +129,29 @@ func (rt *Route) listPatterns() []string {
 		all = append(all, rt.Method+" "+prefix+tail)
 	}
 	return all
+}
+
+// mustBeComplete panics if a route of an extension lacks something. It adds the ID of the route
+// to the known ones, with the pattern that has it.
+func (rt *Route) mustBeComplete(ids map[string]string) {
+	problem := ""
+	name := strings.TrimSpace(rt.Method + " " + rt.Pattern)
+	switch {
+	case rt.Method == "":
+		problem = "Method is required"
+	case !strings.HasPrefix(rt.Pattern, "/") && !strings.HasPrefix(rt.Pattern, developerMark):
+		problem = "Pattern must start with /"
+	case rt.Handler == nil && !rt.Disabled:
+		problem = "Handler is required"
+	case rt.Doc.ID == "":
+		problem = "Doc.ID is required: generated clients name a function after it"
+	case ids[rt.Doc.ID] != "":
+		problem = "Doc.ID " + rt.Doc.ID + " is that of " + ids[rt.Doc.ID]
+	}
+	if problem != "" {
+		panic(fmt.Sprintf("server: route %q: %s", name, problem))
+	}
+	ids[rt.Doc.ID] = name
 }
 
 // A mountedRoute is a route with what a request needs to know of its pattern.

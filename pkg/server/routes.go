@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,18 +14,25 @@ import (
 // documents that describe all of them.
 func (s *Server) mountRoutes() {
 	for _, extend := range s.opts.Extensions {
-		s.extensions = append(s.extensions, extend(s.Services))
+		if x := extend(s.Services); x != nil {
+			s.extensions = append(s.extensions, x)
+		}
 	}
 	if m := s.opts.Metrics; m != nil {
 		m.addExtensions(s.extensions, s.stateMetrics)
 	}
 	s.routes = map[string]*mountedRoute{}
+	ids := map[string]string{}
 	for _, rt := range s.allRoutes() {
+		rt.mustBeComplete(ids)
 		if rt.Disabled {
 			continue
 		}
 		for _, pattern := range rt.listPatterns() {
 			m := &mountedRoute{&rt, strings.Contains(pattern, "{user}"), strings.Contains(pattern, "{app}")}
+			if s.routes[pattern] != nil {
+				panic(fmt.Sprintf("server: two routes have the pattern %s", pattern))
+			}
 			s.routes[pattern] = m
 			s.mux.HandleFunc(pattern, s.serveRoute(m))
 		}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"net/http"
 	"os"
 	"regexp"
 	"strings"
@@ -23,6 +24,46 @@ func TestDocListsEveryRoute(t *testing.T) {
 	}
 	if diff := cmp.Diff(routed, documented); diff != "" {
 		t.Errorf("routes (-table +doc.go):\n%s", diff)
+	}
+}
+
+// A mistake in a route of an extension ends the start of the server with a text that names the
+// route.
+func TestIncompleteRoutes(t *testing.T) {
+	handle := func(http.ResponseWriter, *http.Request) error { return nil }
+	for want, routes := range map[string][]Route{
+		`server: route "/x": Method is required`:                                                 {{Pattern: "/x", Handler: handle, Doc: Doc{ID: "x"}}},
+		`server: route "GET x": Pattern must start with /`:                                       {{Method: "GET", Pattern: "x", Handler: handle, Doc: Doc{ID: "x"}}},
+		`server: route "GET /x": Handler is required`:                                            {{Method: "GET", Pattern: "/x", Doc: Doc{ID: "x"}}},
+		`server: route "GET /x": Doc.ID is required: generated clients name a function after it`: {{Method: "GET", Pattern: "/x", Handler: handle}},
+		`server: route "GET /x": Doc.ID listApps is that of GET /list-apps`:                      {{Method: "GET", Pattern: "/x", Handler: handle, Doc: Doc{ID: "listApps"}}},
+		`server: two routes have the pattern GET /version`:                                       {{Method: "GET", Pattern: "/version", Handler: handle, Doc: Doc{ID: "x"}}},
+	} {
+		func() {
+			defer func() {
+				if got := recover(); got != want {
+					t.Errorf("New panicked with %v, want %s", got, want)
+				}
+			}()
+			New(nil, &Options{Extensions: []func(*Services) *Extension{func(*Services) *Extension { return &Extension{Routes: routes} }}})
+		}()
+	}
+}
+
+// A schema that the docs of a route name must exist. An extension may be nil.
+func TestMissingSchema(t *testing.T) {
+	s := New(nil, &Options{Extensions: []func(*Services) *Extension{
+		func(*Services) *Extension { return nil },
+		func(*Services) *Extension {
+			return &Extension{Routes: []Route{{
+				Method: "GET", Pattern: "/x", Handler: func(http.ResponseWriter, *http.Request) error { return nil },
+				Doc: Doc{ID: "x", Answer: "[AnyObjet]"},
+			}}}
+		},
+	}})
+	_, err := s.openAPI()
+	if want := "the docs of the routes at /x name AnyObjet, which no component has"; err == nil || err.Error() != want {
+		t.Errorf("the OpenAPI document: %v, want %s", err, want)
 	}
 }
 
