@@ -94,6 +94,12 @@ func StandardKinds() Kinds {
 // Open opens the store, loads the apps, and reloads them until [Host.Close]. Apps with errors are
 // no error of Open: see Problems of the options.
 func Open(ctx context.Context, opts *Options) (*Host, error) {
+	switch {
+	case len(opts.Folders) == 0:
+		return nil, errors.New("agenthost: Folders is required: apps, or folders of apps")
+	case len(opts.Kinds.Agents) == 0:
+		return nil, errors.New("agenthost: Kinds has no agents: begin with StandardKinds()")
+	}
 	h := &Host{logger: cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)), watched: make(chan error, 1)}
 	st, closeStore := opts.Store, func() error { return nil }
 	if st == nil {

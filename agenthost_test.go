@@ -105,9 +105,12 @@ func TestOpenWithProblems(t *testing.T) {
 
 // What Open cannot do without is an error of it.
 func TestOpenErrors(t *testing.T) {
+	kinds, folders := agenthost.StandardKinds(), []string{filepath.Join(t.TempDir(), "missing")}
 	for want, opts := range map[string]*agenthost.Options{
-		`opening store "nosql://x": unknown scheme "nosql"`: {StoreURL: "nosql://x"},
-		"no such file or directory":                         {Folders: []string{filepath.Join(t.TempDir(), "missing")}},
+		"Folders is required: apps, or folders of apps":     {Kinds: kinds},
+		"Kinds has no agents: begin with StandardKinds()":   {Folders: folders},
+		`opening store "nosql://x": unknown scheme "nosql"`: {Kinds: kinds, Folders: folders, StoreURL: "nosql://x"},
+		"no such file or directory":                         {Kinds: kinds, Folders: folders},
 	} {
 		host, err := agenthost.Open(t.Context(), opts)
 		if host != nil || err == nil || !strings.Contains(err.Error(), want) {

@@ -16,7 +16,7 @@ import (
 // order.
 func TestKindsOfTests(t *testing.T) {
 	if diff := cmp.Diff(nameKinds(t, listKinds()), nameKinds(t, testenv.Kinds())); diff != "" {
-		t.Errorf("kinds (-listKinds +testenv.Kinds):\n%s", diff)
+		t.Errorf("kinds (-listKinds of cmd/agenthost +Kinds of internal/testenv/env.go; then run make generate):\n%s", diff)
 	}
 	if diff := cmp.Diff(nameSchemes(storeSchemes()), nameSchemes(testenv.Schemes())); diff != "" {
 		t.Errorf("schemes (-storeSchemes +testenv.Schemes):\n%s", diff)

@@ -2,6 +2,7 @@ package house_test
 
 import (
 	"encoding/json"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -209,6 +210,23 @@ func TestOneJSONSchemaPackage(t *testing.T) {
 		from, imported, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if strings.Contains(imported, "/jsonschema/") && from != "agenthost/internal/jsonschema" && !isTestSupport(strings.TrimPrefix(from, "agenthost/")) {
 			t.Errorf("%s imports %s: use internal/jsonschema", from, imported)
+		}
+	}
+}
+
+// docs/architecture.md has a row for each wing.
+func TestWingsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wings, err := os.ReadDir("../../wing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, wing := range wings {
+		if !strings.Contains(string(page), "`wing/"+wing.Name()+"`") {
+			t.Errorf("docs/architecture.md has no row for `wing/%s`", wing.Name())
 		}
 	}
 }

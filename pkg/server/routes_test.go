@@ -27,7 +27,7 @@ func TestDocListsEveryRoute(t *testing.T) {
 	}
 }
 
-// A mistake in a route of an extension ends the start of the server with a text that names the
+// A mistake in a route of an extension ends the start of the server, and the message names the
 // route.
 func TestIncompleteRoutes(t *testing.T) {
 	handle := func(http.ResponseWriter, *http.Request) error { return nil }
