@@ -2,8 +2,11 @@ package loader
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"path/filepath"
 
 	"agenthost/pkg/connection"
 	"agenthost/pkg/model"
@@ -131,3 +134,40 @@ type HostedEvaluator interface {
 	// SetHTTP sets the client before the first call.
 	SetHTTP(client *http.Client)
 }
+
+// A GateRun is one run of a [Gate].
+type GateRun struct {
+	// Loader loads the app again, such as with other models.
+	Loader *Loader
+	// Dir is the folder of the app.
+	Dir string
+	// App is the app that waits for the gate, which owns it.
+	App *runtime.App
+
+	rule string
+}
+
+// DescribeFailure returns a problem of the app's folder under the rule of the gate.
+func (g *GateRun) DescribeFailure(message string) spec.Diagnostic {
+	return spec.Diagnostic{Pos: spec.Pos{File: filepath.ToSlash(g.Dir)}, Rule: g.rule, Message: message}
+}
+
+// DescribeStop returns the problem of a gate that ended with ctx; done is what had run.
+func (g *GateRun) DescribeStop(ctx context.Context, done string) spec.Diagnostic {
+	cause := context.Cause(ctx)
+	d := g.DescribeFailure(fmt.Sprintf("the gate stopped after %s: %s", done, cause))
+	if e, ok := errors.AsType[*budgetError](cause); ok {
+		d.Hint = "raise " + e.setting + " of reload in app.yaml"
+	}
+	return d
+}
+
+// A budgetError is the error of a gate that exceeds its budget.
+type budgetError struct{ limit, setting string }
+
+// Error names the limit.
+func (e *budgetError) Error() string { return "the gate exceeded its " + e.limit }
+
+// NewBudgetError returns the cause of a gate's end by a budget: the limit, such as "cost
+// budget of 1 US dollars", and the setting under reload in app.yaml that raises it.
+func NewBudgetError(limit, setting string) error { return &budgetError{limit, setting} }

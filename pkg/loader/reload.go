@@ -232,3 +232,50 @@ func (w *Watch) removeIfAbsent(a *watchedApp, p pollMode) (again bool) {
 	w.journal.appendReport(Report{App: a.name, Time: now, Kind: ReportRemoved, From: was.Revision}, nil, nil)
 	return false
 }
+
+// markUnreadable shows in the status of an app that its folder cannot be read. The app
+// keeps its revision.
+func (w *Watch) markUnreadable(a *watchedApp, err error) {
+	reason := formatFolderError(err)
+	w.reportMu.Lock()
+	defer w.reportMu.Unlock()
+	old, _ := w.Status(a.name)
+	if old.Unreadable == reason {
+		return
+	}
+	if old.Unreadable == "" {
+		a.readable = old
+	}
+	now := old
+	now.App, now.Dir, now.OK, now.Unreadable = a.name, a.dir, false, reason
+	now.Diagnostics = unreadableDiagnostics(a.dir, old.Revision, reason)
+	now.PendingRevision = ""
+	if byFolder := (*folderError)(nil); !errors.As(err, &byFolder) { // otherwise the folder is logged, with its apps
+		w.opts.Logger.Warn("cannot read app folder; the loaded revision keeps serving", "app", a.name, "revision", old.Revision, "error", err)
+	}
+	w.publishStatus(a, old, now)
+}
+
+// markReadable restores the status of an app whose folder can be read again, with the
+// content that was loaded last.
+func (w *Watch) markReadable(a *watchedApp) {
+	w.reportMu.Lock()
+	defer w.reportMu.Unlock()
+	old, _ := w.Status(a.name)
+	if old.Unreadable == "" {
+		return
+	}
+	w.opts.Logger.Info("app can be read again", "app", a.name, "revision", old.Revision)
+	w.publishStatus(a, old, a.readable)
+}
+
+// publishStatus stores a status without a load, and reports it. The caller holds reportMu.
+func (w *Watch) publishStatus(a *watchedApp, old, now Status) {
+	now.Loading = false
+	w.statusMu.Lock()
+	w.status[a.name] = now
+	w.statusMu.Unlock()
+	reported := now
+	reported.Loaded = w.opts.Clock()
+	w.recordReport(a, loadResult{files: a.servingFiles}, old, reported)
+}

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -495,4 +496,78 @@ func listArgs(args *spec.Node) []spec.Entry {
 		}
 	}
 	return all
+}
+
+// recordModel keeps the config of a model by its name in the app.
+func (r *modelResolver) recordModel(name string, plan spec.Plan[provider.Env, model.LLM], at spec.Text, m model.LLM) {
+	limits := r.findContextLimits(plan)
+	r.modelPlans[name] = modelPlan{plan.Kind.Name, plan.Config, plan.Node, at, m, limits, r.findPrice(plan) != nil}
+	if at := plan.Node.Get("max_output_tokens"); at != nil { // of the model, not of an agent
+		r.report(checkOutputLimit(at, namedLimits{name, limits})...)
+	}
+}
+
+// findContextLimits returns the context limits of a model, each from its settings or else
+// from Options.Prices.
+func (r *modelResolver) findContextLimits(plan spec.Plan[provider.Env, model.LLM]) provider.ContextLimits {
+	var own, listed provider.ContextLimits
+	if c, ok := plan.Config.(provider.SizedConfig); ok {
+		own = c.ContextLimits()
+	}
+	if at := plan.Node.Get("model"); at != nil {
+		listed = r.loader.opts.Prices.FindContext(plan.Kind.Name, at.Value)
+	}
+	return provider.ContextLimits{Input: cmp.Or(own.Input, listed.Input), Output: cmp.Or(own.Output, listed.Output)}
+}
+
+// A defaultModel is the model of agents that neither name nor inherit one.
+type defaultModel struct {
+	kind spec.Kind[provider.Env, model.LLM]
+	// name is its name, title what a message calls a model of the kind.
+	name, title string
+}
+
+// findDefaultModel returns the default model of the first provider that has one.
+func (l *Loader) findDefaultModel() (defaultModel, bool) {
+	for _, kind := range l.kinds.Models {
+		if c, ok := kind.NewConfig().(provider.DefaultConfig); ok {
+			name, title := c.DefaultModel()
+			return defaultModel{kind, name, title}, true
+		}
+	}
+	return defaultModel{}, false
+}
+
+// defaultModelName returns the name of the default model; it is empty if the program has none.
+func (l *Loader) defaultModelName() string {
+	found, _ := l.findDefaultModel()
+	return found.name
+}
+
+// findModelKind returns the provider of provider/model, or the one that recognizes the
+// name, and the model's name there.
+func (l *Loader) findModelKind(name string) (kind spec.Kind[provider.Env, model.LLM], rest string, ok bool) {
+	vendor, rest, qualified := strings.Cut(name, "/")
+	if kind, ok := l.kinds.Models.Lookup(vendor); ok && qualified && rest != "" {
+		return kind, rest, true
+	}
+	for _, kind := range l.kinds.Models {
+		if c, ok := kind.NewConfig().(provider.NameConfig); ok && c.RecognizesName(name) {
+			return kind, name, true
+		}
+	}
+	return kind, "", false
+}
+
+// checkOutputLimit checks a max_output_tokens, which may be nil.
+func checkOutputLimit(at *spec.Node, limits namedLimits) spec.Diagnostics {
+	if at.IsNull() || limits.Output == 0 {
+		return nil
+	}
+	n, ok := at.Any().(int64)
+	if !ok || n <= int64(limits.Output) {
+		return nil
+	}
+	return spec.Diagnostics{at.Warnf("context-limit", "max_output_tokens %d exceeds the limit of %d tokens of model %s", n, limits.Output, limits.model).
+		WithHint("set it to at most %d, or use a model with longer responses", limits.Output)}
 }

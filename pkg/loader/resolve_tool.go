@@ -148,13 +148,6 @@ func (r *resolver) replaceTool(kind spec.Kind[tool.Env, tool.Set], n *spec.Node,
 	return other, &args
 }
 
-// A sharedToolKey identifies a tool under tools: it may be another one in an agent with more
-// tools.
-type sharedToolKey struct {
-	node          *spec.Node
-	hasOtherTools bool
-}
-
 // resolveRegisteredTool resolves a tool that the embedding program has registered. It is already
 // built and has no settings.
 func (r *resolver) resolveRegisteredTool(ref *agentconfig.ToolRef, t tool.Tool) []*resolvedTool {

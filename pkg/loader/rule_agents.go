@@ -158,8 +158,6 @@ func asksUser(p *resolvedAgent) bool {
 	})
 }
 
-func isLLMAgent(p *resolvedAgent) bool { return p.plan.Kind.Name == "LlmAgent" }
-
 // checkExitLoop warns of exit_loop outside of a loop.
 func checkExitLoop(c *agentCheck, p *resolvedAgent, above []*resolvedAgent) {
 	inLoop := slices.ContainsFunc(above, func(a *resolvedAgent) bool { return a.plan.Kind.Name == "LoopAgent" })

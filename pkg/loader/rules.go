@@ -2,9 +2,9 @@ package loader
 
 import "agenthost/pkg/spec"
 
-// A rule checks the model of an app. Problems of single fields, names and references are
+// An appRule checks the model of an app. Problems of single fields, names and references are
 // reported where they are decoded and resolved.
-type rule struct {
+type appRule struct {
 	// name is the rule of its diagnostics, or the subject of several.
 	name  string
 	needs ruleNeeds
@@ -26,9 +26,9 @@ const (
 
 // rules returns the rules about whole apps in the order in which they run, to check one
 // app.
-func rules() []rule {
+func rules() []appRule {
 	state, agents := &stateRules{}, &agentRules{}
-	return []rule{
+	return []appRule{
 		{"duplicate-name", anyApp, checkDuplicateNames},
 		{"unused", anyApp, checkUnused},
 		{"variable", anyApp, checkForeignVariables},

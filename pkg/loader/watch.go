@@ -19,6 +19,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"agenthost/internal/safe"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
@@ -401,3 +402,41 @@ func (w *Watch) unmarkLoading(app string) {
 		w.status[app] = s
 	}
 }
+
+// A watch finds its apps in the folders that it was given, such as those of a command
+// line. Each folder is listed on its own, in its own goroutine: a folder that is missing,
+// unreadable or on a file system that does not respond never delays or hides the apps of
+// the others.
+//
+// A folder that can be read decides which apps exist. A folder that cannot be read decides
+// nothing: its apps keep their last good revision, and their statuses have the reason.
+
+// A FolderStatus is the state of one of the folders that a watch was given.
+type FolderStatus struct {
+	// Name is the base name of the folder. It does not reveal where the folder is.
+	Name string
+	// Unreadable is the reason why the folder cannot be read; empty if it can.
+	Unreadable string
+	// Problems are the subfolders that are not served: those that cannot be read, and
+	// apps with the name of another app.
+	Problems []string
+}
+
+// A watchedFolder is one of the folders that a watch was given. Watch.discoverMu guards it
+// between listings, except status, which Watch.statusMu guards.
+type watchedFolder struct {
+	dir string
+	// listed is closed when the running listing ends; nil if none is running.
+	listed chan struct{}
+	// late reports that the running listing has exceeded maxListTime.
+	late bool
+	// listing is the result of the last listing that ended in time, or its error.
+	listing folderListing
+	running folderListing
+	status  FolderStatus
+}
+
+// nameFolder returns the base name of a folder.
+func nameFolder(dir string) string { return AppName(dir) }
+
+func (w *Watch) logPanic(p *safe.Panic) { p.Log(w.opts.Logger, "watching apps panicked") }

@@ -12,39 +12,6 @@ import (
 	"agenthost/internal/safe"
 )
 
-// A watch finds its apps in the folders that it was given, such as those of a command
-// line. Each folder is listed on its own, in its own goroutine: a folder that is missing,
-// unreadable or on a file system that does not respond never delays or hides the apps of
-// the others.
-//
-// A folder that can be read decides which apps exist. A folder that cannot be read decides
-// nothing: its apps keep their last good revision, and their statuses have the reason.
-
-// A FolderStatus is the state of one of the folders that a watch was given.
-type FolderStatus struct {
-	// Name is the base name of the folder. It does not reveal where the folder is.
-	Name string
-	// Unreadable is the reason why the folder cannot be read; empty if it can.
-	Unreadable string
-	// Problems are the subfolders that are not served: those that cannot be read, and
-	// apps with the name of another app.
-	Problems []string
-}
-
-// A watchedFolder is one of the folders that a watch was given. Watch.discoverMu guards it
-// between listings, except status, which Watch.statusMu guards.
-type watchedFolder struct {
-	dir string
-	// listed is closed when the running listing ends; nil if none is running.
-	listed chan struct{}
-	// late reports that the running listing has exceeded maxListTime.
-	late bool
-	// listing is the result of the last listing that ended in time, or its error.
-	listing folderListing
-	running folderListing
-	status  FolderStatus
-}
-
 // A foundApp is the folder of an app. The folder cannot be read if err is set.
 type foundApp struct {
 	dir string
@@ -211,56 +178,6 @@ func (w *Watch) firstFolderError() error {
 	}
 	return nil
 }
-
-// markUnreadable shows in the status of an app that its folder cannot be read. The app
-// keeps its revision.
-func (w *Watch) markUnreadable(a *watchedApp, err error) {
-	reason := formatFolderError(err)
-	w.reportMu.Lock()
-	defer w.reportMu.Unlock()
-	old, _ := w.Status(a.name)
-	if old.Unreadable == reason {
-		return
-	}
-	if old.Unreadable == "" {
-		a.readable = old
-	}
-	now := old
-	now.App, now.Dir, now.OK, now.Unreadable = a.name, a.dir, false, reason
-	now.Diagnostics = unreadableDiagnostics(a.dir, old.Revision, reason)
-	now.PendingRevision = ""
-	if byFolder := (*folderError)(nil); !errors.As(err, &byFolder) { // otherwise the folder is logged, with its apps
-		w.opts.Logger.Warn("cannot read app folder; the loaded revision keeps serving", "app", a.name, "revision", old.Revision, "error", err)
-	}
-	w.publishStatus(a, old, now)
-}
-
-// markReadable restores the status of an app whose folder can be read again, with the
-// content that was loaded last.
-func (w *Watch) markReadable(a *watchedApp) {
-	w.reportMu.Lock()
-	defer w.reportMu.Unlock()
-	old, _ := w.Status(a.name)
-	if old.Unreadable == "" {
-		return
-	}
-	w.opts.Logger.Info("app can be read again", "app", a.name, "revision", old.Revision)
-	w.publishStatus(a, old, a.readable)
-}
-
-// publishStatus stores a status without a load, and reports it. The caller holds reportMu.
-func (w *Watch) publishStatus(a *watchedApp, old, now Status) {
-	now.Loading = false
-	w.statusMu.Lock()
-	w.status[a.name] = now
-	w.statusMu.Unlock()
-	reported := now
-	reported.Loaded = w.opts.Clock()
-	w.recordReport(a, loadResult{files: a.servingFiles}, old, reported)
-}
-
-// nameFolder returns the base name of a folder.
-func nameFolder(dir string) string { return AppName(dir) }
 
 func nameApps(all []*watchedApp) []string {
 	var names []string

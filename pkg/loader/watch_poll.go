@@ -261,8 +261,6 @@ func (w *Watch) pollApp(a *watchedApp, at foundApp, p pollMode, job *poll) (agai
 	return w.reloadIfChanged(w.pollCtx, a, p)
 }
 
-func (w *Watch) logPanic(p *safe.Panic) { p.Log(w.opts.Logger, "watching apps panicked") }
-
 // stopPolls cancels all polls and waits for them up to stopTimeout.
 func (w *Watch) stopPolls() {
 	w.cancelPolls()
