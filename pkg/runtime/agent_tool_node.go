@@ -25,7 +25,7 @@ type ToolNodeOptions struct {
 // A ToolNode is a node of a [Workflow] that calls a tool. It yields one event with the
 // result, whose author is the workflow (adk-python workflow/_tool_node.py since 2.11). Of a
 // result {"result": …} the output is the value; null is an event without output. A call that
-// needs approval or a credential pauses the workflow, see [NodeConfirmationPrefix].
+// needs approval or a credential pauses the workflow, see [nodeConfirmationPrefix].
 //
 // Clients answer a long-running call by its ID, and other agents than workflows have no
 // outputs. In both cases the node stores the call and its response, as for a model.

@@ -16,7 +16,7 @@ func (c *nodeCall) emitNodeRequest(ev *session.Event, call *genai.FunctionCall, 
 		if ask.Payload != nil {
 			payload["confirmation_payload"] = ask.Payload
 		}
-		request.ID, request.Name = NodeConfirmationPrefix+c.inv.path, tool.RequestInput
+		request.ID, request.Name = nodeConfirmationPrefix+c.inv.path, tool.RequestInput
 		request.Args = map[string]any{
 			"interruptId": request.ID, "message": ask.Hint, "payload": payload, "response_schema": newConfirmationSchema(),
 		}
@@ -24,7 +24,7 @@ func (c *nodeCall) emitNodeRequest(ev *session.Event, call *genai.FunctionCall, 
 		if d := c.decided[call.ID]; d != nil && d.confirmation != nil {
 			payload["tool_confirmation"] = map[string]any{"confirmed": d.confirmation.Confirmed, "payload": d.confirmation.Payload}
 		}
-		request.ID, request.Name = NodeCredentialPrefix+c.inv.path, RequestCredential
+		request.ID, request.Name = nodeCredentialPrefix+c.inv.path, RequestCredential
 		request.Args = map[string]any{
 			"functionCallId": request.ID, "authConfig": wanted.RequestedAuthConfigs[call.ID], "payload": payload,
 		}
@@ -89,7 +89,7 @@ type ApprovalRequest struct {
 }
 
 // ReadApproval returns what a call of the runtime asks a person to approve, or nil if it asks
-// for something else. See [RequestConfirmation] and [NodeConfirmationPrefix].
+// for something else. See [RequestConfirmation] and [nodeConfirmationPrefix].
 func ReadApproval(c *genai.FunctionCall) *ApprovalRequest {
 	switch {
 	case c.Name == RequestConfirmation:

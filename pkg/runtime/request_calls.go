@@ -30,24 +30,24 @@ func IsReservedFunction(name string) bool {
 // node in their own ID, and the tool and its arguments in their payload (adk-python
 // workflow/_tool_node.py since 2.11).
 const (
-	// NodeConfirmationPrefix begins the ID of the call adk_request_input by which a ToolNode
+	// nodeConfirmationPrefix begins the ID of the call adk_request_input by which a ToolNode
 	// requests the confirmation of its call; the path of the node follows. The answer is
 	// {"confirmed": true|false, "payload": …}, alone or as {"result": …}.
-	NodeConfirmationPrefix = "wf_tool_confirmation:"
-	// NodeCredentialPrefix begins the ID of the call adk_request_credential by which a ToolNode
+	nodeConfirmationPrefix = "wf_tool_confirmation:"
+	// nodeCredentialPrefix begins the ID of the call adk_request_credential by which a ToolNode
 	// requests a credential.
-	NodeCredentialPrefix = "wf_auth:"
+	nodeCredentialPrefix = "wf_auth:"
 )
 
 // isNodeRequest reports whether a call is a request of a ToolNode.
 func isNodeRequest(c *genai.FunctionCall) bool {
-	return isNodeConfirmation(c.Name, c.ID) || c.Name == RequestCredential && strings.HasPrefix(c.ID, NodeCredentialPrefix)
+	return isNodeConfirmation(c.Name, c.ID) || c.Name == RequestCredential && strings.HasPrefix(c.ID, nodeCredentialPrefix)
 }
 
 // isNodeConfirmation reports whether a call, or the response to it, is about the confirmation of
 // a ToolNode's call.
 func isNodeConfirmation(name, id string) bool {
-	return name == tool.RequestInput && strings.HasPrefix(id, NodeConfirmationPrefix)
+	return name == tool.RequestInput && strings.HasPrefix(id, nodeConfirmationPrefix)
 }
 
 // hasNodeResult reports whether a ToolNode has stored its result.
