@@ -57,6 +57,7 @@ func openGCS(rest string, o *Options) (*Artifacts, error) {
 		if address, err = parseEmulatorURL(host); err != nil {
 			return nil, err
 		}
+		b.client.sign = func(context.Context, *http.Request, []byte) error { return nil }
 	} else if b.client.sign, err = gcsSigner(o); err != nil {
 		return nil, err
 	}
@@ -80,12 +81,12 @@ func parseEmulatorURL(host string) (string, error) {
 
 // gcsSigner uses the application default credentials from the environment of
 // the process.
-func gcsSigner(o *Options) (func(context.Context, *http.Request) error, error) {
+func gcsSigner(o *Options) (func(context.Context, *http.Request, []byte) error, error) {
 	found, err := credentials.DetectDefault(&credentials.DetectOptions{Scopes: []string{gcsScope}, Client: o.HTTP})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", noGCSLogin, err)
 	}
-	return func(ctx context.Context, r *http.Request) error {
+	return func(ctx context.Context, r *http.Request, _ []byte) error {
 		token, err := found.Token(ctx)
 		if err != nil {
 			return fmt.Errorf("requesting a Google access token: %w", err)

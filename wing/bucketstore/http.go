@@ -25,8 +25,8 @@ const (
 // failures, such as status 503 or a lost connection.
 type bucketClient struct {
 	client *http.Client
-	// sign authenticates a request, unless it is signed already. Its errors are not retried.
-	sign func(ctx context.Context, r *http.Request) error
+	// sign authenticates a request. Its errors are not retried.
+	sign func(ctx context.Context, r *http.Request, body []byte) error
 	// explain extracts the reason from the body of an error response.
 	explain func(body []byte) string
 }
@@ -121,10 +121,8 @@ func (w *bucketClient) sendOnce(ctx context.Context, a *bucketRequest) (*bucketR
 	for name, values := range a.header {
 		r.Header[name] = values
 	}
-	if w.sign != nil {
-		if err := w.sign(ctx, r); err != nil {
-			return nil, fmt.Errorf("%w: %w", errAuthentication, err)
-		}
+	if err := w.sign(ctx, r, a.body); err != nil {
+		return nil, fmt.Errorf("%w: %w", errAuthentication, err)
 	}
 	res, err := w.client.Do(r)
 	if err != nil {
