@@ -139,17 +139,6 @@ func mergeByPlace(ds spec.Diagnostics) spec.Diagnostics {
 	return merged
 }
 
-// checkConfig adds what the config's own validation reports to the problems of its decoding.
-// A value of another type than the config's, such as a list, has no fields to validate.
-func checkConfig(config any, n *spec.Node, ds spec.Diagnostics) spec.Diagnostics {
-	c, ok := config.(spec.Checker)
-	isOtherType := slices.ContainsFunc(ds, func(d spec.Diagnostic) bool { return d.Rule == "type" && d.Pos == n.Pos })
-	if !ok || isOtherType {
-		return ds
-	}
-	return append(ds, c.Check(n)...)
-}
-
 // formatOSError formats an error without the operation and the path.
 func formatOSError(err error) string {
 	var pe *fs.PathError

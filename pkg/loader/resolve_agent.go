@@ -108,7 +108,7 @@ func (r *resolver) decodeAgent(kind spec.Kind[agentconfig.AgentEnv, runtime.Agen
 	return getOrMake(r.src.cache, agentKey{kind.Name, n}, func() (*decodedAgent, bool) {
 		d := &decodedAgent{}
 		d.plan, d.ds = kind.Decode(n)
-		d.ds = checkConfig(d.plan.Config, n, addFieldHints(d.ds, n, agentFieldHints()))
+		d.ds = d.plan.Check(addFieldHints(d.ds, n, agentFieldHints()))
 		selfContained := r.readConfigFiles(d.plan.Config, &d.ds)
 		d.ds = append(d.ds, r.bindFunctions(d.plan.Config)...)
 		if c, ok := d.plan.Config.(agentconfig.ExecutorConfig); ok {

@@ -136,7 +136,7 @@ func (r *modelResolver) buildModel(ctx context.Context, name string, n *spec.Nod
 		return nil, nil
 	}
 	plan, ds := kind.Decode(n)
-	ds = checkConfig(plan.Config, n, ds)
+	ds = plan.Check(ds)
 	if e, ok := modelEndpoint(plan.Config, r.newModelEnv(name)); ok && !ds.HasErrors() {
 		ds = append(ds, r.checkEndpoint(e, at.Text())...)
 	}

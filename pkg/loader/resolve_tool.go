@@ -281,8 +281,7 @@ type toolKey struct {
 func (r *resolver) decodeTool(kind spec.Kind[tool.Env, tool.Set], n *spec.Node) *decodedTool {
 	return getOrMake(r.src.cache, toolKey{kind.Name, n}, func() (*decodedTool, bool) {
 		plan, ds := kind.Decode(n)
-		ds = append(ds, r.loader.decodeInlineConnection(plan.Config)...)
-		ds = checkConfig(plan.Config, n, ds)
+		ds = append(plan.Check(ds), r.loader.decodeInlineConnection(plan.Config)...)
 		return &decodedTool{plan, hashResourceKey("tool", r.src.name, kind.Name, textOf(n)), newLazyUse(plan.Config, n), ds}, true
 	})
 }
@@ -320,7 +319,7 @@ func (r *resolver) acquireToolSet(ctx context.Context, d *decodedTool, in toolIn
 
 func (r *resolver) resolveAgentTool(ctx context.Context, kind spec.Kind[agentconfig.AgentToolEnv, tool.Set], n *spec.Node, t ancestry) []*resolvedTool {
 	plan, ds := kind.Decode(n)
-	ds = checkConfig(plan.Config, n, ds)
+	ds = plan.Check(ds)
 	r.report(ds...)
 	if ds.HasErrors() {
 		return nil

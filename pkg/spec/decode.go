@@ -447,7 +447,7 @@ func (k Kind[Env, T]) Decode(n *Node) (Plan[Env, T], Diagnostics) {
 	config := k.config()
 	plan := Plan[Env, T]{Kind: k, Config: config, Node: n}
 	if d, ok := config.(Decoder); ok {
-		return plan, d.DecodeSpec(n)
+		return plan, d.DecodeSpec(n).placeAt(n)
 	}
 	return plan, decodeInto(n, config, k.fields)
 }
@@ -470,7 +470,7 @@ func (k Kind[Env, T]) NewConfig() any { return k.config() }
 func (k Kind[Env, T]) ConfigType() reflect.Type { return reflect.TypeOf(k.config()).Elem() }
 
 // A Checker is a config that reports problems that its fields alone do not show. n is the
-// mapping that it was decoded from.
+// mapping that it was decoded from; see [Plan.Check] for values that could not be decoded.
 type Checker interface {
 	Check(n *Node) Diagnostics
 }
@@ -482,6 +482,60 @@ type Plan[Env, T any] struct {
 	Config any
 	// Node is the decoded node.
 	Node *Node
+}
+
+// Check adds what the config's [Checker] reports to the problems of its decoding. Values that
+// could not be decoded are missing: Check leaves out what is reported at them, or at what
+// contains them. A problem without a position is one of the whole node.
+func (p Plan[Env, T]) Check(decoding Diagnostics) Diagnostics {
+	c, ok := p.Config.(Checker)
+	if !ok || decoding.reportsType(p.Node.Pos) {
+		return decoding
+	}
+	found := c.Check(p.Node).placeAt(p.Node)
+	if broken := decoding.brokenValues(p.Node); len(broken) > 0 {
+		found = slices.DeleteFunc(found, func(d Diagnostic) bool { return broken[d.Pos] })
+	}
+	return append(decoding, found...)
+}
+
+// reportsType reports whether the value at a position has another type, such as a list for a
+// mapping, and thus no fields to check.
+func (ds Diagnostics) reportsType(at Pos) bool {
+	return slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.Rule == "type" && d.Pos == at })
+}
+
+// brokenValues returns the positions of the values below a node that could not be decoded, or
+// that contain such values. A missing field leaves the others intact.
+func (ds Diagnostics) brokenValues(n *Node) map[Pos]bool {
+	broken := map[Pos]bool{}
+	for _, d := range ds {
+		if d.Severity == Error && d.Rule != "required" {
+			broken[d.Pos] = true
+		}
+	}
+	if len(broken) > 0 {
+		n.markBroken(broken, map[*Node]bool{})
+	}
+	return broken
+}
+
+// markBroken adds the positions of the nodes that contain broken ones, and reports whether n does.
+func (n *Node) markBroken(broken map[Pos]bool, visited map[*Node]bool) bool {
+	if result, ok := visited[n]; ok {
+		return result
+	}
+	found := broken[n.Pos]
+	for _, e := range n.Entries {
+		found = e.Value.markBroken(broken, visited) || broken[e.Key.Pos] || found
+	}
+	for _, item := range n.Items {
+		found = item.markBroken(broken, visited) || found
+	}
+	if visited[n] = found; found {
+		broken[n.Pos] = true
+	}
+	return found
 }
 
 // Build builds the result. It may be called more than once.

@@ -17,7 +17,7 @@ func (d *decoder) decodeValue(n *Node, v reflect.Value, f Field) {
 		n.neverShown = true
 	}
 	if dec, ok := v.Addr().Interface().(Decoder); ok {
-		d.report(dec.DecodeSpec(n)...)
+		d.report(dec.DecodeSpec(n).placeAt(n)...)
 		return
 	}
 	d.decodeWithoutDecoder(n, v, f)

@@ -114,6 +114,17 @@ func (ds Diagnostics) HasErrors() bool {
 	return slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.Severity == Error })
 }
 
+// placeAt gives the problems that have no position, such as those of missing fields, the
+// position of the node that they were found in.
+func (ds Diagnostics) placeAt(n *Node) Diagnostics {
+	for i, d := range ds {
+		if at := n.Errorf("", ""); d.Pos == (Pos{}) {
+			ds[i].Pos, ds[i].Source = at.Pos, at.Source
+		}
+	}
+	return ds
+}
+
 // Err returns the list as an error, or nil if it contains no error.
 func (ds Diagnostics) Err() error {
 	if !ds.HasErrors() {

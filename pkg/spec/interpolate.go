@@ -212,7 +212,7 @@ func (i *interpolator) validateReference(r reference, name, fallback string) str
 }
 
 // HasReference reports whether the scalar contained references.
-func (n *Node) HasReference() bool { return len(n.parts) > 0 }
+func (n *Node) HasReference() bool { return n != nil && len(n.parts) > 0 }
 
 // BeforeInterpolation returns a scalar as it was before references were replaced; false
 // if it had none.
@@ -263,8 +263,11 @@ func (t *Text) DecodeSpec(n *Node) Diagnostics {
 	return nil
 }
 
-// Text returns the scalar with its position, or an empty text if n is not a scalar.
+// Text returns the scalar with its position, or an empty text if n is nil or not a scalar.
 func (n *Node) Text() Text {
+	if n == nil {
+		return Text{}
+	}
 	if n.Kind != Scalar {
 		return Text{Pos: n.Pos, node: n}
 	}

@@ -81,8 +81,11 @@ func (n *Node) WithEntry(key, value string) *Node {
 	return &extended
 }
 
-// Keys returns the keys of a mapping in order.
+// Keys returns the keys of a mapping in order. It accepts a nil node.
 func (n *Node) Keys() []string {
+	if n == nil {
+		return nil
+	}
 	keys := make([]string, len(n.Entries))
 	for i, e := range n.Entries {
 		keys[i] = e.Key.Value
@@ -93,12 +96,18 @@ func (n *Node) Keys() []string {
 // IsNull reports whether the node is nil, null or empty.
 func (n *Node) IsNull() bool { return n == nil || n.Kind == Scalar && n.Tag == nullTag }
 
-// Errorf returns an error at the node, with its source line.
+// Errorf returns an error at the node, with its source line. The error of a nil node, such as
+// that of a missing key, has no position: [Checker] and [Decoder] report it at the node that
+// they were given.
 func (n *Node) Errorf(rule, format string, args ...any) Diagnostic {
-	return Diagnostic{Pos: n.Pos, Rule: rule, Message: fmt.Sprintf(format, args...), Source: n.src.lineText(n.Pos.Line)}
+	d := Diagnostic{Rule: rule, Message: fmt.Sprintf(format, args...)}
+	if n != nil {
+		d.Pos, d.Source = n.Pos, n.src.lineText(n.Pos.Line)
+	}
+	return d
 }
 
-// Warnf returns a warning at the node, with its source line.
+// Warnf returns a warning at the node, like [Node.Errorf].
 func (n *Node) Warnf(rule, format string, args ...any) Diagnostic {
 	d := n.Errorf(rule, format, args...)
 	d.Severity = Warning
@@ -111,7 +120,7 @@ func (n *Node) isPlain() bool { return n.style&^yaml.TaggedStyle == 0 }
 // IsBooleanInYAML11 reports whether a string is a boolean for readers of YAML 1.1 such as
 // ADK's: yes, no, on or off without quotes.
 func (n *Node) IsBooleanInYAML11() bool {
-	return n.Kind == Scalar && n.Tag == strTag && n.isPlain() && booleanWord.MatchString(n.Value)
+	return n != nil && n.Kind == Scalar && n.Tag == strTag && n.isPlain() && booleanWord.MatchString(n.Value)
 }
 
 // booleanWord matches the words that are booleans in YAML 1.1 and strings in YAML 1.2.
@@ -223,8 +232,11 @@ const (
 
 // Any returns the node as plain Go values: map[string]any, []any, string, int64,
 // float64, bool or nil. Numbers whose digits neither type keeps are json.Number; dates are
-// strings.
+// strings. A nil node is nil.
 func (n *Node) Any() any {
+	if n == nil {
+		return nil
+	}
 	switch n.Kind {
 	case Mapping:
 		m := make(map[string]any, len(n.Entries))
