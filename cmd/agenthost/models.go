@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -243,15 +242,4 @@ func (m *listedModel) formatPing(several bool) string {
 		return fmt.Sprintf("%s: ok in %d ms", name, m.Ping.Milliseconds)
 	}
 	return fmt.Sprintf("%s: failed: %s", name, m.Ping.Error)
-}
-
-// logMissingKeys returns a function that logs each model without a key once, not at each
-// reload. It is safe for concurrent use.
-func (m *serveMain) logMissingKeys() func(app string, use loader.ModelUse, d spec.Diagnostic) {
-	var logged sync.Map
-	return func(app string, use loader.ModelUse, d spec.Diagnostic) {
-		if _, ok := logged.LoadOrStore(app+"\x00"+use.Name, true); !ok {
-			m.logger.Warn("model without a key", "app", app, "model", use.Name, "agents", use.Agents, "missing", use.Credential.Missing, "at", d.Pos.String())
-		}
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log"
 	"log/slog"
 	"net"
@@ -24,9 +23,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/spec"
-	"agenthost/pkg/store"
 	connections "agenthost/wing/connection"
-	"agenthost/wing/connection/authorize"
 	"agenthost/wing/devui"
 	"agenthost/wing/evaluation/evalrun"
 )
@@ -35,41 +32,7 @@ const (
 	defaultAddr = "127.0.0.1:8000"
 	// extraPorts is the number of ports to try after the default one.
 	extraPorts = 20
-	// minLease tolerates a short pause of a disk or a machine.
-	minLease = time.Second
 )
-
-// serveFlags are the flags of serve.
-type serveFlags struct {
-	command.StoreFlags
-	load          command.LoadFlags
-	addr          string
-	addrGiven     bool
-	drain         time.Duration
-	poll          time.Duration
-	keepAlive     time.Duration
-	createSession bool
-	demo          bool
-	insecure      bool
-	allowedHosts  []string
-
-	// config is a file with flags, auth a file with the authentication. authNode and
-	// dirs are the authentication and the folders of the config file.
-	config, auth string
-	authNode     *spec.Node
-	dirs         []string
-	// knownVariables are the environment variables that set flags.
-	knownVariables []string
-
-	runsPerUser, runsPerApp string
-	maxRunTime              time.Duration
-	maxLive, maxUserLive    int
-	maxAnswers              command.SizeFlag
-	observe                 observeFlags
-	dev                     devFlags
-	replayRecordings        string
-	grants                  authorize.GrantFlags
-}
 
 func newServeCommand(env command.Env) *cobra.Command {
 	var f serveFlags
@@ -121,39 +84,6 @@ file.`,
 	f.observe.registerFlags(flags)
 	f.grants.RegisterFlags(flags)
 	return cmd
-}
-
-// serveMain is the state of a running serve.
-type serveMain struct {
-	flags  *serveFlags
-	dirs   []string
-	env    command.Env
-	logger *slog.Logger
-	store  *store.Store
-	host   *agenthost.Host
-	server *server.Server
-	// traces is nil without developer tools.
-	traces *devui.Traces
-	ui     fs.FS
-	// replay is that of --replay-recordings, or nil.
-	replay runtime.Replay
-}
-
-// validateLimits rejects numbers that make no sense.
-func (f *serveFlags) validateLimits() error {
-	if f.maxLive < 1 || f.maxUserLive < 1 {
-		return errors.New("--max-live and --max-live-per-user must be at least 1")
-	}
-	if f.Lease < minLease {
-		return fmt.Errorf("--lease must be at least %s, got %s", minLease, f.Lease)
-	}
-	if f.poll < 0 {
-		return fmt.Errorf("--poll must be above 0, such as 2s, got %s", f.poll)
-	}
-	if f.keepAlive < 0 {
-		return fmt.Errorf("--keep-alive must be 0 or more, got %s", f.keepAlive)
-	}
-	return nil
 }
 
 func serveApps(ctx context.Context, env command.Env, f *serveFlags, dirs []string) error {
@@ -231,6 +161,17 @@ func serveApps(ctx context.Context, env command.Env, f *serveFlags, dirs []strin
 	}
 	m.server = m.host.NewServer(m.addExtensions(opts, grants))
 	return m.serveUntilDone(ctx, listener)
+}
+
+// logMissingKeys returns a function that logs each model without a key once, not at each
+// reload. It is safe for concurrent use.
+func (m *serveMain) logMissingKeys() func(app string, use loader.ModelUse, d spec.Diagnostic) {
+	var logged sync.Map
+	return func(app string, use loader.ModelUse, d spec.Diagnostic) {
+		if _, ok := logged.LoadOrStore(app+"\x00"+use.Name, true); !ok {
+			m.logger.Warn("model without a key", "app", app, "model", use.Name, "agents", use.Agents, "missing", use.Credential.Missing, "at", d.Pos.String())
+		}
+	}
 }
 
 // loadOptions returns the options of the loader, and the keys of the tokens of users, which

@@ -49,10 +49,6 @@ var floors = []floor{
 	{"shared: commands", []string{"internal/command"}},
 }
 
-// openTies are the imports that the rules forbid and the tree still has, "from > to". No tie is
-// added; one that is cut leaves the list.
-var openTies []string
-
 // isTestSupport reports whether only tests, and the programs of qa, import a package.
 func isTestSupport(pkg string) bool {
 	if pkg == "internal/fake" || strings.HasPrefix(pkg, "internal/fake/") || strings.HasPrefix(pkg, "ui-test/") {
@@ -109,26 +105,15 @@ func checkImport(from, to string) string {
 // Each package has a place, and imports only what lies below it: a wing the kernel and
 // internal, never another wing; the kernel no wing.
 func TestFloors(t *testing.T) {
-	open := map[string]bool{}
 	for from, imports := range listImports(t) {
 		if _, ok := floorOf(from); !ok && wingOf(from) == "" && !isTestSupport(from) && !isTop(from) {
 			t.Errorf("%s has no floor", from)
 			continue
 		}
 		for _, to := range imports {
-			reason := checkImport(from, to)
-			tie := from + " > " + to
-			switch known := slices.Contains(openTies, tie); {
-			case reason != "" && !known:
+			if reason := checkImport(from, to); reason != "" {
 				t.Errorf("%s imports %s: %s", from, to, reason)
-			case reason != "":
-				open[tie] = true
 			}
-		}
-	}
-	for _, tie := range openTies {
-		if !open[tie] {
-			t.Errorf("%q is cut: remove it from openTies", tie)
 		}
 	}
 }

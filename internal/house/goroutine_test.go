@@ -28,7 +28,7 @@ var unguarded = map[string]string{
 	"wing/apptest/testcommand/test.go: wg.Go":       "the panic of a test ends the test run with its stack",
 	"wing/programs/sandbox/supervise_linux.go: go":  "the helper process supervises one program, and the host reports its end",
 	"wing/wasi/host.go: go":                         "compileInBackground recovers after it has ended the compilation",
-	"wing/lsp/server.go: go":                        "the language server belongs to one editor, which starts it again",
+	"wing/lsp/serve.go: go":                         "the language server belongs to one editor, which starts it again",
 }
 
 // A panic on a goroutine without recover ends the process and all its turns. Each

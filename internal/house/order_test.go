@@ -20,33 +20,16 @@ const (
 	maxTypeMethods  = 90
 )
 
-// disordered are the packages above the limit, with the percentage they may not exceed.
-// The list only shrinks.
-var disordered = map[string]int{
-	"cmd/agenthost": 16, "wing/lsp": 16,
-	"wing/apptest": 22,
-}
-
 func TestArrowsPointForward(t *testing.T) {
 	for dir, files := range parsePackages(t) {
 		if len(files) < minOrderedFiles {
-			if _, ok := disordered[dir]; ok {
-				t.Errorf("%s is listed and has fewer than %d files", dir, minOrderedFiles)
-			}
 			continue
-		}
-		limit, listed := disordered[dir]
-		if !listed {
-			limit = maxBackPercent
 		}
 		g := newFileGraph(files)
 		back, all := g.countBackArrows(), g.countArrows()
-		switch {
-		case back*100 > limit*all:
+		if back*100 > maxBackPercent*all {
 			t.Errorf("%s: %d of %d arrows between its %d files point back, at most %d %% are allowed: move functions to the file where a reader looks for them; back: %s",
-				dir, back, all, len(files), limit, strings.Join(g.listBackArrows(), ", "))
-		case listed && back*100 <= maxBackPercent*all:
-			t.Errorf("%s keeps the limit: remove it from the list", dir)
+				dir, back, all, len(files), maxBackPercent, strings.Join(g.listBackArrows(), ", "))
 		}
 	}
 }

@@ -82,7 +82,6 @@ var unlisted = map[string]string{
 	"pkg/store/revisions.go":                   "stored revisions, by the limits of reloads",
 	"pkg/template/funcs.go":                    "a string of an expression, by its own limits",
 	"internal/toolhttp/exchange.go":            "by max_response; tool/value.go counts its values",
-	"pkg/tool/json_schema.go":                  "decodes what its caller has read",
 	"wing/mcptool/decode.go":                   "decodes what its caller has read",
 	"wing/mcptool/http_messages.go":            "a body that connection.go bounds",
 }
@@ -96,8 +95,9 @@ var boundedDecoders = map[string]string{
 	"cmd/agenthost/ready.go":                   "the answer of the person's own server, 64 KiB",
 	"wing/evaluation/evalrun/answer_cache.go":  "a cache of its own, 512 KiB for each answer",
 	"wing/evaluation/evalrun/final_state.go":   "what it encodes itself",
+	"pkg/tool/declare/schema.go":               "decodes what its caller has read",
+	"pkg/tool/genai_schema.go":                 "decodes what its caller has read",
 	"wing/lsp/rpc.go":                          "a message of the person's editor, maxMessage",
-	"wing/lsp/server.go":                       "a part of a message that rpc.go reads",
 	"internal/number/numbertest/numbertest.go": "a constant",
 	"wing/programs/sandbox/run_linux.go":       "the report of this program to itself, 64 KiB",
 	"internal/toolstub/simulate.go":            "the text of an answer of a model",
@@ -137,7 +137,7 @@ var boundedDecoders = map[string]string{
 	"wing/vertex/vertexstore/memory_bank.go":   "a page that client.go reads",
 	"wing/vertex/vertexstore/rag_memory.go":    "a page that client.go reads",
 	"wing/vertex/vertexstore/session_rows.go":  "a page that client.go reads",
-	"pkg/tool/func.go":                         "arguments of a call in an answer of a model",
+	"pkg/tool/declare/func.go":                 "arguments of a call in an answer of a model",
 	"wing/mcptool/decode.go":                   "what its caller has read",
 }
 

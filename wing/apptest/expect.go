@@ -28,3 +28,23 @@ func (e *expectation) checkTurn(ctx context.Context, vars map[string]any) *Failu
 	f.Values = turn.EvalParts(ctx, e.parts, vars)
 	return f
 }
+
+// A Failure is an expectation that does not hold, or a turn that failed.
+type Failure struct {
+	// Turn counts from 1.
+	Turn int
+	// Expression is the expectation; empty if the turn itself failed.
+	Expression string
+	Diagnostic spec.Diagnostic
+	// Values are the values of the parts of the expression.
+	Values []turn.Value
+}
+
+// Lines returns the values, one per line.
+func (f *Failure) Lines() []string {
+	lines := make([]string, len(f.Values))
+	for i, v := range f.Values {
+		lines[i] = v.String()
+	}
+	return lines
+}

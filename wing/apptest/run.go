@@ -20,6 +20,7 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store/memstore"
+	"agenthost/pkg/tool"
 )
 
 // A TestEnv replaces the environment of an app during a test.
@@ -60,26 +61,6 @@ func (r *Result) Diagnostics() spec.Diagnostics {
 		ds = append(ds, d)
 	}
 	return ds
-}
-
-// A Failure is an expectation that does not hold, or a turn that failed.
-type Failure struct {
-	// Turn counts from 1.
-	Turn int
-	// Expression is the expectation; empty if the turn itself failed.
-	Expression string
-	Diagnostic spec.Diagnostic
-	// Values are the values of the parts of the expression.
-	Values []turn.Value
-}
-
-// Lines returns the values, one per line.
-func (f *Failure) Lines() []string {
-	lines := make([]string, len(f.Values))
-	for i, v := range f.Values {
-		lines[i] = v.String()
-	}
-	return lines
 }
 
 // testUser is the user ID in tests.
@@ -170,6 +151,16 @@ func (p *testRun) runTurn(ctx context.Context, n int, tu *testTurn) error {
 	p.result.Transcript = append(p.result.Transcript, formatTurnOutcome(o)...)
 	p.checkExpectations(ctx, n, tu, o)
 	return nil
+}
+
+// runTool answers a call by its stubs. A tool that needs the network ends the test with an
+// error that shows the stub to add.
+func (p *testRun) runTool(ctx context.Context, x *tool.Execution) (*tool.Result, error) {
+	result, err := p.stubs.RunTool(ctx, x)
+	if out := (*networkError)(nil); errors.As(err, &out) {
+		return nil, &tool.EndError{Err: fmt.Errorf("%w: add a stub, tools: {%s: {return: {…}}}", out, x.Call.Name)}
+	}
+	return result, err
 }
 
 // openSession returns the session of the turn. A new session is created with the

@@ -2,15 +2,12 @@ package apptest
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
 	"agenthost/internal/toolstub"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
-	"agenthost/pkg/tool"
 )
 
 // simulatorAgent is the agent that a scripted model of simulated tools sees.
@@ -33,16 +30,6 @@ func (t *Test) beginStubs() *toolstub.Run {
 }
 
 func skipWait(ctx context.Context, _ time.Duration) error { return ctx.Err() }
-
-// runTool answers a call by its stubs. A tool that needs the network ends the test with an
-// error that shows the stub to add.
-func (p *testRun) runTool(ctx context.Context, x *tool.Execution) (*tool.Result, error) {
-	result, err := p.stubs.RunTool(ctx, x)
-	if out := (*networkError)(nil); errors.As(err, &out) {
-		return nil, &tool.EndError{Err: fmt.Errorf("%w: add a stub, tools: {%s: {return: {…}}}", out, x.Call.Name)}
-	}
-	return result, err
-}
 
 // blockedTransport rejects all requests: tests have no network access.
 type blockedTransport struct{}

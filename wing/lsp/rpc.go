@@ -74,3 +74,10 @@ func writeMessage(w io.Writer, m *message) error {
 	_, err = fmt.Fprintf(w, "Content-Length: %d\r\n\r\n%s", len(body), body)
 	return err
 }
+
+func decodeParams(m *message, into any) error {
+	if err := json.Unmarshal(m.Params, into); err != nil {
+		return &rpcError{codeInvalidParams, m.Method + ": " + err.Error()}
+	}
+	return nil
+}

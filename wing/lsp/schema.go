@@ -9,20 +9,6 @@ import (
 // schema is the JSON Schema of a document kind.
 type schema struct{ root, defs map[string]any }
 
-// loadSchema returns the schema of a document kind, or nil if it has none.
-func (s *Server) loadSchema(kind string) *schema {
-	if cached, ok := s.schemas[kind]; ok {
-		return cached
-	}
-	var loaded *schema
-	if root, err := s.loader.Schema(kind); err == nil {
-		defs, _ := root["$defs"].(map[string]any)
-		loaded = &schema{root, defs}
-	}
-	s.schemas[kind] = loaded
-	return loaded
-}
-
 // schemasAt returns the schemas that may apply at a path.
 func (s *schema) schemasAt(keys []string) []map[string]any {
 	if s == nil {

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"agenthost"
+	"agenthost/internal/command"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/store"
+	"agenthost/wing/connection/authorize"
+	"agenthost/wing/devui"
+)
+
+// minLease tolerates a short pause of a disk or a machine.
+const minLease = time.Second
+
+// serveFlags are the flags of serve.
+type serveFlags struct {
+	command.StoreFlags
+	load          command.LoadFlags
+	addr          string
+	addrGiven     bool
+	drain         time.Duration
+	poll          time.Duration
+	keepAlive     time.Duration
+	createSession bool
+	demo          bool
+	insecure      bool
+	allowedHosts  []string
+
+	// config is a file with flags, auth a file with the authentication. authNode and
+	// dirs are the authentication and the folders of the config file.
+	config, auth string
+	authNode     *spec.Node
+	dirs         []string
+	// knownVariables are the environment variables that set flags.
+	knownVariables []string
+
+	runsPerUser, runsPerApp string
+	maxRunTime              time.Duration
+	maxLive, maxUserLive    int
+	maxAnswers              command.SizeFlag
+	observe                 observeFlags
+	dev                     devFlags
+	replayRecordings        string
+	grants                  authorize.GrantFlags
+}
+
+// validateLimits rejects numbers that make no sense.
+func (f *serveFlags) validateLimits() error {
+	if f.maxLive < 1 || f.maxUserLive < 1 {
+		return errors.New("--max-live and --max-live-per-user must be at least 1")
+	}
+	if f.Lease < minLease {
+		return fmt.Errorf("--lease must be at least %s, got %s", minLease, f.Lease)
+	}
+	if f.poll < 0 {
+		return fmt.Errorf("--poll must be above 0, such as 2s, got %s", f.poll)
+	}
+	if f.keepAlive < 0 {
+		return fmt.Errorf("--keep-alive must be 0 or more, got %s", f.keepAlive)
+	}
+	return nil
+}
+
+// serveMain is the state of a running serve.
+type serveMain struct {
+	flags  *serveFlags
+	dirs   []string
+	env    command.Env
+	logger *slog.Logger
+	store  *store.Store
+	host   *agenthost.Host
+	server *server.Server
+	// traces is nil without developer tools.
+	traces *devui.Traces
+	ui     fs.FS
+	// replay is that of --replay-recordings, or nil.
+	replay runtime.Replay
+}

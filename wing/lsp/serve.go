@@ -1,0 +1,211 @@
+package lsp
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+)
+
+// inbound is a message, or the error of reading it.
+type inbound struct {
+	message *message
+	err     error
+}
+
+// Serve reads messages and writes responses until the editor sends exit, in ends,
+// or ctx is done. It returns an error if in ends before a shutdown request.
+func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	s.out = out
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	messages := make(chan inbound)
+	go readMessages(ctx, in, messages)
+	for {
+		r, ok := s.nextMessage(ctx, messages)
+		var bad *rpcError
+		switch {
+		case !ok:
+			return nil
+		case errors.As(r.err, &bad):
+			null := json.RawMessage("null")
+			if err := writeMessage(s.out, &message{ID: &null, Error: bad}); err != nil {
+				return err
+			}
+		case errors.Is(r.err, io.EOF) && s.shutdown:
+			return nil
+		case r.err != nil:
+			return r.err
+		case r.message.Method == "exit":
+			if !s.shutdown {
+				return errors.New("exit received without a preceding shutdown request")
+			}
+			return nil
+		default:
+			if err := s.handleMessage(ctx, r.message); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func readMessages(ctx context.Context, in io.Reader, messages chan<- inbound) {
+	for r := bufio.NewReader(in); ; {
+		m, err := readMessage(r)
+		select {
+		case messages <- inbound{m, err}:
+		case <-ctx.Done():
+			return
+		}
+		var bad *rpcError
+		if err != nil && !errors.As(err, &bad) {
+			return
+		}
+	}
+}
+
+// nextMessage returns the next message. While none is waiting, it checks changed
+// apps. It returns false once ctx is done.
+func (s *Server) nextMessage(ctx context.Context, messages <-chan inbound) (inbound, bool) {
+	for len(s.dirty) > 0 {
+		select {
+		case r := <-messages:
+			return r, true
+		default:
+			if err := s.checkApp(ctx, slices.Sorted(maps.Keys(s.dirty))[0]); err != nil {
+				return inbound{err: err}, true
+			}
+		}
+	}
+	select {
+	case r := <-messages:
+		return r, true
+	case <-ctx.Done():
+		return inbound{}, false
+	}
+}
+
+// handleMessage handles a request or a notification. It returns an error if
+// writing to the editor fails.
+func (s *Server) handleMessage(ctx context.Context, m *message) error {
+	if m.Method == "" {
+		return nil // a response; the server sends no requests
+	}
+	result, err := s.dispatchMessage(ctx, m)
+	if m.ID == nil {
+		return nil
+	}
+	reply := &message{ID: m.ID}
+	var bad *rpcError
+	if errors.As(err, &bad) {
+		reply.Error = bad
+		return writeMessage(s.out, reply)
+	}
+	if reply.Result, err = json.Marshal(result); err != nil {
+		return err
+	}
+	return writeMessage(s.out, reply)
+}
+
+func (s *Server) dispatchMessage(ctx context.Context, m *message) (any, error) {
+	if s.shutdown {
+		return nil, &rpcError{codeInvalidCall, "server is shut down"}
+	}
+	switch m.Method {
+	case "initialize":
+		return initializeResult(s.opts.Version), nil
+	case "shutdown":
+		s.shutdown = true
+		return nil, nil
+	case "textDocument/didOpen", "textDocument/didSave", "textDocument/didClose":
+		return nil, s.onDocumentEvent(m)
+	case "textDocument/didChange":
+		return nil, s.onDocumentChange(m)
+	case "workspace/didChangeWatchedFiles":
+		return nil, s.onWatchedFiles(m)
+	case "textDocument/completion":
+		return s.answerAtCursor(ctx, m, s.completeAtCursor)
+	case "textDocument/hover":
+		return s.answerAtCursor(ctx, m, s.hoverAtCursor)
+	case "textDocument/definition":
+		return s.answerAtCursor(ctx, m, s.definitionAtCursor)
+	case "textDocument/codeAction":
+		return s.codeActions(ctx, m)
+	case "initialized", "$/cancelRequest", "$/setTrace", "workspace/didChangeConfiguration":
+		return nil, nil
+	}
+	return nil, &rpcError{codeUnknownMethod, "unknown method " + m.Method}
+}
+
+func (s *Server) onDocumentEvent(m *message) error {
+	var p openParams
+	if err := decodeParams(m, &p); err != nil {
+		return err
+	}
+	path := pathFromURI(p.Document.URI)
+	switch m.Method {
+	case "textDocument/didOpen":
+		s.files.set(path, p.Document.Text)
+	case "textDocument/didClose":
+		s.files.remove(path)
+	}
+	s.markDirty(path)
+	return nil
+}
+
+func (s *Server) onDocumentChange(m *message) error {
+	var p changeParams
+	if err := decodeParams(m, &p); err != nil {
+		return err
+	}
+	path := pathFromURI(p.Document.URI)
+	for _, c := range p.Changes {
+		s.files.set(path, c.Text)
+	}
+	s.markDirty(path)
+	return nil
+}
+
+func (s *Server) onWatchedFiles(m *message) error {
+	var p watchedParams
+	if err := decodeParams(m, &p); err != nil {
+		return err
+	}
+	for _, c := range p.Changes {
+		s.markDirty(pathFromURI(c.URI))
+	}
+	return nil
+}
+
+// markDirty schedules a check of the app that the file belongs to.
+func (s *Server) markDirty(path string) {
+	if dir := s.files.findAppFolder(path); dir != "" {
+		s.dirty[dir] = true
+	}
+}
+
+// answerAtCursor decodes a request about a position and calls answer with its
+// cursor.
+func (s *Server) answerAtCursor(ctx context.Context, m *message, answer func(*cursor) any) (any, error) {
+	var p positionParams
+	if err := decodeParams(m, &p); err != nil {
+		return nil, err
+	}
+	path := pathFromURI(p.Document.URI)
+	text, ok := s.files.readText(path)
+	if !ok {
+		return nil, nil
+	}
+	c := newCursorAt(path, text, p.Position, s.opts.Kinds.Files)
+	c.dir = s.files.findAppFolder(path)
+	// The last change may have added the name at the cursor.
+	if c.dir != "" && (s.dirty[c.dir] || s.apps[c.dir] == nil) {
+		if err := s.checkApp(ctx, c.dir); err != nil {
+			return nil, err
+		}
+	}
+	return answer(c), nil
+}
