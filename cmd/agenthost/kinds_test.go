@@ -3,12 +3,15 @@ package main
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"agenthost/internal/agentconfig"
 	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
+	"agenthost/pkg/provider"
 	"agenthost/pkg/store/storeurl"
 )
 
@@ -47,4 +50,34 @@ func nameSchemes(schemes []storeurl.Scheme) [][]string {
 		names = append(names, s.Names)
 	}
 	return names
+}
+
+// The table of packages in internal/agentconfig has each kind of the program, so that a program with
+// fewer kinds reports where to find them.
+func TestKindsHaveSources(t *testing.T) {
+	kinds := nameKinds(t, listKinds())
+	for _, list := range []string{agentconfig.ModelList, agentconfig.ToolList, agentconfig.BuiltinList, agentconfig.ExecutorList} {
+		names := agentconfig.SourceNames(list)
+		for _, name := range kinds[list] {
+			if !slices.Contains(names, name) {
+				t.Errorf("%s: internal/agentconfig lacks %s", list, name)
+			}
+		}
+		for _, name := range names {
+			if !slices.Contains(kinds[list], name) && name != "ContainerCodeExecutor" { // ADK's name for container
+				t.Errorf("%s: the program lacks %s of internal/agentconfig", list, name)
+			}
+		}
+	}
+	for _, model := range []string{"gemini-2.5-flash", "gpt-5", "o3", "claude-opus-4-1", "llama"} {
+		known := ""
+		for _, kind := range listKinds().Models {
+			if c, ok := kind.NewConfig().(provider.NameConfig); ok && known == "" && c.RecognizesName(model) {
+				known = kind.Name
+			}
+		}
+		if got, _ := agentconfig.FindProvider(model); got != known {
+			t.Errorf("provider of %s = %q, want %q", model, got, known)
+		}
+	}
 }

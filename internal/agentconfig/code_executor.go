@@ -235,15 +235,9 @@ func (c *codeConfig) planExecutor(kind spec.Kind[ExecutorEnv, runtime.CodeExecut
 
 // reportUnlinked reports an executor of a package that the program does not use.
 func (c *codeConfig) reportUnlinked(kinds ExecutorKinds, f *Functions) (spec.Diagnostic, bool) {
-	wing, ok := unlinkedExecutors()[adkExecutorClass(c.name.Value)]
+	hint, ok := HintSource(ExecutorList, adkExecutorClass(c.name.Value))
 	return c.name.Errorf(0, "code-executor", "this program does not have the code executor %s: available are %s", c.name.Value, listExecutors(kinds, f)).
-		WithHint("in Go, add the executors of package %s to Executors of loader.Kinds", wing), ok
-}
-
-// unlinkedExecutors returns the packages of executors that a program may leave out.
-func unlinkedExecutors() map[string]string {
-	const programs = "wing/programs"
-	return map[string]string{"command": programs, "container": programs, "ContainerCodeExecutor": programs, "wasi": "wing/wasi"}
+		WithHint("%s", hint), ok
 }
 
 // reportUnknown reports an executor that is in no package.

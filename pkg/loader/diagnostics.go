@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode"
 
+	"agenthost/internal/agentconfig"
 	"agenthost/internal/limit"
 	"agenthost/internal/policy"
 	"agenthost/pkg/spec"
@@ -72,6 +73,17 @@ func unknownNameError(at *spec.Node, what, name string, names []string) spec.Dia
 		d = d.WithHint("did you mean %q?", near)
 	}
 	return d
+}
+
+// missingKindError returns the error for a name that a list of Kinds lacks, with the package
+// that has it, if it is known.
+func missingKindError(at *spec.Node, list, name string, names []string) spec.Diagnostic {
+	what := map[string]string{agentconfig.ModelList: "provider %s", agentconfig.ToolList: "kind of tool %s", agentconfig.BuiltinList: "built-in tool %s"}[list]
+	hint, ok := agentconfig.HintSource(list, name)
+	if !ok {
+		return unknownNameError(at, what, name, names)
+	}
+	return at.Errorf("unknown-name", "this program does not have the %s; %s", fmt.Sprintf(what, strconv.Quote(name)), listNames(names)).WithHint("%s", hint)
 }
 
 func listNames(names []string) string {

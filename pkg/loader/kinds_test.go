@@ -81,11 +81,11 @@ func TestUnlinkedExecutor(t *testing.T) {
 	kinds := Kinds{Models: provider.Kinds(), Agents: AgentKinds()}
 	for executor, want := range map[string]string{
 		"{name: wasi, args: {command: [python.wasm], memory: 1MiB}}": "x/root_agent.yaml:4:23: this program does not have the code executor wasi: available are built_in, expr [code-executor]\n" +
-			"hint: in Go, add the executors of package wing/wasi to Executors of loader.Kinds",
+			"hint: in Go, add wasi.Executors of package agenthost/wing/wasi to Executors of loader.Kinds",
 		"{name: container, args: {image: x}}": "x/root_agent.yaml:4:23: this program does not have the code executor container: available are built_in, expr [code-executor]\n" +
-			"hint: in Go, add the executors of package wing/programs to Executors of loader.Kinds",
+			"hint: in Go, add programs.Executors of package agenthost/wing/programs to Executors of loader.Kinds",
 		"{name: google.adk.code_executors.ContainerCodeExecutor}": "x/root_agent.yaml:4:23: this program does not have the code executor google.adk.code_executors.ContainerCodeExecutor: available are built_in, expr [code-executor]\n" +
-			"hint: in Go, add the executors of package wing/programs to Executors of loader.Kinds",
+			"hint: in Go, add programs.Executors of package agenthost/wing/programs to Executors of loader.Kinds",
 		"{name: expr, args: {memory: 1MiB}}": "x/root_agent.yaml:4:36: unknown field \"memory\" [unknown-field]\n" +
 			"hint: valid fields: stateful, error_retry_attempts, code_block_delimiters, execution_result_delimiters, timeout, max_output",
 	} {
@@ -175,4 +175,29 @@ func readTestPolicy(t *testing.T, text string) *Policy {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// A kind whose package the program does not use is a problem at its name, and the hint names the
+// package and the list.
+func TestUnlinkedKinds(t *testing.T) {
+	s := newWatchEnv(t)
+	s.writeFile("x/s.yaml", "- text: hi\n")
+	kinds := Kinds{Models: provider.Kinds(), Agents: AgentKinds()}
+	const model, in = "models: {m: {provider: scripted, script: s.yaml}}\n", "in Go, add "
+	for _, tt := range []struct{ app, agent, message, hint string }{
+		{"models: {m: {provider: openai, model: gpt-5}}\n", "model: m", `this program does not have the provider "openai"; available: route, scripted`, "openai.Kinds of package agenthost/wing/openai to Models of loader.Kinds"},
+		{model, "model: openai/gpt-5", `this program does not have the provider "openai"; available: route, scripted`, "openai.Kinds of package agenthost/wing/openai to Models of loader.Kinds"},
+		{model, "model: gemini-2.5-flash", `this program does not have the provider "gemini" of model gemini-2.5-flash; available: route, scripted`, "gemini.Kind of package agenthost/wing/gemini to Models of loader.Kinds"},
+		{model, "model: m\ntools: [command: {name: t, command: [ls]}]", `this program does not have the kind of tool "command"; available: agent`, "programs.Kinds of package agenthost/wing/programs to Tools of loader.Kinds"},
+		{model, "model: m\ntools: [mcp: {url: https://example.com}]", `this program does not have the kind of tool "mcp"; available: agent`, "mcptool.Kinds of package agenthost/wing/mcptool to Tools of loader.Kinds"},
+		{model, "model: m\ntools: [name: google_search]", `this program does not have the built-in tool "google_search"; available: AgentTool, ModelConsultTool`, "builtin.Builtins of package agenthost/pkg/tool/builtin to Builtins of loader.Kinds"},
+		{model, "model: m\ntools: [name: CalendarToolset]", `this program does not have the built-in tool "CalendarToolset"; available: AgentTool, ModelConsultTool`, "openapitool.Toolsets of package agenthost/wing/openapitool to Builtins of loader.Kinds"},
+	} {
+		s.writeFile("x/app.yaml", tt.app)
+		s.writeFile("x/root_agent.yaml", "name: x\ninstruction: y\n"+tt.agent+"\n")
+		ds := New(kinds, nil).Check(t.Context(), s.path("x"))
+		if len(ds) == 0 || ds[0].Message != tt.message || ds[0].Hint != in+tt.hint {
+			t.Errorf("%s%s: %v", tt.app, tt.agent, ds.StringsWithHints())
+		}
+	}
 }

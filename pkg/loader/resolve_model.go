@@ -132,7 +132,7 @@ func (r *modelResolver) buildModel(ctx context.Context, name string, n *spec.Nod
 	}
 	kind, ok := r.loader.kinds.Models.Lookup(at.Value)
 	if !ok {
-		r.report(unknownNameError(at, "provider %s", at.Value, r.loader.kinds.Models.Names()))
+		r.report(missingKindError(at, agentconfig.ModelList, at.Value, r.loader.kinds.Models.Names()))
 		return nil, nil
 	}
 	plan, ds := kind.Decode(n)
@@ -337,6 +337,11 @@ func (r *modelResolver) reportUnknownModel(name spec.Text, fallback defaultModel
 		r.report(name.Errorf(0, "model", "unknown model %q", name.Value).WithHint("did you mean %q?", near))
 		return true
 	}
+	if vendor, ok := agentconfig.FindProvider(name.Value); ok && !slices.Contains(r.loader.kinds.Models.Names(), vendor) {
+		hint, _ := agentconfig.HintSource(agentconfig.ModelList, vendor)
+		r.report(name.Errorf(0, "model", "this program does not have the provider %q of model %s; %s", vendor, name.Value, listNames(r.loader.kinds.Models.Names())).WithHint("%s", hint))
+		return true
+	}
 	report := name.Errorf(0, "model", "unknown model %q", name.Value)
 	if fallback.title != "" {
 		report = name.Warnf(0, "model", "unknown model %q, assuming %s", name.Value, fallback.title)
@@ -356,6 +361,9 @@ func (r *modelResolver) unknownProviderError(name spec.Text, vendor, rest string
 	}
 	if slices.Contains(prefixes, vendor) {
 		return name.Errorf(0, "model", "the name of a model is required after %s/", vendor)
+	}
+	if hint, ok := agentconfig.HintSource(agentconfig.ModelList, vendor); ok && !slices.Contains(r.loader.kinds.Models.Names(), vendor) {
+		return name.Errorf(0, "model", "this program does not have the provider %q; %s", vendor, listNames(r.loader.kinds.Models.Names())).WithHint("%s", hint)
 	}
 	d := name.Errorf(0, "model", "unknown provider %q", vendor)
 	if near := spec.Suggest(vendor, prefixes); near != "" {

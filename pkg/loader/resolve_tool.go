@@ -163,12 +163,6 @@ func (r *resolver) resolveRegisteredTool(ref *agentconfig.ToolRef, t tool.Tool) 
 }
 
 func unknownToolError(ref *agentconfig.ToolRef, name string, builtins []string) spec.Diagnostic {
-	if slices.Contains([]string{"McpToolset", "MCPToolset", "ToolboxToolset"}, name) {
-		return unlinkedMCPError(ref.Name)
-	}
-	if name == "OpenAPIToolset" || slices.Contains(googleToolsets(), name) {
-		return unlinkedOpenAPIError(ref.Name)
-	}
 	if found, ok := adktools.FindUnsupported(name); ok {
 		d := ref.Name.Errorf(0, "tool", "%s %s", ref.Name.Value, found.Reason)
 		if found.Hint != "" {
@@ -177,29 +171,13 @@ func unknownToolError(ref *agentconfig.ToolRef, name string, builtins []string) 
 		return d
 	}
 	builtins = append(builtins, "AgentTool", "ModelConsultTool")
+	if _, ok := agentconfig.HintSource(agentconfig.BuiltinList, name); ok {
+		return missingKindError(ref.Node.Get("name"), agentconfig.BuiltinList, name, builtins)
+	}
 	if near := spec.Suggest(name, builtins); near != "" { // the list is long
 		return ref.Node.Get("name").Errorf("unknown-name", "unknown built-in tool %q", name).WithHint("did you mean %q?", near)
 	}
 	return unknownNameError(ref.Node.Get("name"), "built-in tool %s", name, builtins)
-}
-
-// googleToolsets lists the toolsets of APIs of Google in package openapitool.
-func googleToolsets() []string {
-	return []string{
-		"BigQueryApiToolset", "CalendarToolset", "DocsToolset", "GmailToolset", "GoogleApiToolset", "SheetsToolset", "SlidesToolset", "YoutubeToolset",
-	}
-}
-
-// unlinkedMCPError reports a tool of package mcptool, which the program does not use.
-func unlinkedMCPError(at spec.Text) spec.Diagnostic {
-	return at.Errorf(0, "tool", "this program does not support MCP servers").
-		WithHint("in Go, add the kinds of package mcptool to loader.Kinds")
-}
-
-// unlinkedOpenAPIError reports a tool of package openapitool, which the program does not use.
-func unlinkedOpenAPIError(at spec.Text) spec.Diagnostic {
-	return at.Errorf(0, "tool", "this program does not support OpenAPI documents").
-		WithHint("in Go, add the kinds of package openapitool to loader.Kinds")
 }
 
 // resolveKindTool resolves a tool that its kind declares: one key with its settings.
@@ -216,15 +194,7 @@ func (r *resolver) resolveKindTool(ctx context.Context, ref *agentconfig.ToolRef
 		}
 		return more
 	}
-	if name == "mcp" {
-		r.report(unlinkedMCPError(ref.Kind))
-		return nil
-	}
-	if name == "openapi" {
-		r.report(unlinkedOpenAPIError(ref.Kind))
-		return nil
-	}
-	r.report(unknownNameError(ref.Node.Entries[0].Key, "kind of tool %s", name, append(r.loader.kinds.Tools.Names(), "agent")))
+	r.report(missingKindError(ref.Node.Entries[0].Key, agentconfig.ToolList, name, append(r.loader.kinds.Tools.Names(), "agent")))
 	return nil
 }
 
