@@ -19,14 +19,26 @@ const (
 
 // CheckOwner validates an app name and a user id.
 func CheckOwner(app, user string) error {
-	if app == "" || user == "" {
-		return fmt.Errorf("app and user are required: %w", session.ErrInvalid)
+	switch {
+	case app == "":
+		return missingError("app")
+	case user == "":
+		return missingError("user")
 	}
 	if err := CheckText("app", app, MaxApp); err != nil {
 		return err
 	}
 	return CheckText("user id", user, MaxUser)
 }
+
+// A missingError names the part of a key that is missing. It is a [session.ErrInvalid].
+type missingError string
+
+// Error returns the message.
+func (e missingError) Error() string { return string(e) + " is required" }
+
+// Unwrap returns the class of the error.
+func (e missingError) Unwrap() error { return session.ErrInvalid }
 
 // CheckSession validates the key of a stored session.
 func CheckSession(key session.Key) error {

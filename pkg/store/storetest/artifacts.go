@@ -225,7 +225,7 @@ func (su *ArtifactSuite) testRejected(t *testing.T) {
 	}{
 		{"no part", alice, "a", nil, `artifact "a": a part with inlineData, fileData or text is required`},
 		{"a call", alice, "a", &genai.Part{FunctionCall: &genai.FunctionCall{}}, "is required"},
-		{"no user", session.Key{App: "a", ID: "s"}, "a", textPart("x"), "app and user are required"},
+		{"no user", session.Key{App: "a", ID: "s"}, "a", textPart("x"), "user is required"},
 		{"no session", session.Key{App: "app", User: "alice"}, "a", textPart("x"), `artifact "a": session id is required`},
 		{"a parent path", alice, "../a", textPart("x"), `artifact name "../a" contains an empty, . or .. element`},
 		{"a parent path in the middle", alice, "a/../b", textPart("x"), "contains an empty, . or .. element"},
@@ -241,7 +241,7 @@ func (su *ArtifactSuite) testRejected(t *testing.T) {
 		wantErr(t, "Save of "+tt.what, err, wantedError{session.ErrInvalid, tt.want})
 	}
 	_, err := a.Keys(t.Context(), session.Key{})
-	wantErr(t, "Keys without a user", err, wantedError{session.ErrInvalid, "app and user are required"})
+	wantErr(t, "Keys without an app", err, wantedError{session.ErrInvalid, "app is required"})
 	wantEqual(t, "keys", []string{}, a.mustListKeys(alice))
 }
 

@@ -333,14 +333,14 @@ func (su memorySuite) testMemoryInvalid(t *testing.T) {
 		text string
 	}{
 		{"session without id", m.AddSession(ctx, newSession(session.Key{App: "a", User: "u"})), session.ErrInvalid, "session id is required"},
-		{"events without user", m.AddEvents(ctx, session.Key{App: "a"}, nil), session.ErrInvalid, "app and user are required"},
+		{"events without user", m.AddEvents(ctx, session.Key{App: "a"}, nil), session.ErrInvalid, "user is required"},
 		{"events of a long session id", m.AddEvents(ctx, session.Key{App: "a", User: "u", ID: long}, nil), session.ErrInvalid, "session id exceeds the limit"},
 		{"memory without text", m.Add(ctx, "app", "u", &session.Memory{ID: "m1"}), session.ErrInvalid, `memory "m1" has no text`},
 		{"memory of a long id", m.Add(ctx, "app", "u", tea(long)), session.ErrInvalid, "memory id exceeds the limit"},
-		{"memory without user", m.Add(ctx, "app", "", tea("")), session.ErrInvalid, "app and user are required"},
+		{"memory without user", m.Add(ctx, "app", "", tea("")), session.ErrInvalid, "user is required"},
 		{"delete without session", m.Delete(ctx, session.Key{App: "a", User: "u"}), session.ErrInvalid, "session id is required"},
-		{"delete without user", m.DeleteAll(ctx, "a", ""), session.ErrInvalid, "app and user are required"},
-		{"search without user", search(ctx, "", store.MemoryQuery{Text: "x"}), session.ErrInvalid, "app and user are required"},
+		{"delete without user", m.DeleteAll(ctx, "a", ""), session.ErrInvalid, "user is required"},
+		{"search without user", search(ctx, "", store.MemoryQuery{Text: "x"}), session.ErrInvalid, "user is required"},
 		{"search of less than none", search(ctx, "u", store.MemoryQuery{Text: "x", Limit: -1}), session.ErrInvalid, "limit must not be negative, got -1"},
 		{"cancelled search", search(ended, "u", store.MemoryQuery{Text: "x"}), context.Canceled, ""},
 		{"cancelled add", m.Add(ended, "app", "u", tea("")), context.Canceled, ""},

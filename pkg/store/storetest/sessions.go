@@ -36,8 +36,8 @@ func (su *Suite) testInvalidKeys(t *testing.T) {
 		key  session.Key
 		want string
 	}{
-		{"no app", session.Key{User: "u", ID: "s"}, "app and user are required"},
-		{"no user", session.Key{App: "a", ID: "s"}, "app and user are required"},
+		{"no app", session.Key{User: "u", ID: "s"}, "app is required"},
+		{"no user", session.Key{App: "a", ID: "s"}, "user is required"},
 		{"long app", session.Key{App: long, User: "u", ID: "s"}, "app exceeds the limit of 128 characters"},
 		{"long user", session.Key{App: "a", User: long, ID: "s"}, "user id exceeds the limit of 255 characters"},
 		{"long id", session.Key{App: "a", User: "u", ID: long}, "session id exceeds the limit of 128 characters"},
