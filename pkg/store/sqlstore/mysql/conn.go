@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"strconv"
+	"sync"
 	"time"
 
 	driver "github.com/go-sql-driver/mysql"
@@ -21,6 +22,9 @@ type connector struct {
 	sqldriver.Connector
 	timeout time.Duration // connect_timeout; 0 is none
 	logger  *slog.Logger
+	// close closes closed, which ends the attempts to end statements.
+	close  func()
+	closed chan struct{}
 }
 
 func newConnector(config *driver.Config, logger *slog.Logger) (*connector, error) {
@@ -28,7 +32,21 @@ func newConnector(config *driver.Config, logger *slog.Logger) (*connector, error
 	if err != nil {
 		return nil, err
 	}
-	return &connector{c, config.Timeout, logger}, nil
+	return &connector{Connector: c, timeout: config.Timeout, logger: logger}, nil
+}
+
+// forPool returns a connector that a pool closes with itself.
+func (c *connector) forPool() *connector {
+	own := *c
+	own.closed = make(chan struct{})
+	own.close = sync.OnceFunc(func() { close(own.closed) })
+	return &own
+}
+
+// Close is a method of [io.Closer], which the pool calls when it is closed.
+func (c *connector) Close() error {
+	c.close()
+	return nil
 }
 
 // A thread identifies a connection at the server: ids repeat on another server, but not
@@ -95,7 +113,7 @@ const (
 )
 
 // endThread ends a connection at the server with its statement, and tries again while the server
-// cannot.
+// cannot and the pool is open.
 func (c *connector) endThread(t thread) error {
 	ended := time.Now().Add(endTimeout)
 	for {
@@ -103,7 +121,11 @@ func (c *connector) endThread(t thread) error {
 		if err == nil || time.Now().Add(killPause).After(ended) {
 			return err
 		}
-		time.Sleep(killPause)
+		select {
+		case <-time.After(killPause):
+		case <-c.closed:
+			return err
+		}
 	}
 }
 

@@ -139,7 +139,7 @@ func newTLSConfig(u *engine.URL) (*tls.Config, error) {
 // trailing spaces, which most do not. It also reports an unreachable server
 // early.
 func findCollation(ctx context.Context, connector *connector) (string, error) {
-	db := sql.OpenDB(connector)
+	db := sql.OpenDB(connector.forPool())
 	defer db.Close()
 	var version string
 	if err := db.QueryRowContext(ctx, "SELECT version()").Scan(&version); err != nil {
@@ -163,11 +163,12 @@ func selectCollation(version string) (string, error) {
 	return "utf8mb4_0900_bin", nil
 }
 
-func openPool(connector sqldriver.Connector, readOnly bool) (*gorm.DB, error) {
+func openPool(connector *connector, readOnly bool) (*gorm.DB, error) {
+	var opener sqldriver.Connector = connector.forPool()
 	if readOnly {
-		connector = readOnlyConnector{connector}
+		opener = readOnlyConnector{connector.forPool()}
 	}
-	pool := sql.OpenDB(connector)
+	pool := sql.OpenDB(opener)
 	// With the version, GORM would use RETURNING, which reports no row count.
 	d := dialector{mysql.Dialector{Config: &mysql.Config{Conn: pool, SkipInitializeWithVersion: true}}}
 	db, err := gorm.Open(d, engine.NewConfig())
@@ -178,11 +179,11 @@ func openPool(connector sqldriver.Connector, readOnly bool) (*gorm.DB, error) {
 }
 
 // A readOnlyConnector opens connections whose transactions are read-only.
-type readOnlyConnector struct{ sqldriver.Connector }
+type readOnlyConnector struct{ *connector }
 
 // Connect opens a connection.
 func (c readOnlyConnector) Connect(ctx context.Context) (sqldriver.Conn, error) {
-	conn, err := c.Connector.Connect(ctx)
+	conn, err := c.connector.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
