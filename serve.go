@@ -22,7 +22,8 @@ type ServeOptions struct {
 	// Handler receives the requests instead of Server, and hands on those that are for it; nil
 	// is Server.
 	Handler http.Handler
-	// Drain is how long running turns may take after ctx has ended. Default: 30 seconds.
+	// Drain is how long running turns may take after ctx has ended. Default: 30 seconds; a
+	// negative value ends them at once.
 	Drain time.Duration
 	// OnDrain, if set, is called when ctx has ended.
 	OnDrain func()
@@ -49,7 +50,7 @@ func (h *Host) Serve(ctx context.Context, listener net.Listener, opts *ServeOpti
 	if opts.Handler == nil {
 		opts.Handler = opts.Server
 	}
-	opts.Drain = cmp.Or(opts.Drain, 30*time.Second)
+	opts.Drain = max(0, cmp.Or(opts.Drain, 30*time.Second))
 	var background sync.WaitGroup
 	defer background.Wait()
 	pruning, stop := context.WithCancel(ctx)

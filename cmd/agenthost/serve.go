@@ -222,8 +222,12 @@ func (m *serveMain) serveUntilDone(ctx context.Context, listener net.Listener) e
 		m.reloadOnSignal(watching)
 	})
 	m.printGreeting("http://" + localAddress(listener.Addr().String()))
+	drain := m.flags.drain
+	if drain == 0 {
+		drain = -1 // 0 is the default of Serve
+	}
 	err := m.host.Serve(ctx, listener, &agenthost.ServeOptions{
-		Server: m.server, Handler: m.flags.observe.withProfiler(m.server, m.server.Protect), Drain: m.flags.drain,
+		Server: m.server, Handler: m.flags.observe.withProfiler(m.server, m.server.Protect), Drain: drain,
 		OnDrain: func() {
 			m.flags.observe.printNotice(m.env, m.logger, "shutting down: waiting for running turns, a second signal stops immediately")
 		},
