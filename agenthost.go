@@ -155,6 +155,7 @@ func (h *Host) reloadOnChange(ctx context.Context) {
 // Watch is the watch over the folders, with the status of each app.
 func (h *Host) Watch() *loader.Watch { return h.watch }
 
-// Close ends the reloads, waits for running turns, and closes the store if Open has opened it.
-// The second call returns the first error again.
+// Close ends the reloads, removes the apps, and closes the store if Open has opened it. It does not
+// wait for running turns: [Host.Serve] does, before it returns. The second call returns the error of
+// the first one again.
 func (h *Host) Close() error { return h.closeAll() }

@@ -16,7 +16,6 @@ import (
 // pendingNote is appended to the description of a long-running tool, so that
 // the model does not call it twice (adk-python tools/long_running_tool.py).
 const pendingNote = "NOTE: This is a long-running operation. Do not call this tool again if it has already returned " +
-
 	"some intermediate or pending status."
 
 // WithPendingNote returns the description of a long-running tool: it instructs

@@ -75,8 +75,8 @@ func (g *Grants) IsLocal() bool {
 }
 
 // userTokens is the source of the tokens of each user, who authorizes the app in a browser
-// (RFC 6749, 4.1 with PKCE, RFC 7636) or with a code on another device (RFC 8628). The tokens are only in the store of the grants, so
-// that all replicas have the same, and one of them renews.
+// (RFC 6749, 4.1 with PKCE, RFC 7636) or with a code on another device (RFC 8628). The tokens are
+// only in the store of the grants, so that all replicas have the same, and one of them renews.
 type userTokens struct {
 	config *oauthConfig
 	server *tokenServer
