@@ -213,7 +213,7 @@ test('a page with a token connects with a ticket, and without the token in the U
   try {
     await page.fill('#head input', 'an-administrators-token');
     await page.press('#head input', 'Enter');
-    // The page opens the app anew with the token, which ends what began before.
+    // The page opens the app again with the token, which ends what began before.
     await page.waitForSelector('#events >> text=Send a message to caller');
     await page.waitForSelector('#live:enabled');
     await talk(page);
