@@ -14,11 +14,11 @@ import (
 	"agenthost/pkg/session"
 )
 
-// An IDRule is which IDs of calls a service accepts.
+// An IDRule says which call IDs a service accepts.
 type IDRule struct {
 	Legal *regexp.Regexp
 	Max   int
-	// Prefix begins the IDs of calls without one, and of those that are replaced.
+	// Prefix begins IDs for calls without one, and replacement IDs.
 	Prefix string
 	// Optional is set if calls need no ID; hashed, if replaced IDs have no prefix.
 	Optional, Hashed bool
@@ -43,8 +43,7 @@ func (r *IDRule) legalID(id string, n int) string {
 	return r.Prefix + hash[:min(32, r.Max-len(r.Prefix))]
 }
 
-// callIDs assigns the IDs of calls in a request. Each is unique, and depends only on the
-// calls before it.
+// callIDs assigns call IDs in a request. Each is unique, and depends only on the calls before it.
 type callIDs struct {
 	rule      *IDRule
 	generated int
@@ -74,9 +73,9 @@ func (ids *callIDs) assignID(id string) string {
 	}
 }
 
-// splitRoles returns contents of the roles user and model in which calls are only in those
-// of the model, and responses only in those of the user. A call by another role becomes
-// text. It does not modify contents; unchanged ones are shared.
+// splitRoles returns contents with the roles user and model: only the model's have calls, and only
+// the user's have responses. A call by another role becomes text. It does not modify contents;
+// unchanged ones are shared.
 func splitRoles(contents []*genai.Content) []*genai.Content {
 	if !slices.ContainsFunc(contents, hasWrongRole) {
 		return contents
@@ -114,7 +113,7 @@ func hasWrongRole(c *genai.Content) bool {
 	})
 }
 
-// roleOfPart returns the role that may have a part of a content, and the part for it.
+// roleOfPart returns the role that may have a content's part, and the part for it.
 func roleOfPart(role string, p *genai.Part) (string, *genai.Part) {
 	switch {
 	case p.FunctionResponse != nil:
@@ -140,7 +139,7 @@ func textOfJSON(v any) string {
 type callPairer struct {
 	ids   *callIDs
 	names *NameMap
-	// used receives the IDs of calls as they are stored.
+	// used receives the call IDs as they are stored.
 	used map[string]bool
 }
 
@@ -201,8 +200,8 @@ func (p *callPairer) nameCalls(c *genai.Content) (*genai.Content, []pairedCall) 
 	return own, calls
 }
 
-// answerCalls returns the contents of the user after calls: the first one begins with all
-// responses to them.
+// answerCalls returns the user contents after calls: the first one begins with all responses to
+// them.
 func (p *callPairer) answerCalls(calls []pairedCall, contents []*genai.Content) []*genai.Content {
 	open := newCallIndex(calls)
 	answer := &genai.Content{Role: genai.RoleUser}
@@ -235,14 +234,14 @@ func mergeParts(c *genai.Content, responses []*genai.Part) *genai.Content {
 	return &genai.Content{Role: c.Role, Parts: slices.Insert(slices.Clone(c.Parts), n, responses...)}
 }
 
-// A callIndex has the calls of a content, and finds those that have no response so far.
+// A callIndex has a content's calls, and finds those that have no response so far.
 type callIndex struct {
 	calls []pairedCall
-	// open has the indexes of the open calls by what their responses have.
+	// open has the open calls' indexes by what their responses have.
 	open map[callKey][]int
 }
 
-// A callKey is what a response has of its call: the ID, or the name of one without an ID.
+// A callKey is what a response has of its call: the ID, or the name if the call has no ID.
 type callKey struct{ id, name string }
 
 func newCallKey(id, name string) callKey {
@@ -261,7 +260,7 @@ func newCallIndex(calls []pairedCall) *callIndex {
 	return o
 }
 
-// removeCall removes the first open call of a response, and returns it as it is sent, or nil.
+// removeCall removes a response's first open call, and returns it as it is sent, or nil.
 func (o *callIndex) removeCall(r *genai.FunctionResponse) *genai.FunctionCall {
 	key := newCallKey(r.ID, r.Name)
 	found := o.open[key]
@@ -319,10 +318,10 @@ func (o *callIndex) pairResponses(c *genai.Content) *genai.Content {
 // A turnRule is which roles may follow each other.
 type turnRule int
 
-// The rules of turns.
+// The turn rules.
 const (
 	TurnsAny       turnRule = iota // roles follow each other in any order
-	TurnsOfModel                   // the user begins, and consecutive contents of the model are one
+	TurnsOfModel                   // the user begins, and consecutive model contents are one
 	TurnsAlternate                 // the user begins, and roles alternate
 )
 

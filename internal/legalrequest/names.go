@@ -9,14 +9,14 @@ import (
 	"google.golang.org/genai"
 )
 
-// A NameRule is which names of tools a service accepts.
+// A NameRule says which tool names a service accepts.
 type NameRule struct {
 	// Legal matches legal characters in a legal order, and illegal one character to replace.
 	Legal, Illegal *regexp.Regexp
 	Max            int
 	// Reserved are names that requests have for other purposes.
 	Reserved []string
-	// Parameters matches the names of parameters; nil matches all.
+	// Parameters matches parameter names; nil matches all.
 	Parameters *regexp.Regexp
 }
 
@@ -50,16 +50,16 @@ func hashText(text string) string {
 	return hex.EncodeToString(hash[:])
 }
 
-// NameMap maps the names of tools to those that are sent, and back. No two names have
-// the same one. A name keeps its mapping as the conversation grows, because declared names
-// come first, and then those of calls in their order.
+// NameMap maps tool names to those that are sent, and back. No two names map to the same one. A
+// name keeps its mapping as the conversation grows, because declared names come first, and then the
+// calls' names in their order.
 type NameMap struct {
 	rule     *NameRule
 	sent     map[string]string
 	original map[string]string // by the name that is sent
 }
 
-// NewNameMap returns an empty map of names by the rule.
+// NewNameMap returns an empty map with the rule.
 func NewNameMap(rule *NameRule) *NameMap {
 	n := &NameMap{rule: rule, sent: map[string]string{}, original: map[string]string{}}
 	for _, name := range rule.Reserved {
@@ -68,7 +68,7 @@ func NewNameMap(rule *NameRule) *NameMap {
 	return n
 }
 
-// declareLegal reserves the legal names of declarations: they are sent as they are.
+// declareLegal reserves declarations' legal names: they are sent as they are.
 func (n *NameMap) declareLegal(declared []*genai.FunctionDeclaration) {
 	for _, d := range declared {
 		if d != nil && n.rule.IsLegal(d.Name) {
@@ -95,7 +95,7 @@ func (n *NameMap) MapName(name string) string {
 	return sent
 }
 
-// RestoreName returns the name of which a name is sent, or else the name itself.
+// RestoreName returns the name that is sent as name, or else name itself.
 func (n *NameMap) RestoreName(sent string) string {
 	if name, ok := n.original[sent]; ok {
 		return name

@@ -16,15 +16,15 @@ import (
 
 // A MediaRule is which files a service accepts.
 type MediaRule struct {
-	// Inline are the types of data.
+	// Inline are the data types.
 	Inline []string
 	Files  []FileRule
-	// OfModel is set if contents of the model may have files; anyImage, if the service
-	// takes images whose form is unknown here.
+	// OfModel is set if model contents may have files; anyImage, if the service takes images whose
+	// form is unknown here.
 	OfModel, AnyImage bool
 }
 
-// A FileRule is the beginning of an address, and the type of the files there.
+// A FileRule is an address prefix, and the type of the files there.
 type FileRule struct{ Address, Kind string }
 
 // matchType reports whether a type matches a pattern such as image/png or image/*. The
@@ -37,9 +37,8 @@ func matchType(pattern, kind string) bool {
 	return isPrefix && strings.HasPrefix(kind, prefix) || pattern == kind
 }
 
-// legalParts returns contents whose parts have data of one kind each, which the service
-// takes. A file that it does not take becomes a note. Contents are not modified; unchanged
-// ones are shared.
+// legalParts returns contents in which each part has one kind of data, which the service takes. A
+// file that it does not take becomes a note. Contents are not modified; unchanged ones are shared.
 func (r *Rules) legalParts(contents []*genai.Content) []*genai.Content {
 	legal := contents
 	for i, c := range contents {
@@ -85,8 +84,8 @@ func (r *Rules) legalContent(c *genai.Content) *genai.Content {
 	return &genai.Content{Role: c.Role, Parts: parts}
 }
 
-// separateData returns a part for each kind of data of a part that has several, else nil.
-// The signature stays with the first.
+// separateData returns one part for each kind of data in a part that has several, else nil. The
+// signature stays with the first.
 func separateData(p *genai.Part) []*genai.Part {
 	if p == nil || countData(p) < 2 {
 		return nil
@@ -141,7 +140,7 @@ func (r *Rules) legalPart(role string, p *genai.Part) *genai.Part {
 	return p
 }
 
-// ofModelReason is why a file of the model is not sent.
+// ofModelReason says why a model's file is not sent.
 const ofModelReason = "this service takes no files of the model"
 
 // legalData returns a part with data, with its type if it had none, or a note.
@@ -182,7 +181,7 @@ func (r *Rules) legalFile(role string, p *genai.Part) *genai.Part {
 // maxNoted limits the address and the type in a note.
 const maxNoted = 200
 
-// nameOfFile returns the name of a file in notes.
+// nameOfFile returns a file's name in notes.
 func nameOfFile(name, address string) string {
 	if name != "" {
 		return name
@@ -203,11 +202,11 @@ func describeOmission(name, kind, reason string) string {
 	return "[" + file + " was left out: " + reason + "]"
 }
 
-// omittedFilesKey is the field of a response that has the notes about its files.
+// omittedFilesKey is the response field that has the notes about its files.
 const omittedFilesKey = "files_left_out"
 
-// legalResponse returns a response whose files the service takes. Notes about the others
-// are a field of the response.
+// legalResponse returns a response whose files the service takes. Notes about the others are a
+// field in the response.
 func (r *Rules) legalResponse(p *genai.Part) *genai.Part {
 	var kept []*genai.FunctionResponsePart
 	var notes []any
@@ -235,7 +234,7 @@ func (r *Rules) legalResponse(p *genai.Part) *genai.Part {
 	return &own
 }
 
-// legalResponsePart returns a file of a response that the service takes, or a note.
+// legalResponsePart returns a response file that the service takes, or a note.
 func (r *Rules) legalResponsePart(p *genai.FunctionResponsePart) (legal *genai.FunctionResponsePart, note string) {
 	switch {
 	case p == nil:
@@ -262,8 +261,8 @@ func (r *Rules) legalResponsePart(p *genai.FunctionResponsePart) (legal *genai.F
 	return nil, ""
 }
 
-// checkData returns the type of data without its parameters, and why the service does not
-// take it, or "". The type of an image is that of its data: services reject another one.
+// checkData returns the data's type without its parameters, and why the service does not take it,
+// or "". An image's type is its data's: services reject another one.
 func (r *MediaRule) checkData(declared string, data []byte) (kind, reason string) {
 	kind = declared
 	base := modelapi.BaseType(declared)
@@ -292,10 +291,10 @@ func (r *MediaRule) checkData(declared string, data []byte) (kind, reason string
 	return kind, ""
 }
 
-// isPDF reports whether data has the header of PDF.
+// isPDF reports whether data has a PDF header.
 func isPDF(data []byte) bool { return bytes.Contains(data[:min(len(data), 1024)], []byte("%PDF")) }
 
-// fileTypes are the types of files by the suffix of their address.
+// fileTypes are the file types by address suffix.
 var fileTypes = map[string]string{
 	".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp", ".pdf": "application/pdf",
 	".txt": "text/plain", ".md": "text/markdown", ".csv": "text/csv", ".html": "text/html", ".json": "application/json",

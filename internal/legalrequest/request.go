@@ -5,14 +5,14 @@
 // turn, so one such event would end the session. Each request therefore passes
 // through [New], which changes what the service does not take:
 //
-//   - names of tools are mapped to legal ones, and mapped back in responses (names.go);
+//   - tool names are mapped to legal ones, and mapped back in responses (names.go);
 //   - each call gets a unique ID and is followed by its response (calls.go);
 //   - files that the service does not take become a note that the model reads (parts.go);
-//   - schemas of parameters become plain objects at their root (schema.go).
+//   - parameter schemas become plain objects at their root (schema.go).
 //
-// Legal parts of a request stay as they are. The result for a content depends only on the tools and on
-// the contents before it, so the beginning of a growing conversation stays the same and
-// prompt caches work.
+// Legal request parts stay as they are. The result for a content depends only on the tools and on
+// the contents before it, so a growing conversation's beginning stays the same and prompt caches
+// work.
 package legalrequest
 
 import (
@@ -36,7 +36,7 @@ type Rules struct {
 	BlankText bool
 }
 
-// The types of files that several services accept.
+// The file types that several services accept.
 var (
 	WebImages = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 	TextTypes = []string{"text/*", "application/json"}
@@ -49,13 +49,13 @@ var AnyID = regexp.MustCompile(`^(?s:.+)$`)
 type Request struct {
 	*model.Request
 	names *NameMap
-	// used are the IDs of the calls in the conversation, as they are stored.
+	// used are the call IDs in the conversation, as they are stored.
 	used map[string]bool
 }
 
-// New returns a request that a service accepts. vendor is the one whose
-// signatures the service verifies. It does not modify req; what is legal is shared. With a
-// context of [WithoutRules] it is req itself.
+// New returns a request that a service accepts. vendor is the vendor whose signatures the service
+// verifies. It does not modify req; what is legal is shared. With a context from [WithoutRules] it
+// is req itself.
 func New(ctx context.Context, rules *Rules, vendor string, req *model.Request) *Request {
 	own := *req
 	l := &Request{Request: &own, names: NewNameMap(&rules.Names), used: map[string]bool{}}
@@ -68,14 +68,14 @@ func New(ctx context.Context, rules *Rules, vendor string, req *model.Request) *
 
 type withoutRules struct{}
 
-// WithoutRules returns a context whose requests stay as they are, which is the control of
-// tests of the rules.
+// WithoutRules returns a context whose requests stay as they are: the control when tests check the
+// rules.
 func WithoutRules(ctx context.Context) context.Context {
 	return context.WithValue(ctx, withoutRules{}, true)
 }
 
-// LegalContents returns a conversation that the service accepts. used receives the IDs of
-// its calls, as they are stored.
+// LegalContents returns a conversation that the service accepts. used receives its call IDs, as
+// they are stored.
 func (r *Rules) LegalContents(vendor string, contents []*genai.Content, names *NameMap, used map[string]bool) []*genai.Content {
 	contents = r.legalParts(modelapi.WithoutForeignParts(contents, vendor))
 	contents = splitRoles(modelapi.DropEmptyContents(contents))
@@ -102,8 +102,8 @@ func (l *Request) legalConfig(c *genai.GenerateContentConfig) *genai.GenerateCon
 	return &own
 }
 
-// LegalTools returns the tools with legal names and schemas. Of two functions of one name
-// it keeps the first: services reject both.
+// LegalTools returns the tools with legal names and schemas. If two functions share a name it keeps
+// the first: services reject both.
 func LegalTools(names *NameMap, tools []*genai.Tool) []*genai.Tool {
 	for _, t := range tools {
 		if t != nil {
@@ -153,9 +153,9 @@ func legalDeclaration(names *NameMap, d *genai.FunctionDeclaration) *genai.Funct
 	return &own
 }
 
-// RestoreCalls returns a function that yields responses with the declared names of tools.
-// A call whose ID the conversation or the response already has loses it, so that the
-// runtime assigns one: services number calls by turn, or repeat an ID.
+// RestoreCalls returns a function that yields responses with the declared tool names. A call whose
+// ID the conversation or the response already has loses it, so that the runtime assigns one:
+// services number calls by turn, or repeat an ID.
 func (l *Request) RestoreCalls(yield func(*model.Response, error) bool) func(*model.Response, error) bool {
 	return func(r *model.Response, err error) bool { return yield(l.restoreResponse(r), err) }
 }

@@ -14,16 +14,16 @@ import (
 // maxSchemaBranches limits the schemas that are merged into one root.
 const maxSchemaBranches = 200
 
-// maxRootText limits the text of the conditions in a description.
+// maxRootText limits the conditions' text in a description.
 const maxRootText = 2000
 
 // rootConditions are the keywords that services reject at the root of parameters.
 var rootConditions = []string{"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "enum", "const"}
 
-// plainParameters returns the parameters of a function as an object with properties at
-// its root, or nil if they are one already. Services reject other roots. The properties
-// of all branches are merged; the original conditions are in the description. Arguments
-// are still validated with the original schema.
+// plainParameters returns a function's parameters as an object with properties at its root, or nil
+// if they are one already. Services reject other roots. All branches' properties are merged; the
+// original conditions are in the description. Arguments are still validated with the original
+// schema.
 func plainParameters(d *genai.FunctionDeclaration) map[string]any {
 	schema := d.ParametersJsonSchema
 	if schema == nil && d.Parameters != nil {
@@ -37,7 +37,7 @@ func plainParameters(d *genai.FunctionDeclaration) map[string]any {
 	}
 	root, _ := modelapi.CopyJSON(schema).(map[string]any)
 	if kind, _ := root["type"].(string); kind != "" && kind == strings.ToUpper(kind) {
-		modelapi.LowerTypes(root) // Gemini's form of a schema
+		modelapi.LowerTypes(root) // Gemini's schema form
 	}
 	if isPlainRoot(root) {
 		return root
@@ -45,8 +45,8 @@ func plainParameters(d *genai.FunctionDeclaration) map[string]any {
 	return plainRoot(root)
 }
 
-// isPlainRoot reports whether a schema has the type object, properties among which are the
-// required ones, and none of the conditions.
+// isPlainRoot reports whether a schema has the type object, properties that include the required
+// ones, and no such conditions.
 func isPlainRoot(schema any) bool {
 	root, ok := schema.(map[string]any)
 	kind, _ := root["type"].(string)
@@ -87,7 +87,7 @@ func plainRoot(schema map[string]any) map[string]any {
 		plain["required"] = required
 	}
 	if schema["additionalProperties"] == false && len(conditions) > 0 {
-		delete(plain, "additionalProperties") // properties of the branches were not counted
+		delete(plain, "additionalProperties") // the branches' properties were not counted
 	}
 	if text := describeConditions(conditions); text != "" {
 		own, _ := plain["description"].(string)
@@ -96,8 +96,8 @@ func plainRoot(schema map[string]any) map[string]any {
 	return plain
 }
 
-// describeConditions returns the conditions of a root as text, or "" if they are too long.
-// Models cannot read a reference.
+// describeConditions returns a root's conditions as text, or "" if they are too long. Models cannot
+// read a reference.
 func describeConditions(conditions map[string]any) string {
 	shown := maps.Clone(conditions)
 	delete(shown, "$ref")
@@ -109,9 +109,9 @@ func describeConditions(conditions map[string]any) string {
 	return "The arguments must also match this JSON Schema: " + string(raw)
 }
 
-// describeParameters returns the schema of a function in which parameters with illegal
-// names are only in the description: models can pass them nevertheless. plain is the
-// schema if it had to be changed before; nil is returned if no change was necessary.
+// describeParameters returns a function's schema in which only the description has parameters with
+// illegal names: models can pass them nevertheless. plain is the schema if it had to be changed
+// before; nil is returned if no change was necessary.
 func (r *NameRule) describeParameters(d *genai.FunctionDeclaration, plain map[string]any) map[string]any {
 	var schema any = plain
 	if plain == nil {
@@ -144,11 +144,11 @@ func (r *NameRule) describeParameters(d *genai.FunctionDeclaration, plain map[st
 	return own
 }
 
-// A rootMerger merges the branches of a schema.
+// A rootMerger merges a schema's branches.
 type rootMerger struct {
 	root     map[string]any
 	branches int
-	// merged has the required names of the references that were merged.
+	// merged has the required names from merged references.
 	merged map[string][]any
 }
 
@@ -158,7 +158,7 @@ type objectShape struct {
 	required   []any
 }
 
-// mergeSchema returns the properties of a schema and of its branches, and those that all
+// mergeSchema returns the properties in a schema and in its branches, and those that all
 // alternatives require.
 func (m *rootMerger) mergeSchema(schema map[string]any) objectShape {
 	shape := objectShape{properties: map[string]any{}}
@@ -191,8 +191,8 @@ func (m *rootMerger) mergeSchema(schema map[string]any) objectShape {
 	return shape
 }
 
-// mergeRef is mergeSchema for the schema of a reference. The properties of a second reference to
-// it are merged already.
+// mergeRef is mergeSchema for a reference's schema. The properties of a second reference to it are
+// merged already.
 func (m *rootMerger) mergeRef(ref string) objectShape {
 	if required, merged := m.merged[ref]; merged {
 		return objectShape{required: required}
@@ -203,7 +203,7 @@ func (m *rootMerger) mergeRef(ref string) objectShape {
 	return shape
 }
 
-// findRef returns the schema of a reference within the document, or nil.
+// findRef returns a reference's schema within the document, or nil.
 func (m *rootMerger) findRef(ref string) map[string]any {
 	pointer, ok := strings.CutPrefix(ref, "#")
 	if !ok {
@@ -239,8 +239,7 @@ func (s *objectShape) addAll(other objectShape) {
 	s.addRequired(other.required)
 }
 
-// addProperties adds properties. Two schemas of one property become branches of the
-// keyword.
+// addProperties adds properties. Two schemas for one property become branches of the keyword.
 func (s *objectShape) addProperties(properties map[string]any, keyword string) {
 	for name, schema := range properties {
 		own, ok := s.properties[name]
@@ -285,7 +284,7 @@ func (s *objectShape) knownRequired() []any {
 	})
 }
 
-// containsName reports whether a list has a name; items of other types do not count.
+// containsName reports whether a list has a name; items with other types do not count.
 func containsName(list []any, name any) bool {
 	text, ok := name.(string)
 	return ok && slices.ContainsFunc(list, func(item any) bool { return item == text })

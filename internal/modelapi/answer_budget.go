@@ -9,17 +9,16 @@ import (
 	"agenthost/pkg/session"
 )
 
-// An AnswerBudget limits what is kept of one answer of a model: over all chunks of a
-// stream, and over the texts in it that are decoded again, such as arguments of calls.
-// The readers of the answer limit its bytes and each event. It is not safe for concurrent
-// use.
+// An AnswerBudget limits what is kept from one model answer: over all chunks in a stream, and over
+// the texts in it that are decoded again, such as call arguments. The answer's readers limit its
+// bytes and each event. It is not safe for concurrent use.
 type AnswerBudget struct {
 	MaxCalls int
 	calls    int
 	values   limit.Meter
 }
 
-// NewAnswerBudget returns the budget of one answer; 0 calls is the usual limit.
+// NewAnswerBudget returns one answer's budget; 0 calls is the usual limit.
 func NewAnswerBudget(maxCalls int) *AnswerBudget {
 	return &AnswerBudget{MaxCalls: cmp.Or(maxCalls, limit.ModelCalls), values: limit.Meter{Input: limit.ModelAnswer}}
 }
@@ -42,7 +41,7 @@ func (b *AnswerBudget) AddCalls(n int) error {
 	return nil
 }
 
-// CheckParts limits the parts of an answer so far: each takes hundreds of bytes.
+// CheckParts limits an answer's parts so far: each takes hundreds of bytes.
 func (b *AnswerBudget) CheckParts(n int) error {
 	if n > limit.ModelParts {
 		return &limit.Error{Input: limit.ModelAnswer.Name, Unit: "parts", Limit: limit.ModelParts}
@@ -50,7 +49,7 @@ func (b *AnswerBudget) CheckParts(n int) error {
 	return nil
 }
 
-// DecodeArguments decodes the arguments of a call.
+// DecodeArguments decodes a call's arguments.
 func (b *AnswerBudget) DecodeArguments(text string) (map[string]any, error) {
 	if err := b.values.AddJSON([]byte(text)); err != nil {
 		return nil, err
@@ -58,7 +57,7 @@ func (b *AnswerBudget) DecodeArguments(text string) (map[string]any, error) {
 	return decodeArguments(text)
 }
 
-// decodeArguments decodes the arguments of a call. No text and null are none.
+// decodeArguments decodes a call's arguments. No text and null are none.
 func decodeArguments(text string) (map[string]any, error) {
 	if text = strings.TrimSpace(text); text == "" || text == "null" {
 		return map[string]any{}, nil

@@ -18,7 +18,7 @@ import (
 // A MalformedCall is a call whose arguments are not a JSON object, or were cut.
 type MalformedCall struct {
 	Name, Args string
-	Cut        bool // at the limit of tokens
+	Cut        bool // at the token limit
 }
 
 // ErrorResponse returns a response with the error MALFORMED_FUNCTION_CALL, or MAX_TOKENS
@@ -34,7 +34,7 @@ func (b *MalformedCall) ErrorResponse(r *model.Response) *model.Response {
 	return r
 }
 
-// DecodeCall converts a complete call. The error is that of an answer above a limit.
+// DecodeCall converts a complete call. It fails if the answer exceeds a limit.
 func (r *Response) DecodeCall(id, name, arguments string) (*genai.Part, *MalformedCall, error) {
 	args, err := r.Budget.DecodeArguments(arguments)
 	if _, tooLarge := errors.AsType[*limit.Error](err); tooLarge {
@@ -46,7 +46,7 @@ func (r *Response) DecodeCall(id, name, arguments string) (*genai.Part, *Malform
 	return &genai.Part{FunctionCall: &genai.FunctionCall{ID: id, Name: name, Args: args}}, nil, nil
 }
 
-// EncodeArguments returns the arguments of a call as JSON.
+// EncodeArguments returns a call's arguments as JSON.
 func EncodeArguments(c *genai.FunctionCall) (json.RawMessage, error) {
 	raw, err := session.EncodeMap(c.Args)
 	if err != nil {
@@ -55,7 +55,7 @@ func EncodeArguments(c *genai.FunctionCall) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// EncodeResponse returns the response of a tool as JSON.
+// EncodeResponse returns a tool's response as JSON.
 func EncodeResponse(r *genai.FunctionResponse) (json.RawMessage, error) {
 	raw, err := session.EncodeMap(r.Response)
 	if err != nil {

@@ -7,13 +7,13 @@ import (
 	"google.golang.org/genai"
 )
 
-// AnthropicVendor is the name of Anthropic in the marks of parts.
+// AnthropicVendor is Anthropic's name in the marks on parts.
 const AnthropicVendor = "anthropic"
 
-// MarkClaudeThoughts marks the signed thoughts of Claude in a content of adk-python, which
-// does not mark them, with the version of the model that wrote them: only this model gets
-// them back, and no other vendor gets its signatures. It does nothing if the version is
-// not Claude's, and modifies the parts of c otherwise.
+// MarkClaudeThoughts marks Claude's signed thoughts in adk-python content, which does not mark
+// them, with the model version that wrote them: only this model gets them back, and no other vendor
+// gets its signatures. It does nothing if the version is not Claude's, and modifies c's parts
+// otherwise.
 func MarkClaudeThoughts(c *genai.Content, version string) {
 	name := strings.TrimPrefix(BareModelName(version), "anthropic/")
 	if c == nil || !strings.HasPrefix(name, "claude-") {
@@ -30,10 +30,10 @@ func MarkClaudeThoughts(c *genai.Content, version string) {
 	}
 }
 
-// VertexName matches the full name of a Claude model on Vertex AI.
+// VertexName matches a Claude model's full name on Vertex AI.
 var VertexName = regexp.MustCompile(`^projects/([^/]+)/locations/([^/]+)/publishers/anthropic/models/([^/]+)$`)
 
-// BareModelName returns a name without the project of Vertex AI.
+// BareModelName returns a name without the Vertex AI project.
 func BareModelName(name string) string {
 	if m := VertexName.FindStringSubmatch(name); m != nil {
 		return m[3]

@@ -5,8 +5,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// DecodeService decodes and checks the settings of a service. base and calls are fields
-// of dst.
+// DecodeService decodes and checks a service's settings. base and calls are fields in dst.
 func DecodeService(n *spec.Node, dst any, base *spec.Text, calls *provider.CallsConfig) spec.Diagnostics {
 	ds := spec.Decode(n, dst)
 	if base.Value != "" {

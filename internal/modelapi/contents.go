@@ -47,7 +47,7 @@ func isEmptyPart(p *genai.Part) bool {
 	return p == nil || model.IsEmptyText(p) && len(p.ThoughtSignature) == 0
 }
 
-// AnswerText returns the text of a part of an answer other than a call. Code is text.
+// AnswerText returns the text of an answer part other than a call. Code is text.
 func AnswerText(p *genai.Part) string {
 	switch {
 	case p.ExecutableCode != nil:
@@ -66,7 +66,7 @@ func IsTextData(b *genai.Blob) bool {
 // DataText returns data as valid UTF-8.
 func DataText(b *genai.Blob) string { return strings.ToValidUTF8(string(b.Data), "\uFFFD") }
 
-// IsTextType reports whether data of a type is sent as text.
+// IsTextType reports whether data with a type is sent as text.
 func IsTextType(base string) bool {
 	return strings.HasPrefix(base, "text/") || base == "application/json"
 }

@@ -14,8 +14,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// FunctionDeclarations returns the functions of a request. It rejects Gemini's built-in
-// tools, which cannot be ignored without changing the result.
+// FunctionDeclarations returns a request's functions. It rejects Gemini's built-in tools, which
+// cannot be ignored without changing the result.
 func FunctionDeclarations(name string, tools []*genai.Tool) ([]*genai.FunctionDeclaration, error) {
 	var declared []*genai.FunctionDeclaration
 	for _, t := range tools {
@@ -41,7 +41,7 @@ func ChatDeclaration(d *genai.FunctionDeclaration) map[string]any {
 	return f
 }
 
-// FunctionParameters returns the JSON Schema of a function's parameters.
+// FunctionParameters returns a function's parameters as JSON Schema.
 func FunctionParameters(d *genai.FunctionDeclaration) any {
 	switch {
 	case d.ParametersJsonSchema != nil:
@@ -60,8 +60,7 @@ func supportedSettings() []string {
 	}
 }
 
-// UnsupportedSettings returns the names of the settings that are not in
-// [supportedSettings], sorted.
+// UnsupportedSettings lists the settings that are not in [supportedSettings], sorted.
 func UnsupportedSettings(c *genai.GenerateContentConfig) []string {
 	left := *c
 	if len(left.ResponseModalities) == 1 && left.ResponseModalities[0] == "TEXT" {
@@ -70,7 +69,7 @@ func UnsupportedSettings(c *genai.GenerateContentConfig) []string {
 	return slices.DeleteFunc(JsonKeys(left), func(name string) bool { return slices.Contains(supportedSettings(), name) })
 }
 
-// JsonKeys returns the JSON names of the non-empty fields of a struct, sorted.
+// JsonKeys returns the JSON names for a struct's non-empty fields, sorted.
 func JsonKeys(v any) []string {
 	raw, err := json.Marshal(v)
 	var fields map[string]json.RawMessage
@@ -80,7 +79,7 @@ func JsonKeys(v any) []string {
 	return slices.Sorted(maps.Keys(fields))
 }
 
-// ResponseSchema returns the JSON Schema of the response, or nil.
+// ResponseSchema returns the response's JSON Schema, or nil.
 func ResponseSchema(c *genai.GenerateContentConfig) any {
 	if c.ResponseJsonSchema == nil && c.ResponseSchema != nil {
 		return PlainSchema(c.ResponseSchema)
@@ -98,7 +97,7 @@ func PlainSchema(s *genai.Schema) any {
 	return LowerTypes(v)
 }
 
-// LowerTypes converts a decoded schema of Gemini to JSON Schema in place, and returns it.
+// LowerTypes converts a decoded Gemini schema to JSON Schema in place, and returns it.
 func LowerTypes(v any) any {
 	switch v := v.(type) {
 	case []any:
@@ -134,5 +133,5 @@ func CopyJSON(v any) any {
 	return own
 }
 
-// SortedKeys returns the keys of a mapping, sorted.
+// SortedKeys returns a mapping's keys, sorted.
 func SortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }

@@ -14,11 +14,11 @@ import (
 	"google.golang.org/genai"
 )
 
-// location matches the names of Google's regions. The region becomes part of the host
-// name, so other characters could change the host.
+// location matches Google's region names. The region becomes part of the host name, so other
+// characters could change the host.
 var location = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
 
-// VertexURL returns the address of Vertex AI in a region, like the SDK.
+// VertexURL returns Vertex AI's address in a region, like the SDK.
 func VertexURL(at string) (string, error) {
 	switch {
 	case at == "" || at == "global":
@@ -33,12 +33,12 @@ func VertexURL(at string) (string, error) {
 
 const cloudScope = "https://www.googleapis.com/auth/cloud-platform"
 
-// NoVertexLogin is the error of a host without Google credentials.
+// NoVertexLogin is the error on a host without Google credentials.
 const NoVertexLogin = "no credentials for Vertex AI: set GOOGLE_APPLICATION_CREDENTIALS for the host, " +
 	"or run gcloud auth application-default login"
 
-// DetectGoogleCredentials returns the source of tokens of Google's application default
-// credentials, and the project that they bill, which may be empty.
+// DetectGoogleCredentials returns the token source from Google's application default credentials,
+// and the project that they bill, which may be empty.
 func DetectGoogleCredentials(ctx context.Context) (token func(context.Context) (string, error), quota string, err error) {
 	found, err := credentials.DetectDefault(&credentials.DetectOptions{Scopes: []string{cloudScope}})
 	if err != nil {
@@ -76,12 +76,12 @@ func IsGemini3(name string) bool {
 	return ok && version != "" && '3' <= version[0] && version[0] <= '9'
 }
 
-// unsignedCall is Google's documented signature for calls of other models, which have
-// none: Gemini 3 rejects a step whose first call is not signed.
+// unsignedCall is Google's documented signature for other models' calls, which have none: Gemini 3
+// rejects a step whose first call is not signed.
 const unsignedCall = "skip_thought_signature_validator"
 
-// SignCalls signs the first call of each step without a signature, such as one of a
-// fallback. It does not modify contents.
+// SignCalls signs the first call of each step without a signature, such as a fallback's. It does
+// not modify contents.
 func SignCalls(contents []*genai.Content) []*genai.Content {
 	own := slices.Clone(contents)
 	for i, c := range own {

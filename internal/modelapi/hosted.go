@@ -8,8 +8,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A HostedModel has the settings of a model of a vendor on the platform of
-// another, such as Claude on Vertex AI.
+// A HostedModel has the settings for one vendor's model on another's platform, such as Claude on
+// Vertex AI.
 type HostedModel struct {
 	Name    string
 	BaseURL spec.Text
@@ -17,7 +17,7 @@ type HostedModel struct {
 	Calls   provider.CallsConfig
 }
 
-// A HostedConfig is the config of a hosted model.
+// A HostedConfig is a hosted model's config.
 type HostedConfig interface {
 	provider.EndpointConfig
 	provider.CredentialConfig
@@ -28,12 +28,11 @@ type HostedConfig interface {
 	BuildModel(ctx context.Context, env provider.Env) (model.LLM, error)
 }
 
-// A HostVendor returns the config of a vendor's model on the platform, or nil if the name
-// is not that of a model of the vendor. A nil HostVendor is a vendor that the program does
-// not have.
+// A HostVendor returns the config for a vendor's model on the platform, or nil if the name is not
+// one of the vendor's models. A nil HostVendor is a vendor that the program does not have.
 type HostVendor func(HostedModel) HostedConfig
 
-// ConfigOf returns the config of a model, or nil.
+// ConfigOf returns a model's config, or nil.
 func (v HostVendor) ConfigOf(m HostedModel) HostedConfig {
 	if v == nil {
 		return nil

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Compatible servers write some fields in other JSON types than the API: IDs and indexes
-// as numbers or texts, the arguments of a call as an object or as the JSON of one. The
-// types below read all of them, as LiteLLM and the SDKs of the vendors do.
+// Compatible servers write some fields in other JSON types than the API: IDs and indexes as numbers
+// or strings, a call's arguments as an object or as a string with its JSON. The types below read
+// all of them, as LiteLLM and the vendors' SDKs do.
 
 // A LooseText is a string that may be written as a number. null is "".
 type LooseText string
 
-// UnmarshalJSON reads a string, or the digits of a number.
+// UnmarshalJSON reads a string, or a number's digits.
 func (t *LooseText) UnmarshalJSON(data []byte) error {
 	var text string
 	if isNumber(data) {
@@ -28,7 +28,7 @@ func (t *LooseText) UnmarshalJSON(data []byte) error {
 // A LooseIndex is a small whole number that may be written as 1.0 or "1". null is 0.
 type LooseIndex int
 
-// UnmarshalJSON reads a number, or a string of one.
+// UnmarshalJSON reads a number, or a string with one.
 func (i *LooseIndex) UnmarshalJSON(data []byte) error {
 	var text json.Number // reads a number and its text
 	if err := json.Unmarshal(data, &text); err != nil || text == "" {
@@ -43,8 +43,8 @@ func isNumber(data []byte) bool {
 	return len(data) > 0 && (data[0] == '-' || '0' <= data[0] && data[0] <= '9')
 }
 
-// LooseJSON is the JSON of the arguments of a call, or a chunk of it: a string as the API
-// writes it, or the object itself. null is "".
+// LooseJSON is the JSON arguments of a call, or a chunk of them: a string as the API writes it, or
+// the object itself. null is "".
 type LooseJSON string
 
 // UnmarshalJSON reads either form.
@@ -53,7 +53,7 @@ func (j *LooseJSON) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// UnquoteJSON returns the text of a JSON string, "" for null, or else the JSON itself.
+// UnquoteJSON returns a JSON string's text, "" for null, or else the JSON itself.
 func UnquoteJSON(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -74,8 +74,8 @@ func (l *LooseList[T]) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &(*l)[0])
 }
 
-// JoinNameChunks returns the name of a function whose chunks arrived one by one: its parts,
-// or in each chunk all of it so far. A last chunk may repeat the whole name.
+// JoinNameChunks returns a function name whose chunks arrived one by one: its parts, or in each
+// chunk the whole name so far. A last chunk may repeat the whole name.
 func JoinNameChunks(chunks []string) string {
 	joined := strings.Join(chunks, "")
 	if len(chunks) < 2 {
@@ -88,9 +88,9 @@ func JoinNameChunks(chunks []string) string {
 	return joined
 }
 
-// JoinArgumentChunks returns the arguments of a call whose chunks arrived one by one: the
-// parts of one JSON object, or in each chunk all of it so far. Last chunks may repeat the
-// whole object, and a first one may be an empty object that the others replace.
+// JoinArgumentChunks returns call arguments whose chunks arrived one by one: the parts of one JSON
+// object, or in each chunk the whole object so far. Last chunks may repeat the whole object, and a
+// first one may be an empty object that the others replace.
 func JoinArgumentChunks(chunks []string) string {
 	joined := strings.Join(chunks, "")
 	if len(chunks) < 2 || IsObject(joined) {
@@ -110,7 +110,7 @@ func JoinArgumentChunks(chunks []string) string {
 	return joined
 }
 
-// allBegin reports whether all chunks are beginnings of text.
+// allBegin reports whether text begins with each chunk.
 func allBegin(text string, chunks []string) bool {
 	return !slices.ContainsFunc(chunks, func(chunk string) bool { return !strings.HasPrefix(text, chunk) })
 }

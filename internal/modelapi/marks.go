@@ -6,8 +6,8 @@ import (
 	"google.golang.org/genai"
 )
 
-// Keys of a part's metadata. They name the vendor and the model that signed the part, or
-// whose form its data has. Gemini marks no parts.
+// Keys in a part's metadata. They name the vendor and the model that signed the part, or whose form
+// its data has. Gemini marks no parts.
 const (
 	vendorKey      = "vendor"
 	vendorModelKey = "model"
@@ -16,7 +16,7 @@ const (
 // RedactedKey marks a thought whose text the service encrypted.
 const RedactedKey = "redacted"
 
-// VendorMetadata returns the metadata of a part that only a vendor's model may get back.
+// VendorMetadata returns the metadata for a part that only a vendor's model may get back.
 func VendorMetadata(vendor, model string) map[string]any {
 	return map[string]any{vendorKey: vendor, vendorModelKey: model}
 }
@@ -28,10 +28,9 @@ func PartVendor(p *genai.Part) (vendor, model string) {
 	return vendor, model
 }
 
-// WithoutForeignParts returns the contents for a vendor that rejects the signatures of
-// others: it drops thoughts of other vendors, and the signatures and the metadata of
-// their other parts. Parts without a vendor are kept. It does not modify contents;
-// unchanged ones are shared.
+// WithoutForeignParts returns the contents for a vendor that rejects others' signatures: it drops
+// other vendors' thoughts, and the signatures and metadata on their other parts. Parts without a
+// vendor are kept. It does not modify contents; unchanged ones are shared.
 func WithoutForeignParts(contents []*genai.Content, vendor string) []*genai.Content {
 	isForeign := func(p *genai.Part) bool {
 		if p == nil {

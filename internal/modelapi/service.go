@@ -1,6 +1,5 @@
-// Package modelapi is what vendors of models share: HTTP calls with limits and timeouts, the
-// addresses and keys of a service, lenient decoding, counts of tokens, tool calls, schemas
-// and the marks of parts.
+// Package modelapi is what model vendors share: HTTP calls with limits and timeouts, a service's
+// addresses and keys, lenient decoding, token counts, tool calls, schemas and the marks on parts.
 package modelapi
 
 import (
@@ -28,15 +27,14 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A Service is the HTTP API of a model. Providers translate requests to JSON and
-// responses from JSON; everything that their APIs have in common is here: limits of
-// size and time, rejected redirects, errors, and secrets that are redacted in them. It is
-// safe for concurrent use.
+// A Service is a model's HTTP API. Providers translate requests to JSON and responses from JSON;
+// everything that their APIs have in common is here: size and time limits, rejected redirects,
+// errors, and secrets that are redacted in them. It is safe for concurrent use.
 type Service struct {
 	model  string // the model's name in errors
 	client *http.Client
-	// ParseError returns the status word and the message of an error body; each may be
-	// empty. nil is parseServiceError.
+	// ParseError returns an error body's status word and message; each may be empty. nil is
+	// parseServiceError.
 	ParseError func(body []byte) (status, message string)
 }
 
@@ -51,7 +49,7 @@ func NewService(model string, client *http.Client, timeouts provider.TimeoutOpti
 	return &Service{model: model, client: &own, ParseError: ParseServiceError}
 }
 
-// A Request is one call of a service.
+// A Request is one call to a service.
 type Request struct {
 	Url    string
 	Header http.Header // with the credentials
@@ -60,12 +58,11 @@ type Request struct {
 	Secrets []string
 	// timeout limits the whole call; 0 disables the limit.
 	timeout time.Duration
-	// MaxCalls is that of the request of the runtime.
+	// MaxCalls is the limit in the runtime's request.
 	MaxCalls int
 }
 
-// AddOptions adds the headers and the timeout of the generation settings. opts may be
-// nil.
+// AddOptions adds the generation settings' headers and timeout. opts may be nil.
 func (r *Request) AddOptions(opts *genai.HTTPOptions) {
 	if opts == nil {
 		return
@@ -78,8 +75,8 @@ func (r *Request) AddOptions(opts *genai.HTTPOptions) {
 	}
 }
 
-// PostJSON sends a request. The caller closes the response. A status other than 2xx and a
-// page of HTML are errors. All errors are those that [model.LLM] promises.
+// PostJSON sends a request. The caller closes the response. A status other than 2xx and an HTML
+// page are errors. All errors are those that [model.LLM] promises.
 func (s *Service) PostJSON(ctx context.Context, req *Request) (*Response, error) {
 	raw, err := json.Marshal(req.Body)
 	if err != nil {
@@ -101,8 +98,7 @@ func (s *Service) PostJSON(ctx context.Context, req *Request) (*Response, error)
 	return r, nil
 }
 
-// A Response is the response of a service. Its body is read once: by readBody,
-// readEvents or readLines.
+// A Response is a service's response. Its body is read once: by readBody, readEvents or readLines.
 type Response struct {
 	service  *Service
 	url      string // for errors, without user info and query
@@ -111,7 +107,7 @@ type Response struct {
 	Redactor *spec.Redactor
 	Budget   *AnswerBudget
 	cancel   context.CancelFunc
-	caller   func() error // the error of the caller's context
+	caller   func() error // the caller's context error
 }
 
 func (r *Response) sendCall(ctx context.Context, req *Request, body []byte) error {
@@ -147,14 +143,14 @@ func (r *Response) CloseBody() {
 	r.cancel()
 }
 
-// DrainBody reads the rest of a complete response for at most a second: only a drained
-// connection is reused.
+// DrainBody reads a complete response to its end for at most a second: only a drained connection is
+// reused.
 func (r *Response) DrainBody() {
 	defer time.AfterFunc(time.Second, r.cancel).Stop()
 	_, _ = io.CopyN(io.Discard, r.body, 4<<10)
 }
 
-// errorFromStatus reads the body of an error.
+// errorFromStatus reads an error's body.
 func (r *Response) errorFromStatus(resp *http.Response) *model.Error {
 	body, err := io.ReadAll(io.LimitReader(r.body, int64(limit.ModelError.Bytes)))
 	if err != nil {
@@ -176,13 +172,12 @@ func (r *Response) errorFromStatus(resp *http.Response) *model.Error {
 	return e
 }
 
-// NewError returns an error of the service, with redacted secrets. code is the HTTP
-// status, or 0.
+// NewError returns a service error, with redacted secrets. code is the HTTP status, or 0.
 func (r *Response) NewError(code int, message string) *model.Error {
 	return &model.Error{Code: code, Status: modelcall.StatusWord(code), Message: r.Redactor.RedactString(message), URL: r.url}
 }
 
-// MalformedError returns the error of a body or an event that cannot be decoded.
+// MalformedError returns the error for a body or an event that cannot be decoded.
 func (r *Response) MalformedError(data []byte, err error) *model.Error {
 	if IsHTML(data) {
 		return r.htmlError(0)
@@ -192,14 +187,13 @@ func (r *Response) MalformedError(data []byte, err error) *model.Error {
 	return e
 }
 
-// htmlError returns the error of a page. Pages of status 5xx come from proxies; others
-// are those of another server.
+// htmlError returns the error for an HTML page. Pages with a 5xx status come from proxies; others
+// come from another server.
 func (r *Response) htmlError(code int) *model.Error {
 	return r.NewError(code, HTMLMessage(r.service.model, code))
 }
 
-// HTMLMessage returns the message of an HTML page instead of a response; code is the HTTP
-// status.
+// HTMLMessage returns the message for an HTML page instead of a response; code is the HTTP status.
 func HTMLMessage(name string, code int) string {
 	if code < 500 {
 		return name + " answered with HTML: is base_url right?"
@@ -210,7 +204,7 @@ func HTMLMessage(name string, code int) string {
 // IsHTML reports whether a body is an HTML page.
 func IsHTML(body []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) }
 
-// ToModelError converts an error of the network or of a body.
+// ToModelError converts a network or body error.
 func (r *Response) ToModelError(err error) error {
 	if ended := r.caller(); ended != nil {
 		return fmt.Errorf("calling %s: %w", r.service.model, ended)
@@ -286,11 +280,11 @@ func (b *serviceBody) peekByte() byte {
 	}
 }
 
-// Utf8Mark is the byte order mark of UTF-8.
+// Utf8Mark is the UTF-8 byte order mark.
 const Utf8Mark = "\xef\xbb\xbf"
 
-// ReadValues yields the JSON values of a body: one, or those of a stream. A failure is
-// yielded last; a page of HTML is one.
+// ReadValues yields the JSON values in a body: one, or a stream's. A failure is yielded last; an
+// HTML page is one.
 func (r *Response) ReadValues() iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		if r.body.peekByte() == '<' {
@@ -322,8 +316,8 @@ func (r *Response) ReadValues() iter.Seq2[json.RawMessage, error] {
 	}
 }
 
-// ForwardChunks returns yield for a request for a stream, or else one that drops the
-// partial responses of a stream that was not requested.
+// ForwardChunks returns yield if the request asks for a stream, or else a function that drops
+// partial responses.
 func ForwardChunks(requested bool, yield func(*model.Response, error) bool) func(*model.Response, error) bool {
 	if requested {
 		return yield
@@ -337,9 +331,9 @@ type Event struct {
 	Data []byte
 }
 
-// ReadEvents yields the server-sent events of a stream, one for each `data:` line: servers
-// write JSON on one line, and some forget the empty line after it. A failure is yielded
-// last. The consumer decides whether the stream is complete.
+// ReadEvents yields a stream's server-sent events, one for each `data:` line: servers write JSON on
+// one line, and some forget the empty line after it. A failure is yielded last. The consumer
+// decides whether the stream is complete.
 func (r *Response) ReadEvents() iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		name := ""
@@ -370,8 +364,8 @@ func (r *Response) ReadEvents() iter.Seq2[Event, error] {
 	}
 }
 
-// readLines yields the lines of a stream without white space around them. A failure is
-// yielded last; a page of HTML is one. A line is valid until the next one.
+// readLines yields a stream's lines without white space around them. A failure is yielded last; an
+// HTML page is one. A line is valid until the next one.
 func (r *Response) readLines() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		lines := limit.NewLines(r.body, limit.ModelEvent)
@@ -391,8 +385,8 @@ func (r *Response) readLines() iter.Seq2[[]byte, error] {
 	}
 }
 
-// ParseServiceError returns the message of an error body: {"error": {"message": …}},
-// {"error": …}, {"message": …}, {"detail": …}, or else the body itself.
+// ParseServiceError returns an error body's message: {"error": {"message": …}}, {"error": …},
+// {"message": …}, {"detail": …}, or else the body itself.
 func ParseServiceError(body []byte) (status, message string) {
 	var fields map[string]any
 	if json.Unmarshal(body, &fields) != nil {
@@ -409,8 +403,8 @@ func ParseServiceError(body []byte) (status, message string) {
 	return "", truncateBytes(bytes.TrimSpace(body))
 }
 
-// ErrorReason returns the code of an error body, {"error": {"code": …}}, or else its
-// type, if they are words.
+// ErrorReason returns an error body's code, {"error": {"code": …}}, or else its type, if they are
+// words.
 func ErrorReason(body []byte) string {
 	var fields struct {
 		Error struct{ Code, Type any }
@@ -423,7 +417,7 @@ func ErrorReason(body []byte) string {
 	return cmp.Or(code, kind)
 }
 
-// BadBaseURL returns the problem of a base URL, or "".
+// BadBaseURL returns what is wrong with a base URL, or "".
 func BadBaseURL(base string) string {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
@@ -435,7 +429,7 @@ func BadBaseURL(base string) string {
 	return ""
 }
 
-// MaxQuoted is how many bytes of an answer an error quotes.
+// MaxQuoted is how many bytes an error quotes from an answer.
 const MaxQuoted = 200
 
 func truncateBytes(text []byte) string {

@@ -9,15 +9,15 @@ import (
 	"agenthost/pkg/model"
 )
 
-// Whether a model gets its own thoughts back: never, those of the current turn, whose
-// tool calls they led to, or all.
+// Whether a model gets its own thoughts back: never, those that led to the current turn's tool
+// calls, or all.
 const (
 	ThoughtsDrop   = "drop"
 	ThoughtsTools  = "tools"
 	ThoughtsAlways = "always"
 )
 
-// FirstThoughtIndex returns the index of the first content whose thoughts are sent back.
+// FirstThoughtIndex returns the first content index from which thoughts are sent back.
 func FirstThoughtIndex(contents []*genai.Content, mode string) int {
 	switch mode {
 	case ThoughtsAlways:
@@ -33,7 +33,7 @@ func FirstThoughtIndex(contents []*genai.Content, mode string) int {
 	return len(contents)
 }
 
-// ThoughtText returns the thoughts of a vendor's own model.
+// ThoughtText returns the thoughts from a vendor's own model.
 func ThoughtText(parts []*genai.Part, vendor string) string {
 	var text strings.Builder
 	for _, p := range parts {
@@ -47,8 +47,7 @@ func ThoughtText(parts []*genai.Part, vendor string) string {
 	return text.String()
 }
 
-// MarkThoughts sets the vendor of the thoughts of a complete response, so that they are
-// sent back to it only.
+// MarkThoughts sets the vendor on a complete response's thoughts, so that only it gets them back.
 func MarkThoughts(r *model.Response, vendor, name string) {
 	if r == nil || r.Content == nil {
 		return
@@ -62,8 +61,8 @@ func MarkThoughts(r *model.Response, vendor, name string) {
 	}
 }
 
-// ResponseMedia returns the files of tool responses as parts of a user message, each
-// after the name of the tool, for APIs whose tool responses are text only.
+// ResponseMedia returns the files of tool responses as parts of a user message, each after the
+// tool's name, for APIs whose tool responses are text only.
 func ResponseMedia(responses []*genai.FunctionResponse) []*genai.Part {
 	var parts []*genai.Part
 	for _, r := range responses {
@@ -76,7 +75,7 @@ func ResponseMedia(responses []*genai.FunctionResponse) []*genai.Part {
 	return parts
 }
 
-// FilesOfResponse returns the files of a tool response.
+// FilesOfResponse returns a tool response's files.
 func FilesOfResponse(r *genai.FunctionResponse) []*genai.Part {
 	var parts []*genai.Part
 	for _, p := range r.Parts {

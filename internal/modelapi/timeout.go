@@ -29,7 +29,7 @@ func (e *silenceError) Error() string {
 	return fmt.Sprintf("timeout after %s without %s", e.limit, e.before)
 }
 
-// StatusOfSilence returns the status of a timeout if err is one, or else "".
+// StatusOfSilence returns the timeout status if err is a timeout, or else "".
 func StatusOfSilence(err error) string {
 	if _, ok := errors.AsType[*silenceError](err); ok {
 		return modelcall.StatusWord(http.StatusGatewayTimeout)
@@ -37,8 +37,8 @@ func StatusOfSilence(err error) string {
 	return ""
 }
 
-// A timeoutTransport cancels calls whose service is silent, with a [*silenceError]. The
-// time that the reader of a body takes between two reads does not count.
+// A timeoutTransport cancels calls whose service is silent, with a [*silenceError]. The time that a
+// body's reader takes between two reads does not count.
 type timeoutTransport struct {
 	base http.RoundTripper // nil is http.DefaultTransport
 	opts provider.TimeoutOptions
@@ -78,7 +78,7 @@ func (t *timeoutTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	return resp, nil
 }
 
-// A timeoutBody is the body of a response whose reads have a limit.
+// A timeoutBody is a response body whose reads have a limit.
 type timeoutBody struct {
 	io.ReadCloser
 	cancel context.CancelCauseFunc

@@ -22,7 +22,7 @@ import (
 // A pause is a body whose reads take a while. Without chunks left it blocks until the
 // call is cancelled.
 type pause struct {
-	ctx    context.Context //nolint:containedctx // of the request
+	ctx    context.Context //nolint:containedctx // the request's
 	wait   time.Duration
 	chunks []string
 }
@@ -44,8 +44,8 @@ func (p *pause) Read(b []byte) (int, error) {
 
 func (p *pause) Close() error { return nil }
 
-// pausing is a transport that answers after a while, and then with the chunks of a body,
-// each after a while.
+// pausing is a transport that answers after a while, and then with a body's chunks, each after a
+// while.
 type pausing struct {
 	before, between time.Duration
 	chunks          []string
@@ -114,7 +114,7 @@ func checkTimeout(t *testing.T, err error, want string) {
 	}
 }
 
-// http_options.timeout limits a whole call, also of a server that keeps sending.
+// http_options.timeout limits a whole call, also when a server keeps sending.
 func TestTimeoutOfRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := pausing{0, 9 * time.Second, []string{": 1\n", ": 2\n", ": 3\n", ": 4\n"}}
@@ -143,7 +143,7 @@ func TestGeminiTimeouts(t *testing.T) {
 	})
 }
 
-// A response of more than 64 MiB is an error.
+// A response larger than 64 MiB is an error.
 func TestResponseLimit(t *testing.T) {
 	server := endless{}
 	llm := openai.New("gpt-x", &openai.Options{
@@ -156,7 +156,7 @@ func TestResponseLimit(t *testing.T) {
 	}
 }
 
-// endless is a transport whose streams consist of comments and never end.
+// endless is a transport whose streams are only comments and never end.
 type endless struct{}
 
 func (endless) RoundTrip(*http.Request) (*http.Response, error) {

@@ -9,7 +9,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// AccountOf returns the hash of a key.
+// AccountOf returns a key's hash.
 func AccountOf(key string) string {
 	if key == "" {
 		return ""
@@ -24,7 +24,7 @@ type Variables struct {
 	app  map[string]string
 }
 
-// NewVariables returns the variables of the host and the app; a nil host is [os.LookupEnv].
+// NewVariables returns the host's and the app's variables; a nil host is [os.LookupEnv].
 func NewVariables(host func(name string) (string, bool), app map[string]string) Variables {
 	if host == nil {
 		host = os.LookupEnv
@@ -57,7 +57,7 @@ func (v Variables) LookupVar(name string) (Setting, bool) {
 	return Setting{value, ok}, ok
 }
 
-// ValueOf returns the value of a variable, or "".
+// ValueOf returns a variable's value, or "".
 func (v Variables) ValueOf(name string) string { return v.FirstSet(name).Value }
 
 // ownKey returns the first variable that the app sets.
@@ -65,8 +65,8 @@ func (v Variables) ownKey(names ...string) Setting {
 	return Variables{func(string) (string, bool) { return "", false }, v.app}.FirstSet(names...)
 }
 
-// ChooseKey returns the key for an address: that of the document or of a variable. A key
-// of the host is never sent to an address that the app chose.
+// ChooseKey returns the key for an address: the document's or a variable's. The host's key is never
+// sent to an address that the app chose.
 func (v Variables) ChooseKey(document string, base Setting, names ...string) Setting {
 	switch {
 	case document != "":
@@ -77,7 +77,7 @@ func (v Variables) ChooseKey(document string, base Setting, names ...string) Set
 	return v.FirstSet(names...)
 }
 
-// ChooseBase returns the address of the document, of the variable, or the default.
+// ChooseBase returns the document's address, the variable's, or the default.
 func (v Variables) ChooseBase(document, name, usual string) Setting {
 	if document != "" {
 		return Setting{document, true}
@@ -95,7 +95,7 @@ const (
 	FromGoogle   = "Google credentials"
 )
 
-// HasHeader reports whether the headers of a document have one of the names.
+// HasHeader reports whether a document's headers have one of the names.
 func HasHeader(headers map[string]spec.Secret, names ...string) bool {
 	for header := range headers {
 		for _, name := range names {

@@ -11,13 +11,13 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A Vendor is a service of models, as data: its addresses and its variables.
+// A Vendor is a model service, as data: its addresses and its variables.
 type Vendor struct {
 	Prefix string
-	// Title is the name of the service in errors and in the documentation.
+	// Title is the service's name in errors and in the documentation.
 	Title string
-	// Base is the usual address, where {region} is the value of regionVariables. It is
-	// empty for services that have an address for each customer, as in example.
+	// Base is the usual address, where {region} is the regionVariables' value. It is empty for
+	// services that have an address for each customer, as in example.
 	Base, Example   string
 	RegionVariables []string
 	// BaseVariables replace base. path is added to addresses without a path.
@@ -34,7 +34,7 @@ type Vendor struct {
 	Keyless bool
 }
 
-// A VendorEndpoint is the address and the key of a model of a vendor.
+// A VendorEndpoint is the address and the key for a vendor's model.
 type VendorEndpoint struct {
 	Base, Key Setting
 	// ownBase is set if the document or a variable chose the address: its server may need
@@ -44,8 +44,8 @@ type VendorEndpoint struct {
 	Problem string
 }
 
-// ResolveEndpoint chooses the address and the key. An address of the document gets only
-// the document's key, and one of the app's .env no key of the host.
+// ResolveEndpoint chooses the address and the key. An address in the document gets only the
+// document's key, and one in the app's .env does not get the host's key.
 func (v *Vendor) ResolveEndpoint(vars Variables, key, base string) VendorEndpoint {
 	e := VendorEndpoint{Base: Setting{Value: v.Base}}
 	switch own := vars.FirstSet(v.BaseVariables...); {
@@ -85,13 +85,13 @@ func (v *Vendor) completeAddress(vars Variables, base string) (address, problem 
 	return base, ""
 }
 
-// DescribeEndpoint returns the endpoint of a config with this key and address.
+// DescribeEndpoint returns the endpoint for a config with this key and address.
 func (v *Vendor) DescribeEndpoint(env provider.Env, key spec.Secret, base spec.Text) provider.Endpoint {
 	e := v.ResolveEndpoint(NewVariables(env.Lookup, env.App), key.Reveal(), base.Value)
 	return provider.Endpoint{URL: e.Base.Value, At: base, OfHost: !e.Base.OfApp && !e.Key.OfApp, Account: AccountOf(e.Key.Value)}
 }
 
-// MissingKey returns why a call of the endpoint would have no key, or "".
+// MissingKey returns why a call to the endpoint would have no key, or "".
 func (v *Vendor) MissingKey(e VendorEndpoint) string {
 	switch {
 	case e.Key.Value != "" || v.Local || v.Keyless || e.ownBase || e.Problem != "":
@@ -104,8 +104,7 @@ func (v *Vendor) MissingKey(e VendorEndpoint) string {
 		"or give the model an api_key or a base_url under models: in app.yaml", v.Title, v.KeyVariables[0])
 }
 
-// DescribeCredential describes the key of a model with a key and an address of the
-// document.
+// DescribeCredential describes a model's key, given the document's key and address.
 func (v *Vendor) DescribeCredential(env provider.Env, key, base string) provider.Credential {
 	vars := NewVariables(env.Lookup, env.App)
 	e := v.ResolveEndpoint(vars, key, base)

@@ -12,7 +12,7 @@ import (
 	"agenthost/pkg/model"
 )
 
-// TestBaseURLQuery expects each provider to call its path before the query of the base URL.
+// TestBaseURLQuery expects each provider to call its path before the base URL's query.
 func TestBaseURLQuery(t *testing.T) {
 	for _, tt := range []struct{ config, base, want string }{
 		{"provider: openai_compatible, model: m", "/v1?a=1", "/v1/chat/completions?a=1"},

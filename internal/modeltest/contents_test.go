@@ -69,9 +69,9 @@ var emptyParts = []struct {
 	},
 }
 
-// Empty texts, and contents that have nothing else, are never sent to a model. A part
-// with a signature keeps its empty text. Otherwise Gemini rejects the request with 400,
-// and every later turn of the session.
+// Empty texts, and contents that have nothing else, are never sent to a model. A part with a
+// signature keeps its empty text. Otherwise Gemini rejects the request with 400, and every later
+// turn in the session.
 func TestEmptyParts(t *testing.T) {
 	for _, tt := range emptyParts {
 		t.Run(tt.name, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestSignatureInCache(t *testing.T) {
 	}
 }
 
-// calling returns a content of the model with calls, each ID:NAME.
+// calling returns model content with calls, each ID:NAME.
 func calling(calls ...string) *genai.Content {
 	c := &genai.Content{Role: genai.RoleModel}
 	for _, call := range calls {

@@ -9,7 +9,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A credential names the source of the key, or what to set, but never the key.
+// A credential names the key's source, or what to set, but never the key.
 func TestCredentials(t *testing.T) {
 	const key = "secret-key-1234"
 	for _, tt := range []struct {

@@ -72,7 +72,7 @@ func (a answering) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(a()))}, nil
 }
 
-// anthropicStreams are streams of Anthropic, whole and broken.
+// anthropicStreams are Anthropic streams, whole and broken.
 func anthropicStreams() []string {
 	const (
 		start = "data: {\"type\":\"message_start\",\"message\":{\"model\":\"m\",\"usage\":{\"input_tokens\":1}}}\n\n"

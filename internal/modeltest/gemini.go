@@ -9,7 +9,7 @@ import (
 	"agenthost/wing/gemini"
 )
 
-// NewFake starts a fake of Gemini's service until the test ends.
+// NewFake starts a fake Gemini service until the test ends.
 func NewFake(t *testing.T) *fakegemini.Server {
 	t.Helper()
 	fake := fakegemini.New()

@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/model"
 )
 
-// CheckGolden compares JSON with a file of testdata, or rewrites the file if update is set.
+// CheckGolden compares JSON with a testdata file, or rewrites the file if update is set.
 func CheckGolden(t *testing.T, update bool, name string, v any) {
 	t.Helper()
 	var got bytes.Buffer
@@ -44,10 +44,9 @@ const (
 	PdfData = "%PDF-1.7"
 )
 
-// WholeRequest has everything that a conversation may contain: files, thoughts and
-// signatures of several vendors, parallel calls with and without IDs, responses with
-// files, a call without a response, a response without a call, and all settings that
-// several services have.
+// WholeRequest has everything that a conversation may contain: several vendors' files, thoughts and
+// signatures, parallel calls with and without IDs, responses with files, a call without a response,
+// a response without a call, and all settings that several services have.
 func WholeRequest(own string) *model.Request {
 	req := ScriptInput("And now?", false)
 	req.Contents = []*genai.Content{

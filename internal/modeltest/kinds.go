@@ -1,5 +1,5 @@
-// Package modeltest tests the models of all vendors: one suite that each of them passes, and
-// helpers for the tests of each vendor.
+// Package modeltest tests all vendors' models: one suite that each of them passes, and helpers for
+// each vendor's tests.
 package modeltest
 
 import (
@@ -17,7 +17,7 @@ import (
 	"agenthost/wing/openai"
 )
 
-// BuildModel builds a model of app.yaml like the loader, with files by name.
+// BuildModel builds app.yaml's model like the loader, with files by name.
 func BuildModel(t *testing.T, src string, files map[string]string) (model.LLM, []string) {
 	t.Helper()
 	n, ds := spec.Parse("app.yaml", []byte(src))
@@ -53,7 +53,7 @@ func BuildModel(t *testing.T, src string, files map[string]string) (model.LLM, [
 	return llm, nil
 }
 
-// AllKinds lists the models of all vendors, like the program agenthost.
+// AllKinds lists all vendors' models, like the program agenthost.
 func AllKinds() spec.Kinds[provider.Env, model.LLM] {
 	return slices.Concat(
 		spec.Kinds[provider.Env, model.LLM]{gemini.Kind(), anthropic.Kind(), gemini.VertexKind(anthropic.OnVertex)},

@@ -41,8 +41,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// Each kind with the settings of calls returns its fallbacks, limits and price. Without
-// the methods the settings would be decoded and have no effect.
+// Each kind with call settings returns its fallbacks, limits and price. Without the methods the
+// settings would be decoded and have no effect.
 func TestKindsReturnCallSettings(t *testing.T) {
 	found := 0
 	for _, kind := range modeltest.AllKinds() {
@@ -77,7 +77,7 @@ func TestKindsReturnCallSettings(t *testing.T) {
 	}
 }
 
-// hasCallSettings reports whether a config has a field of the type CallsConfig.
+// hasCallSettings reports whether a config has a CallsConfig field.
 func hasCallSettings(config any) bool {
 	for _, f := range reflect.VisibleFields(reflect.TypeOf(config).Elem()) {
 		if f.Type.Name() == "CallsConfig" {
@@ -142,7 +142,7 @@ func TestHostKeyStaysWithHostAddress(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		host, app map[string]string
-		base, key string // of the document
+		base, key string // the document's
 		vertex    bool
 		want      string // the end of the key; "" is none
 	}{
@@ -213,7 +213,7 @@ func TestVertexLocation(t *testing.T) {
 	}
 }
 
-// http_options cannot change the address of a call, which would receive the key.
+// http_options cannot change a call's address: it would receive the key.
 func TestRequestBaseURL(t *testing.T) {
 	fake, evil := modeltest.NewFake(t), modeltest.NewFake(t)
 	opts := modeltest.FakeOptions(fake)

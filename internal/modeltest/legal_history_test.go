@@ -28,12 +28,11 @@ var (
 	fullRun = flag.Bool("full", false, "run the random tests with all their cases")
 )
 
-// No history that a session can hold makes a request that a service rejects. Random
-// histories have what models, clients and imports may write: illegal names of tools, IDs
-// that appear twice, files that no service takes, calls without responses, responses
-// without calls, odd roles, branches, summaries, rewinds. Each is sent as an agent sees it
-// and as it is stored. The control sends the same requests without the rules of the
-// service: it must be rejected.
+// No history that a session can hold makes a request that a service rejects. Random histories have
+// what models, clients and imports may write: illegal tool names, IDs that appear twice, files that
+// no service takes, calls without responses, responses without calls, odd roles, branches,
+// summaries, rewinds. Each is sent as an agent sees it and as it is stored. The control sends the
+// same requests without the service's rules: it must be rejected.
 func TestRandomHistories(t *testing.T) {
 	histories := 150
 	if *fullRun {
@@ -64,7 +63,7 @@ func TestRandomHistories(t *testing.T) {
 	}
 }
 
-// A historyTest runs turns of sessions with random histories.
+// A historyTest runs turns in sessions with random histories.
 type historyTest struct {
 	historyMaker
 	llm   model.LLM
@@ -193,7 +192,7 @@ func (h *historyMaker) chooseNames(n int) []string {
 	return names
 }
 
-// makeSchema returns a schema of parameters with an odd root.
+// makeSchema returns a parameter schema with an odd root.
 func (h *historyMaker) makeSchema(depth int) map[string]any {
 	schema := map[string]any{}
 	if h.is(80) {
@@ -223,7 +222,7 @@ func (h *historyMaker) makeSchema(depth int) map[string]any {
 	return schema
 }
 
-// makeEvents returns the events of a session.
+// makeEvents returns a session's events.
 func (h *historyMaker) makeEvents() []*session.Event {
 	var events []*session.Event
 	for range 1 + h.random.IntN(12) {
@@ -256,7 +255,7 @@ func (h *historyMaker) newEvent(author, role string) *session.Event {
 	return ev
 }
 
-// rewritePast makes an event a summary of earlier events, or a rewind.
+// rewritePast makes an event a summary that covers earlier events, or a rewind.
 func (h *historyMaker) rewritePast(ev *session.Event, events []*session.Event) {
 	if h.is(30) {
 		ev.Actions.RewindBeforeInvocationID = choose(h.random, events).InvocationID
@@ -268,7 +267,7 @@ func (h *historyMaker) rewritePast(ev *session.Event, events []*session.Event) {
 	}
 }
 
-// makeCalls returns an event with calls, and events with some of the responses.
+// makeCalls returns an event with calls, and events with some responses.
 func (h *historyMaker) makeCalls() []*session.Event {
 	author := choose(h.random, []string{"clerk", "clerk", "helper"})
 	ev := h.newEvent(author, genai.RoleModel)

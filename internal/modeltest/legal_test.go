@@ -30,7 +30,7 @@ func declareTools(names ...string) *genai.Tool {
 	return declared
 }
 
-// sentNames returns the names of the tools of a request.
+// sentNames returns the tool names in a request.
 func sentNames(t *testing.T, w *wire) []string {
 	t.Helper()
 	var body struct {
@@ -60,8 +60,8 @@ func sentNames(t *testing.T, w *wire) []string {
 	return sent
 }
 
-// A tool may have any name: the service gets a legal one that no other tool has, and a
-// call of it has the declared name.
+// A tool may have any name: the service gets a legal one that no other tool has, and its calls have
+// the declared name.
 func TestToolNames(t *testing.T) {
 	declared := []string{"calendar.list", "calendar_list", "calendar:list", "", strings.Repeat("very-long", 20), strings.Repeat("very-long", 20) + "-b", "Wetter in Köln", "9lives"}
 	eachService(t, func(t *testing.T, s *suiteSubject) {
@@ -91,7 +91,7 @@ func TestToolNames(t *testing.T) {
 	})
 }
 
-// A choice of tools has the names that are sent.
+// A tool choice has the names that are sent.
 func TestToolNamesOfChoice(t *testing.T) {
 	eachService(t, func(t *testing.T, s *suiteSubject) {
 		req := modeltest.ScriptInput("hi", false)
@@ -179,8 +179,8 @@ func TestResponsesStayWithCalls(t *testing.T) {
 	})
 }
 
-// A call whose ID the conversation has, or another call of the response, loses it: the
-// runtime assigns one.
+// A call whose ID the conversation has, or another call in the response, loses it: the runtime
+// assigns one.
 func TestRecurringIDs(t *testing.T) {
 	llm, _ := newSubject(t, "openai").build(t, suiteReply{calls: []*genai.FunctionCall{
 		{ID: "call_0", Name: "find"}, {ID: "call_1", Name: "find"}, {ID: "call_1", Name: "find"},
@@ -262,7 +262,7 @@ func TestFilesLeftOut(t *testing.T) {
 	}
 }
 
-// A file of a tool's response is left out with a note in the response.
+// A file in a tool's response is left out with a note in the response.
 func TestFilesOfResponsesLeftOut(t *testing.T) {
 	const want = `"files_left_out":["[the file \"a.mp4\" of type video/x was left out: this service does not take files of this type]"]`
 	for _, name := range []string{"openai", "openai_responses", "anthropic", "ollama"} {
@@ -284,8 +284,8 @@ func TestFilesOfResponsesLeftOut(t *testing.T) {
 	}
 }
 
-// The type of a file without one is that of its data or of the suffix of its address, and
-// the type of an image is always that of its data.
+// A file without a type gets the type of its data or of its address suffix; an image always gets
+// the type of its data.
 func TestFileTypes(t *testing.T) {
 	for _, tt := range []struct {
 		part *genai.Part
@@ -331,7 +331,7 @@ func TestRequestsGrowAtTheirEnd(t *testing.T) {
 	})
 }
 
-// conversationOf returns the conversation of a request, without marks of caches.
+// conversationOf returns a request's conversation, without cache marks.
 func conversationOf(t *testing.T, w *wire) string {
 	t.Helper()
 	var body struct{ Messages, Input, Contents []any }
@@ -345,8 +345,8 @@ func conversationOf(t *testing.T, w *wire) string {
 	return string(raw)
 }
 
-// Services reject parameters whose root is not a plain object: all get one, with the
-// properties of all branches.
+// Services reject parameters whose root is not a plain object: all get one, with all branches'
+// properties.
 func TestParameterRoots(t *testing.T) {
 	for _, tt := range []struct{ name, schema, want string }{
 		{

@@ -22,8 +22,7 @@ func FakeOpenAI(t *testing.T, replies ...fakeopenai.Reply) (model.LLM, *fakeopen
 	}), fake
 }
 
-// FakeResponses returns a model of the Responses API on a fake server, without retries.
-// opts may be nil.
+// FakeResponses returns a Responses API model on a fake server, without retries. opts may be nil.
 func FakeResponses(t *testing.T, name string, opts *openai.Options, replies ...fakeopenai.Reply) (model.LLM, *fakeopenai.Server) {
 	t.Helper()
 	fake := fakeopenai.New()
@@ -41,7 +40,7 @@ func ContinueTurn(content *genai.Content) *model.Request {
 	return req
 }
 
-// ConnectResponses returns a model of the Responses API on a fake server, without retries.
+// ConnectResponses returns a Responses API model on a fake server, without retries.
 func ConnectResponses(fake *fakeopenai.Server, name string, opts *openai.Options) model.LLM {
 	var o openai.Options
 	if opts != nil {

@@ -20,9 +20,9 @@ import (
 	"agenthost/pkg/tool/httptool"
 )
 
-// Random integers and decimals keep all their digits from the answer of each service
-// through an http tool (path, query and body) and its JSON response to the stored events
-// and the next request. The control decodes the same numbers to float64: some must change.
+// Random integers and decimals keep all their digits from each service's answer through an http
+// tool (path, query and body) and its JSON response to the stored events and the next request. The
+// control decodes the same numbers to float64: some must change.
 func TestRandomNumbers(t *testing.T) {
 	count := 60
 	if *fullRun {
@@ -48,7 +48,7 @@ func TestRandomNumbers(t *testing.T) {
 	}
 }
 
-// makeNumbers returns integers and decimals of 1 to 40 digits.
+// makeNumbers returns integers and decimals with 1 to 40 digits.
 func makeNumbers(random *rand.Rand, n int) []string {
 	var numbers []string
 	for range n {

@@ -15,7 +15,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// Lookup returns a lookup of variables.
+// Lookup returns a lookup in variables.
 func Lookup(env map[string]string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		v, ok := env[name]
@@ -29,7 +29,7 @@ func Ask(t *testing.T, llm model.LLM, stream bool) ([]*model.Response, error) {
 	return Collect(llm.Generate(t.Context(), ScriptInput("hi", stream)))
 }
 
-// ScriptInput returns a request with one message of the user.
+// ScriptInput returns a request with one user message.
 func ScriptInput(text string, stream bool) *model.Request {
 	return &model.Request{
 		Contents: []*genai.Content{model.UserText(text)}, Config: &genai.GenerateContentConfig{}, Stream: stream,
@@ -70,7 +70,7 @@ func Outline(rs []*model.Response) []string {
 	return out
 }
 
-// Mode returns the name of a test with or without streaming.
+// Mode names a test with or without streaming.
 func Mode(stream bool) string {
 	if stream {
 		return "stream"
@@ -116,7 +116,7 @@ func Detail(r *model.Response) string {
 	return strings.Join(words, " ")
 }
 
-// ErrorText returns the text of an error, or "".
+// ErrorText returns an error's text, or "".
 func ErrorText(err error) string {
 	if err == nil {
 		return ""

@@ -18,8 +18,8 @@ import (
 	"agenthost/pkg/model"
 )
 
-// vendorFailures returns how a service reports the failures of the suite, by row. KEY is
-// the key of the call: services repeat it, and no error may.
+// vendorFailures returns how a service reports the suite's failures, by row. KEY is the call's key:
+// services repeat it, and no error may.
 func vendorFailures(name string) map[string]suiteReply {
 	gemini := map[string]suiteReply{
 		"wrong_key":     {code: 400, reason: "API_KEY_INVALID", message: "API key not valid. Please pass a valid API key. KEY"},
@@ -109,7 +109,7 @@ func withFailures(usual, own map[string]suiteReply) map[string]suiteReply {
 	return all
 }
 
-// failure returns how the service of the subject reports a failure.
+// failure returns how the subject's service reports a failure.
 func (s *suiteSubject) failure(t *testing.T, row string) suiteReply {
 	t.Helper()
 	f, ok := vendorFailures(s.name)[row]
@@ -120,8 +120,8 @@ func (s *suiteSubject) failure(t *testing.T, row string) suiteReply {
 	return f
 }
 
-// An error has the status of the service, its message, the model and the address, and
-// never the key. Only some are worth a retry.
+// An error has the service's status and message, the model and the address, and never the key. Only
+// some are worth a retry.
 func testErrors(t *testing.T, s *suiteSubject) {
 	for code, again := range map[int]bool{400: false, 403: false, 429: true, 500: true, 503: true, 529: true} {
 		t.Run(strconv.Itoa(code), func(t *testing.T) {
@@ -136,9 +136,9 @@ func testErrors(t *testing.T, s *suiteSubject) {
 	}
 }
 
-// requireError requires an error with provider, model and address, and no complete
-// response. Neither the error nor what clients see of it has the key, and clients do not
-// see the address.
+// requireError requires an error with provider, model and address, and no complete response.
+// Neither the error nor what clients see of it contains the key, and clients do not see the
+// address.
 func (s *suiteSubject) requireError(t *testing.T, llm model.LLM, w *wire, got []*model.Response, err error) *model.Error {
 	t.Helper()
 	e, ok := errors.AsType[*model.Error](err)
@@ -154,8 +154,8 @@ func (s *suiteSubject) requireError(t *testing.T, llm model.LLM, w *wire, got []
 	return e
 }
 
-// testFailure returns the test of a failure that no retry fixes: the only request fails
-// with the message of the service, and a hint.
+// testFailure returns the test for a failure that no retry fixes: the only request fails with the
+// service's message, and a hint.
 func testFailure(row, hint string) func(t *testing.T, s *suiteSubject) {
 	return func(t *testing.T, s *suiteSubject) {
 		bothModes(t, func(t *testing.T, stream bool) {
@@ -191,8 +191,8 @@ func testOverloaded(t *testing.T, s *suiteSubject) {
 	})
 }
 
-// A stream that ends with an error of the service fails the call. It is retried only if
-// nothing was yielded.
+// A stream that ends with a service error fails the call. It is retried only if nothing was
+// yielded.
 func testStreamError(t *testing.T, s *suiteSubject) {
 	failed := s.failure(t, "stream_error")
 	late := failed

@@ -26,8 +26,8 @@ func (echoTool) Run(_ context.Context, c *tool.Call) (*tool.Result, error) {
 	return &tool.Result{Response: map[string]any{"echo": c.Args}}, nil
 }
 
-// A number that the model writes reaches the tool, the events and the next request with
-// all its digits, and so do one that a tool returns and one of a tool's schema.
+// A number that the model writes reaches the tool, the events and the next request with all its
+// digits, and so do numbers in a tool's result and in its schema.
 func testNumbers(t *testing.T, s *suiteSubject) {
 	args, err := session.DecodeMap([]byte(numbertest.Object))
 	if err != nil {

@@ -54,7 +54,7 @@ func testEmpty(t *testing.T, s *suiteSubject) {
 	})
 }
 
-// Arguments of any depth end at most the turn, with an error that names the cause.
+// Arguments at any depth end at most the turn, with an error that names the cause.
 func testDeep(t *testing.T, s *suiteSubject) {
 	for _, depth := range []int{1500, 20_000} {
 		args := map[string]any{"id": "deepest"}

@@ -9,7 +9,7 @@ import (
 	"agenthost/internal/modeltest"
 )
 
-// A reasoning model of OpenAI and other models continue each other's turns.
+// An OpenAI reasoning model and other models continue each other's turns.
 func TestResponsesSwitch(t *testing.T) {
 	llm, fake := modeltest.FakeResponses(t, "gpt-5", nil, fakeopenai.Reply{Thought: "Hm.", Calls: []fakeopenai.Call{{ID: "c1", Name: "look", Arguments: "{}"}}})
 	got, err := modeltest.Ask(t, llm, false)

@@ -25,15 +25,15 @@ type hostileAnswer struct {
 	write func(w io.Writer, form *streamForm) error
 	// want is in the error.
 	want string
-	// maxAllocated limits the allocations of the call and of the service, which is in this
-	// process, and maxSent what the service can send.
+	// maxAllocated limits the allocations by the call and by the service, which is in this process,
+	// and maxSent what the service can send.
 	maxAllocated, maxSent int64
 }
 
 // A streamForm is how a service writes a stream.
 type streamForm struct {
 	contentType, event, comment string
-	// call is the chunk of a call of tool f with the arguments %s and the index %d.
+	// call is the chunk for a call to tool f with the arguments %s and the index %d.
 	call string
 }
 
@@ -91,7 +91,7 @@ func writeManyValues(w io.Writer, f *streamForm) error {
 	return f.finish(w)
 }
 
-// finish completes a stream of calls, for services whose calls are read at its end.
+// finish completes a stream with calls, for services whose calls are read at its end.
 func (f *streamForm) finish(w io.Writer) error {
 	if !strings.Contains(f.call, "choices") {
 		return nil
@@ -100,7 +100,7 @@ func (f *streamForm) finish(w io.Writer) error {
 	return err
 }
 
-// writeLine sends a line of 256 MiB.
+// writeLine sends a 256 MiB line.
 func writeLine(w io.Writer, f *streamForm) error {
 	if err := f.beginLine(w); err != nil {
 		return err
@@ -122,7 +122,7 @@ func repeat(w io.Writer, chunk []byte, times int) error {
 	return nil
 }
 
-// zippedLine is the gzip member of the end of a line of 256 MiB, which has 250 KiB.
+// zippedLine is the gzip member, 250 KiB long, that ends a 256 MiB line.
 var zippedLine = sync.OnceValue(func() []byte {
 	var b bytes.Buffer
 	zip := gzip.NewWriter(&b)
@@ -157,9 +157,9 @@ func writeCalls(w io.Writer, f *streamForm) error {
 	return nil
 }
 
-// A service cannot exhaust the host by its answer: the call ends at the limit with an error
-// that names it, the rest of the answer is not read, and no attempt follows. The control is
-// how much the same answer costs a reader without the limit.
+// A service cannot exhaust the host with its answer: the call ends at the limit with an error that
+// names it, the rest of the answer is not read, and no attempt follows. The control is how much the
+// same answer costs a reader without the limit.
 func TestHostileAnswers(t *testing.T) {
 	count := 0
 	for _, s := range suiteSubjects() {
@@ -183,7 +183,7 @@ func testHostileAnswer(t *testing.T, s *suiteSubject, a hostileAnswer) {
 		if a.name == "gzip" {
 			w.Header().Set("Content-Encoding", "gzip")
 		}
-		_ = a.write(&countingWriter{w, &sent}, form) // an error is the end of the client
+		_ = a.write(&countingWriter{w, &sent}, form) // on an error the client has gone
 	}))
 	defer service.Close()
 	own := *s

@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/model"
 )
 
-// BenchmarkChunk measures one chunk of a recorded stream of 1000, without the network. No
+// BenchmarkChunk measures one chunk from a recorded stream of 1000, without the network. No
 // provider may take more than 1.5 times as long as Gemini.
 func BenchmarkChunk(b *testing.B) {
 	const chunks = 1000
@@ -49,8 +49,8 @@ func countChunks(b *testing.B, llm model.LLM, want int) {
 	}
 }
 
-// After 500 concurrent streams of one model, no goroutine is left, no connection (each
-// has goroutines), and the heap has its size of before.
+// After 500 concurrent streams from one model, no goroutine is left, no connection (each has
+// goroutines), and the heap has its earlier size.
 func TestStreamsLeaveNothing(t *testing.T) {
 	const streams, growth = 500, 8 << 20
 	for _, s := range suiteSubjects() {
@@ -114,7 +114,7 @@ func runStream(t *testing.T, llm model.LLM, begun *sync.WaitGroup) error {
 func heapSize() uint64 {
 	var stats runtime.MemStats
 	runtime.GC()
-	runtime.GC() // the first one only clears the victims of pools
+	runtime.GC() // the first one only clears the pools' victims
 	runtime.ReadMemStats(&stats)
 	return stats.HeapAlloc
 }

@@ -30,27 +30,26 @@ import (
 // A suiteSubject is a provider under test: a column of the table in docs/models.md.
 type suiteSubject struct {
 	name, title string
-	// settings are the YAML of the model.
+	// settings are the model's YAML.
 	settings string
-	// address is the service's own, where the wire calls the fake; empty is that of the fake.
+	// address is the service's own, where the wire calls the fake; empty is the fake's.
 	address string
-	// open starts the fake of the service.
+	// open starts the service's fake.
 	open func(t testing.TB, answers []suiteReply) (base string, client *http.Client)
 	// newModel builds the model if it has no settings.
 	newModel func(base string, env provider.Env, retry provider.RetryOptions) model.LLM
 	// mixes is set if a request may have both tools and a response schema.
 	mixes bool
-	// cacheMark is the field of a request that asks for a cache; empty if the service
-	// needs none.
+	// cacheMark is the request field that asks for a cache; empty if the service needs none.
 	cacheMark string
 	// local is set for a provider without a service.
 	local bool
-	// hints are those of failures that have the provider's own, by row.
+	// hints are the provider's own hints for failures, by row.
 	hints map[string]string
 	// lacks are the capabilities that the provider does not have.
 	lacks map[string]lack
 
-	wantErr string // of the capability under test
+	wantErr string // from the capability under test
 }
 
 // A lack is why a provider does not have a capability, and what happens to a request for
@@ -60,22 +59,22 @@ type lack struct {
 	verify      func(t *testing.T, s *suiteSubject)
 }
 
-// A suiteReply is a response of a model in the terms of all providers.
+// A suiteReply is a model response in terms that all providers share.
 type suiteReply struct {
 	text    []string // chunks
 	thought string
 	calls   []*genai.FunctionCall
-	usage   bool // 12 tokens of the prompt, 7 of the response
+	usage   bool // 12 prompt tokens, 7 response tokens
 	limit   bool // the token limit ended the response
 
-	cached  bool // 8 of the 12 tokens of the prompt
+	cached  bool // 8 of the 12 prompt tokens
 	refusal bool // the model refused to answer
 
-	code       int // of a failure
+	code       int // a failure's
 	reason     string
 	message    string
 	retryAfter string
-	raw        string // the body of a failure, or the end of a stream, in the service's form
+	raw        string // a failure's body, or the stream's end, in the service's form
 
 	odd   fakeodd.Kind    // how the response differs from the API
 	hold  <-chan struct{} // delays the rest of the response

@@ -14,8 +14,8 @@ import (
 	"agenthost/pkg/model"
 )
 
-// A capability is a row of a table in docs/models.md. Each provider either passes its test
-// or is declared to lack it.
+// A capability is a row in a table in docs/models.md. Each provider either passes its test or is
+// declared to lack it.
 type capability struct {
 	slug, title string
 	test        func(t *testing.T, s *suiteSubject)
@@ -46,7 +46,7 @@ func requestRows() []capability {
 	}
 }
 
-// failureRows lists the failures of a service that a call reports or survives.
+// failureRows lists the service failures that a call reports or survives.
 func failureRows() []capability {
 	return []capability{
 		{"errors", "any status: the error names provider, model and address, never the key", testErrors, true},
@@ -70,8 +70,8 @@ func failureRows() []capability {
 	}
 }
 
-// TestCapabilities is the conformance suite: each provider passes the test of each row of
-// the table, or does what is declared where it lacks the capability.
+// TestCapabilities is the conformance suite: each provider passes the test for each row of the
+// table, or does what is declared where it lacks the capability.
 func TestCapabilities(t *testing.T) {
 	for _, c := range slices.Concat(requestRows(), failureRows()) {
 		for _, s := range suiteSubjects() {
@@ -169,8 +169,8 @@ func withTools(req *model.Request) *model.Request {
 	return req
 }
 
-// Calls arrive one by one, and then with the text, in order. The service accepts the
-// responses of two calls of one function.
+// Calls arrive one by one, and then with the text, in order. The service accepts the responses to
+// two calls of one function.
 func testTools(t *testing.T, s *suiteSubject) {
 	for _, tt := range []struct {
 		reply suiteReply
@@ -255,8 +255,7 @@ func testInlineData(t *testing.T, s *suiteSubject, mime, data string) {
 	}
 }
 
-// Thoughts precede the text in parts of their own, and the service accepts them in the
-// history.
+// Thoughts precede the text in their own parts, and the service accepts them in the history.
 func testThoughts(t *testing.T, s *suiteSubject) {
 	bothModes(t, func(t *testing.T, stream bool) {
 		llm, _ := s.build(t, suiteReply{thought: "let me think", text: []string{"one"}}, suiteReply{text: []string{"two"}})
@@ -288,7 +287,7 @@ func testIgnoredThinking(t *testing.T, s *suiteSubject) {
 	}
 }
 
-// The setting of the size of the context reaches the service, which reports nothing.
+// The context size setting reaches the service. The service reports nothing.
 func testContextSize(t *testing.T, s *suiteSubject) {
 	llm, w := s.build(t, suiteReply{text: []string{"one"}})
 	s.generateWhole(t, llm, modeltest.ScriptInput(strings.Repeat("long ", 5000), false))
@@ -356,7 +355,7 @@ func testUncounted(t *testing.T, s *suiteSubject) {
 	}
 }
 
-// A refusal is an error of the response with a message, in both modes.
+// A refusal is a response error with a message, in both modes.
 func testRefusal(t *testing.T, s *suiteSubject) {
 	bothModes(t, func(t *testing.T, stream bool) {
 		llm, _ := s.build(t, suiteReply{refusal: true})

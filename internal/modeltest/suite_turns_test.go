@@ -45,7 +45,7 @@ func newSuiteApp(t *testing.T, llm model.LLM, opts runtime.LLMOptions) *suiteApp
 	return a
 }
 
-// runTurn runs one turn and returns an outline of its complete events, and its error.
+// runTurn runs one turn and returns its complete events in outline, and its error.
 func (a *suiteApp) runTurn(ctx context.Context, text string, onPartial func()) (events []string, failure error) {
 	stream := onPartial != nil
 	req := &runtime.RunRequest{App: a.key.App, UserID: a.key.User, SessionID: a.key.ID, Message: model.UserText(text), Streaming: &stream}
@@ -67,7 +67,7 @@ func eventOutline(ev *session.Event) string {
 	return strings.Join(append([]string{ev.Author + ":"}, modeltest.Outline([]*model.Response{&ev.Response})...), " ")
 }
 
-// An agent with tools gives its answer in the form of its schema: the request has both,
+// An agent with tools gives its answer in the form that its schema requires: the request has both,
 // or else a tool that takes the answer.
 func testToolsWithSchema(t *testing.T, s *suiteSubject) {
 	answer := suiteReply{text: []string{`{"city_name":"Bonn"}`}}
@@ -141,8 +141,8 @@ func testTurns(t *testing.T, s *suiteSubject) {
 	}
 }
 
-// storedEvents returns an outline of the session. Events with an error have a code, and a
-// message without the key and the address.
+// storedEvents returns the session in outline. Events with an error have a code, and a message
+// without the key and the address.
 func (a *suiteApp) storedEvents(t *testing.T, key, address string) []string {
 	t.Helper()
 	sess, err := a.store.Sessions.Get(t.Context(), a.key, nil)

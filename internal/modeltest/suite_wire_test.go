@@ -13,28 +13,27 @@ import (
 	"time"
 )
 
-// suiteKey is the key of all models of the suite; some fakes accept only their own.
+// suiteKey is the key for all models in the suite; some fakes accept only their own.
 const suiteKey = "sk-ant-test-1234"
 
-// A wire is the connection of a model to a fake of its service. It records requests and
-// causes faults.
+// A wire connects a model to a fake of its service. It records requests and causes faults.
 type wire struct {
 	transport http.RoundTripper
-	base      string // the address of the model
-	fake      string // the address of the fake, which is called instead
+	base      string // the model's address
+	fake      string // the fake's address, which is called instead
 
-	// fault changes the body of a response; nil changes nothing.
+	// fault changes a response body; nil changes nothing.
 	fault func(resp *http.Response, body []byte)
-	// recorded, if set, is the body of all responses. The fake is not called.
+	// recorded, if set, is the body for all responses. The fake is not called.
 	recorded []byte
-	// stall, if set, is the body of a response that never ends. The fake is not called.
+	// stall, if set, is a response body that never ends. The fake is not called.
 	stall *string
 	// started, if set, is called when a request arrives.
 	started func()
 
 	mu       sync.Mutex
 	requests []string
-	log      bytes.Buffer // of the model
+	log      bytes.Buffer // the model's
 }
 
 // wrapClient returns a client that uses the wire.
@@ -93,7 +92,7 @@ func (w *wire) lastRequest(t *testing.T) string {
 	return w.requests[len(w.requests)-1]
 }
 
-// countRequests returns the number of requests that were sent.
+// countRequests returns how many requests were sent.
 func (w *wire) countRequests() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,7 +127,7 @@ func (w *wire) closeIdle() {
 // A silentReader blocks until its call ends.
 type silentReader struct{ ctx context.Context }
 
-// Read returns the error of the call.
+// Read returns the call's error.
 func (s *silentReader) Read([]byte) (int, error) {
 	<-s.ctx.Done()
 	return 0, s.ctx.Err()
@@ -143,7 +142,7 @@ func answerHTML(code int) func(*http.Response, []byte) {
 	}
 }
 
-// answerBody replaces the body of a response.
+// answerBody replaces a response body.
 func answerBody(body string) func(*http.Response, []byte) {
 	return func(resp *http.Response, _ []byte) { resp.Body = io.NopCloser(strings.NewReader(body)) }
 }
@@ -160,7 +159,7 @@ func cutAfter(text string, clean bool) func(*http.Response, []byte) {
 	}
 }
 
-// cutInside ends a stream inside of the event that contains text.
+// cutInside ends a stream inside the event that contains text.
 func cutInside(text string, clean bool) func(*http.Response, []byte) {
 	return func(resp *http.Response, body []byte) {
 		resp.Body = cutBody(body[:bytes.Index(body, []byte(text))+len(text)], clean)

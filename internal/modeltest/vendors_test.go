@@ -14,8 +14,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A sentCall is the request of one call: its URL, the header with the key, and the
-// model's name in the body.
+// A sentCall is one call's request: its URL, the header with the key, and the model's name in the
+// body.
 type sentCall struct{ url, key, model string }
 
 // RoundTrip records the request and answers "ok".
@@ -35,8 +35,8 @@ func (c *sentCall) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer)), Request: req}, nil
 }
 
-// callModel calls a model as the loader builds it from settings, with the environment of
-// the host and of the app.
+// callModel calls a model as the loader builds it from settings, with the host's and the app's
+// environment.
 func callModel(t *testing.T, settings string, host, app map[string]string) (sentCall, error) {
 	t.Helper()
 	n, ds := spec.Parse("app.yaml", []byte(settings))
@@ -171,7 +171,7 @@ func TestVendorsMissing(t *testing.T) {
 	}
 }
 
-// A key of the host is never sent to an address that the app chose, for no prefix.
+// The host's key is never sent to an address that the app chose, for no prefix.
 func TestVendorsKeepKeys(t *testing.T) {
 	const secret = "key-of-the-host"
 	host := func() map[string]string {

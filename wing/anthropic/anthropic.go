@@ -1,5 +1,5 @@
-// Package anthropic has the models of Anthropic: Claude through Anthropic's Messages API and
-// on Vertex AI. [Kind] and [OnVertex] are for the loader, and [New] is for Go callers.
+// Package anthropic provides Anthropic's models: Claude through Anthropic's Messages API and on
+// Vertex AI. [Kind] and [OnVertex] are for the loader, and [New] is for Go callers.
 package anthropic
 
 import (
@@ -23,13 +23,13 @@ import (
 	"agenthost/pkg/provider"
 )
 
-// Options configure a Claude model. The zero value is Anthropic's own API with
-// the key of the process's environment.
+// Options configure a Claude model. The zero value is Anthropic's own API with the key from the
+// process's environment.
 type Options struct {
-	// Lookup reads a variable of the host's environment; nil is [os.LookupEnv].
+	// Lookup reads a host environment variable; nil is [os.LookupEnv].
 	Lookup func(name string) (string, bool)
-	// App holds the app's own variables, used if Lookup has none. An address in App
-	// never gets a key or token of the host.
+	// App holds the app's own variables, used if Lookup has none. An address in App never gets the
+	// host's key or token.
 	App map[string]string
 	// BaseURL is the URL without /v1/messages; the default is ANTHROPIC_BASE_URL, or
 	// Anthropic.
@@ -43,8 +43,8 @@ type Options struct {
 	// MaxOutputTokens limits the response if the request does not; 0 is 8192, in
 	// addition to a budget for thinking.
 	MaxOutputTokens int32
-	// Thinking is off, adaptive, or a budget of tokens; empty leaves it to the model. A
-	// request's thinking config takes precedence.
+	// Thinking is off, adaptive, or a token budget; empty leaves it to the model. A request's
+	// thinking config takes precedence.
 	Thinking string
 	// Effort is low, medium, high, xhigh or max; empty leaves it to the model.
 	Effort string
@@ -52,7 +52,7 @@ type Options struct {
 	Cache string
 	// HTTP is the client; nil is [http.DefaultClient]. Redirects are errors.
 	HTTP *http.Client
-	// Timeouts limit the silence of the service.
+	// Timeouts limit how long the service may be silent.
 	Timeouts provider.TimeoutOptions
 	// Retry configures retries.
 	Retry provider.RetryOptions
@@ -87,7 +87,7 @@ func New(name string, opts *Options) model.LLM {
 	return &anthropicModel{LLM: provider.Retry(a, &a.opts.Retry), anthropic: a}
 }
 
-// anthropicModel adds the capabilities of the model to its retries.
+// anthropicModel adds the model's capabilities to its retries.
 type anthropicModel struct {
 	model.LLM
 	anthropic *anthropic
@@ -113,7 +113,7 @@ type anthropic struct {
 	service *modelapi.Service
 
 	mu    sync.Mutex
-	token func(context.Context) (string, error) // of Google's default credentials
+	token func(context.Context) (string, error) // from Google's default credentials
 	quota string                                // the project that they bill
 }
 
@@ -140,7 +140,7 @@ func (a *anthropic) Generate(ctx context.Context, req *model.Request) iter.Seq2[
 	}
 }
 
-// maxPauses is the maximum number of continuations of one response.
+// maxPauses is how many times one response may be continued.
 const maxPauses = 8
 
 // readTurn sends the request, and sends it again with the content so far for as long as
@@ -179,18 +179,18 @@ func (r *anthropicReply) readReply(ctx context.Context) error {
 	return r.readMessage()
 }
 
-// An anthropicCall is one call of the model.
+// An anthropicCall is one model call.
 type anthropicCall struct {
 	anthropic *anthropic
 	model     string
 	body      map[string]any
 	options   *genai.HTTPOptions
 	maxCalls  int
-	// answerTool is set if the response schema was sent as the tool of that name.
+	// answerTool is set if the response schema was sent as the tool with that name.
 	answerTool string
 }
 
-// continueWith appends the content of a paused turn. blocks are those of the whole turn.
+// continueWith appends a paused turn's content. blocks belong to the whole turn.
 func (c *anthropicCall) continueWith(blocks []*replyBlock) {
 	messages, _ := c.body["messages"].([]anthropicMessage)
 	if n := len(messages); messages[n-1].Role == roleAssistant {
@@ -222,7 +222,7 @@ func (a *anthropic) sendCall(ctx context.Context, c *anthropicCall) (*modelapi.R
 	return a.service.PostJSON(ctx, call)
 }
 
-// An anthropicFailure is the body of an error.
+// An anthropicFailure is an error body.
 type anthropicFailure struct {
 	Error struct {
 		Type    string `json:"type"`
@@ -231,8 +231,7 @@ type anthropicFailure struct {
 	RequestID string `json:"request_id"`
 }
 
-// describeFailure returns the message with the ID of the request, which Anthropic's support
-// asks for.
+// describeFailure returns the message with the request ID: Anthropic's support asks for it.
 func (f *anthropicFailure) describeFailure() string {
 	message := f.Error.Message
 	if message == "" {
@@ -244,7 +243,7 @@ func (f *anthropicFailure) describeFailure() string {
 	return message
 }
 
-// parseAnthropicError parses an error of Anthropic or, on Vertex AI, of Google.
+// parseAnthropicError parses Anthropic's errors and, on Vertex AI, Google's.
 func parseAnthropicError(body []byte) (status, message string) {
 	var f anthropicFailure
 	if json.Unmarshal(body, &f) == nil && f.describeFailure() != "" {
@@ -269,7 +268,7 @@ func (r *anthropicReply) newFailure(f *anthropicFailure) error {
 	return e
 }
 
-// newMalformed returns the error of data that is not what the service documents.
+// newMalformed returns the error for data that is not what the service documents.
 func (r *anthropicReply) newMalformed(data []byte, problem string) error {
 	return r.resp.MalformedError(data, errors.New(problem))
 }

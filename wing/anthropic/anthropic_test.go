@@ -52,8 +52,8 @@ func fakeClaude(t *testing.T, opts *anthropic.Options, replies ...fakeanthropic.
 	return anthropic.New("claude-sonnet-4-5", &own), fake
 }
 
-// TestAnthropicRequests compares request bodies with golden files. Each file has a model
-// of app.yaml, a request, and the body that a strict server accepts.
+// TestAnthropicRequests compares request bodies with golden files. Each file has an app.yaml model,
+// a request, and the body that a strict server accepts.
 func TestAnthropicRequests(t *testing.T) {
 	files, err := filepath.Glob("testdata/anthropic/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -128,7 +128,7 @@ func decodeSection(t *testing.T, data []byte, v any) {
 	}
 }
 
-// buildClaude builds a model of app.yaml on the fake server.
+// buildClaude builds app.yaml's model on the fake server.
 func buildClaude(t *testing.T, src string, fake *fakeanthropic.Server) model.LLM {
 	t.Helper()
 	n, ds := spec.Parse("app.yaml", []byte(strings.ReplaceAll(src, "http://fake", fake.URL())))
@@ -148,7 +148,7 @@ func buildClaude(t *testing.T, src string, fake *fakeanthropic.Server) model.LLM
 	return llm
 }
 
-// authorized adds the token that a proxy of Vertex AI adds.
+// authorized adds the token that a Vertex AI proxy adds.
 type authorized struct{ *http.Client }
 
 func (a authorized) client() *http.Client { return &http.Client{Transport: a} }
@@ -161,8 +161,8 @@ func (a authorized) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.Transport.RoundTrip(r)
 }
 
-// A response has every block in order, the usage with cached tokens inside of the
-// prompt, and thoughts that are marked as Anthropic's.
+// A response has every block in order, the usage with cached tokens inside the prompt, and thoughts
+// that are marked as Anthropic's.
 func TestAnthropicResponse(t *testing.T) {
 	reply := fakeanthropic.Reply{
 		Blocks: []fakeanthropic.Block{
@@ -253,8 +253,8 @@ func TestAnthropicStopReasons(t *testing.T) {
 	}
 }
 
-// A paused turn is continued with its content, without white space at its end, and
-// becomes one response. The number of continuations is bounded.
+// A paused turn is continued with its content, without its trailing white space, and becomes one
+// response. The number of continuations is bounded.
 func TestAnthropicPause(t *testing.T) {
 	pause := fakeanthropic.Reply{
 		Blocks: []fakeanthropic.Block{
@@ -290,8 +290,8 @@ func TestAnthropicPause(t *testing.T) {
 	}
 }
 
-// Every type of error has its HTTP status, also inside of a stream, and names the
-// request. None shows the key.
+// Every error type has its HTTP status, also inside a stream, and names the request. None shows the
+// key.
 func TestAnthropicErrors(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -406,7 +406,7 @@ func TestAnthropicKeys(t *testing.T) {
 	}
 }
 
-// A key or a token of the host is never sent to an address that the app chose.
+// The host's key or token is never sent to an address that the app chose.
 func TestAnthropicKeepsKeys(t *testing.T) {
 	fake := fakeanthropic.New()
 	defer fake.Close()
@@ -445,7 +445,7 @@ func TestAnthropicOnVertex(t *testing.T) {
 	}
 }
 
-// vertex_ai/claude-… is Claude on Vertex AI: vertex_ai is a prefix of both vendors.
+// vertex_ai/claude-… is Claude on Vertex AI: vertex_ai is a prefix that both vendors have.
 func TestVertexPrefixOfClaude(t *testing.T) {
 	fake := fakeanthropic.New()
 	defer fake.Close()

@@ -68,13 +68,13 @@ func (c *vertexConfig) vertexOptions() *Vertex {
 	return &Vertex{Project: c.Project, Location: c.Location}
 }
 
-// claudeName matches the names of Claude models, also on Vertex AI.
+// claudeName matches Claude model names, also on Vertex AI.
 var claudeName = regexp.MustCompile(`^claude-|^(projects/[^/]+/locations/[^/]+/)?publishers/anthropic/models/`)
 
-// RecognizesName reports whether a name without a prefix is that of a Claude model.
+// RecognizesName reports whether a name without a prefix is a Claude model's.
 func (c *anthropicConfig) RecognizesName(name string) bool { return claudeName.MatchString(name) }
 
-// KeyVariables returns the variable of the key. Vertex AI needs no key.
+// KeyVariables returns the key's variable. Vertex AI needs no key.
 func (c *anthropicConfig) KeyVariables(provider.Env) []string {
 	if resolveVertexName(c.Model, c.Vertex.vertexOptions()) != nil {
 		return nil
@@ -82,7 +82,7 @@ func (c *anthropicConfig) KeyVariables(provider.Env) []string {
 	return []string{"ANTHROPIC_API_KEY"}
 }
 
-// Endpoint returns the address of the model's calls.
+// Endpoint returns the address that the model's calls go to.
 func (c *anthropicConfig) Endpoint(env provider.Env) provider.Endpoint {
 	s, err := anthropicSettings(modelapi.NewVariables(env.Lookup, env.App), c.APIKey.Reveal(), c.BaseURL.Value, resolveVertexName(c.Model, c.Vertex.vertexOptions()))
 	if err != nil {
@@ -103,7 +103,7 @@ func buildAnthropic(_ context.Context, env provider.Env, c *anthropicConfig) (mo
 	}), nil
 }
 
-// A thinkingSetting is off, adaptive, or a budget of tokens.
+// A thinkingSetting is off, adaptive, or a token budget.
 type thinkingSetting string
 
 // DecodeSpec decodes the setting.
@@ -152,10 +152,10 @@ func (c *anthropicConfig) Credential(env provider.Env) provider.Credential {
 // RefusesGeminiTools returns true.
 func (c *anthropicConfig) RefusesGeminiTools() bool { return true }
 
-// ADKClass returns the class of Claude at Anthropic.
+// ADKClass returns ADK's class for Claude at Anthropic.
 func (*anthropicConfig) ADKClass() (class, prefix string) { return "AnthropicLlm", "anthropic/" }
 
-// Kind returns the kind of Claude models, through Anthropic's API or Vertex AI.
+// Kind returns the kind for Claude models, through Anthropic's API or Vertex AI.
 func Kind() spec.Kind[provider.Env, model.LLM] {
 	return spec.NewKind("anthropic", "Claude, through Anthropic's API or Vertex AI.", buildAnthropic)
 }

@@ -27,7 +27,7 @@ const (
 		"or give the model vertex: {project: P, location: L} under models: in app.yaml"
 )
 
-// resolveVertexName returns the settings of a full name, or v.
+// resolveVertexName returns a full name's settings, or v.
 func resolveVertexName(name string, v *Vertex) *Vertex {
 	m := modelapi.VertexName.FindStringSubmatch(name)
 	if m == nil {
@@ -40,7 +40,7 @@ func resolveVertexName(name string, v *Vertex) *Vertex {
 	return &full
 }
 
-// An anthropicChoice is the address and the credentials of a model.
+// An anthropicChoice is a model's address and credentials.
 type anthropicChoice struct {
 	base, key modelapi.Setting
 	// project and location are set on Vertex AI.
@@ -49,8 +49,8 @@ type anthropicChoice struct {
 	location string
 }
 
-// anthropicSettings chooses the address and the credentials. An address of the document
-// gets only the document's key.
+// anthropicSettings chooses the address and the credentials. An address in the document gets only
+// the document's key.
 func anthropicSettings(v modelapi.Variables, key, base string, vertex *Vertex) (anthropicChoice, error) {
 	if vertex == nil {
 		c := anthropicChoice{base: v.ChooseBase(base, "ANTHROPIC_BASE_URL", anthropicURL)}
@@ -139,8 +139,8 @@ func (a *anthropic) findVertexEndpoint(ctx context.Context, s anthropicChoice, c
 	return at, nil
 }
 
-// readToken returns the token of a call on Vertex AI. With a base URL it may be empty: a
-// proxy adds its own. An address that the app chose gets no token of the host.
+// readToken returns the token for a call on Vertex AI. With a base URL it may be empty: a proxy
+// adds its own. An address that the app chose does not get the host's token.
 func (a *anthropic) readToken(ctx context.Context, s anthropicChoice) (string, error) {
 	token := a.opts.Vertex.Token
 	if token == nil && s.base.OfApp {

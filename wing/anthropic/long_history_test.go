@@ -10,8 +10,8 @@ import (
 	"agenthost/pkg/model"
 )
 
-// A client may create a session with any history. A legal request is made of it in linear time:
-// each of the histories would take minutes otherwise.
+// A client may create a session with any history. It is made legal in linear time: each history
+// here would take minutes otherwise.
 func TestLongHistories(t *testing.T) {
 	const n = 20_000
 	call := func(id int) *genai.Part {

@@ -22,14 +22,14 @@ const (
 // An anthropicBlock is a content block or a tool, as JSON.
 type anthropicBlock = map[string]any
 
-// An anthropicMessage is one message of a request.
+// An anthropicMessage is one request message.
 type anthropicMessage struct {
 	Role    string           `json:"role"`
 	Content []anthropicBlock `json:"content"`
 }
 
-// trimEnd removes the white space at the end of the last text, which the service rejects
-// at the end of a conversation.
+// trimEnd removes the last text's trailing white space: the service rejects it at the end of a
+// conversation.
 func (m *anthropicMessage) trimEnd() {
 	for n := len(m.Content); n > 0; n-- {
 		text, ok := m.Content[n-1]["text"].(string)
@@ -44,8 +44,8 @@ func (m *anthropicMessage) trimEnd() {
 	}
 }
 
-// continuesUnthought reports whether the last message answers calls of a message that
-// does not begin with a thought.
+// continuesUnthought reports whether the last message answers calls in a message that does not
+// begin with a thought.
 func continuesUnthought(messages []anthropicMessage) bool {
 	n := len(messages)
 	if n < 2 || messages[n-1].Content[0]["type"] != "tool_result" {
@@ -99,7 +99,7 @@ func (w *anthropicWriter) addContent(c *genai.Content) error {
 	return nil
 }
 
-// appendBlocks adds blocks to a message of the role.
+// appendBlocks adds blocks to a message with the role.
 func (w *anthropicWriter) appendBlocks(role string, blocks []anthropicBlock) {
 	if len(blocks) == 0 {
 		return
@@ -139,7 +139,7 @@ func (w *anthropicWriter) addAssistant(c *genai.Content) error {
 
 func textBlock(text string) anthropicBlock { return anthropicBlock{"type": "text", "text": text} }
 
-// thoughtBlock returns the block of a thought that the same model signed, or nil.
+// thoughtBlock returns the block for a thought that the same model signed, or nil.
 func (w *anthropicWriter) thoughtBlock(p *genai.Part) anthropicBlock {
 	if vendor, signer := modelapi.PartVendor(p); vendor != modelapi.AnthropicVendor || !isSigner(signer, w.model) || len(p.ThoughtSignature) == 0 {
 		return nil
@@ -150,7 +150,7 @@ func (w *anthropicWriter) thoughtBlock(p *genai.Part) anthropicBlock {
 	return anthropicBlock{"type": "thinking", "thinking": p.Text, "signature": string(p.ThoughtSignature)}
 }
 
-// callBlock returns the block of a call.
+// callBlock returns a call's block.
 func callBlock(c *genai.FunctionCall) (anthropicBlock, error) {
 	input, err := modelapi.EncodeArguments(c)
 	if err != nil {
@@ -159,7 +159,7 @@ func callBlock(c *genai.FunctionCall) (anthropicBlock, error) {
 	return anthropicBlock{"type": "tool_use", "id": c.ID, "name": c.Name, "input": input}, nil
 }
 
-// responseBlock returns the result of a call.
+// responseBlock returns a call's result.
 func responseBlock(r *genai.FunctionResponse) (anthropicBlock, error) {
 	content, err := resultContent(r)
 	if err != nil {
@@ -172,7 +172,7 @@ func responseBlock(r *genai.FunctionResponse) (anthropicBlock, error) {
 	return block, nil
 }
 
-// resultContent returns the text of a response and its media.
+// resultContent returns a response's text and media.
 func resultContent(r *genai.FunctionResponse) ([]anthropicBlock, error) {
 	text, err := resultText(r.Response)
 	if err != nil {
@@ -190,8 +190,8 @@ func resultContent(r *genai.FunctionResponse) ([]anthropicBlock, error) {
 	return blocks, nil
 }
 
-// resultText returns the text of a response: the texts of an MCP content list, a lone
-// content or result, or else the whole JSON (adk-python models/anthropic_llm.py).
+// resultText returns a response's text: the texts in an MCP content list, a lone content or result,
+// or else the whole JSON (adk-python models/anthropic_llm.py).
 func resultText(response map[string]any) (string, error) {
 	if len(response) == 1 {
 		for _, name := range []string{"content", "result"} {
@@ -213,7 +213,7 @@ func resultText(response map[string]any) (string, error) {
 	return string(raw), err
 }
 
-// contentTexts returns the texts of a list that has nothing else.
+// contentTexts returns the texts in a list that has nothing else.
 func contentTexts(list []any) (texts []string, ok bool) {
 	for _, item := range list {
 		block, _ := item.(map[string]any)
@@ -263,11 +263,11 @@ func fileBlock(f *genai.FileData) anthropicBlock {
 	return anthropicBlock{"type": kind, "source": map[string]any{"type": "url", "url": f.FileURI}}
 }
 
-// claudeDate matches the date at the end of a version of Claude.
+// claudeDate matches the date at the end of a Claude version.
 var claudeDate = regexp.MustCompile(`[-@]20[0-9]{6}$`)
 
-// isSigner reports whether a model of Claude wrote what signer signed: it has this name,
-// or the name without a date of this version.
+// isSigner reports whether a Claude model wrote what signer signed: it has this name, or the name
+// without this version's date.
 func isSigner(signer, name string) bool {
 	return signer == name || claudeDate.ReplaceAllString(signer, "") == name
 }

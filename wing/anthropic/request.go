@@ -88,9 +88,9 @@ func systemBlocks(req *model.Request) []anthropicBlock {
 	return []anthropicBlock{{"type": "text", "text": req.Instruction()}}
 }
 
-// addThinking adds the mode of thinking, the effort and the limit of the response. The
-// service rejects a budget if the calls of the current loop have no thoughts, such as
-// those of another model, and forced calls; thinking is then off for this call.
+// addThinking adds the thinking mode, the effort and the response limit. The service rejects a
+// budget with forced calls, or if the current loop's calls have no thoughts, such as another
+// model's calls; thinking is then off for this call.
 func (c *anthropicCall) addThinking(config *genai.GenerateContentConfig, messages []anthropicMessage) error {
 	mode, err := c.thinkingMode(config.ThinkingConfig)
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *anthropicCall) addThinking(config *genai.GenerateContentConfig, message
 	case thinkingOff:
 		c.body["thinking"] = map[string]any{"type": "disabled"}
 	case thinkingAdaptive:
-		// Newer models omit the text of their thoughts unless asked for it.
+		// Newer models omit their thoughts' text unless the request asks for it.
 		c.body["thinking"] = map[string]any{"type": "adaptive", "display": "summarized"}
 	default:
 		if budget, err = strconv.Atoi(mode); err != nil || budget < minThinkingBudget {
@@ -135,8 +135,7 @@ func (c *anthropicCall) addThinking(config *genai.GenerateContentConfig, message
 }
 
 // thinkingMode returns off, adaptive, a budget, or "". Like ADK (adk-python
-// models/anthropic_llm.py), a thinking config needs a budget, unless the model has a
-// setting of its own.
+// models/anthropic_llm.py), a thinking config needs a budget, unless the model has its own setting.
 func (c *anthropicCall) thinkingMode(t *genai.ThinkingConfig) (string, error) {
 	own := c.anthropic.opts.Thinking
 	switch {
@@ -166,9 +165,8 @@ func (c *anthropicCall) allowsThinking() bool {
 	return thinking["type"] == "enabled" || thinking["type"] == "adaptive"
 }
 
-// addSampling adds the sampling settings, which the service rejects with thinking and
-// effort. Newer models accept only one of temperature and top_p. It returns the names of
-// those that it left out.
+// addSampling adds the sampling settings, which the service rejects with thinking and effort. Newer
+// models accept only one of temperature and top_p. It returns the names that it left out.
 func (c *anthropicCall) addSampling(config *genai.GenerateContentConfig) (ignored []string) {
 	if len(config.StopSequences) > 0 {
 		c.body["stop_sequences"] = config.StopSequences
@@ -190,10 +188,9 @@ func (c *anthropicCall) addSampling(config *genai.GenerateContentConfig) (ignore
 	return ignored
 }
 
-// addTools returns the tools and adds the tool choice. It rejects Gemini's built-in
-// tools, which cannot be ignored without changing the result. The service needs tools
-// when the conversation has calls, so a request without tools gets those of the calls,
-// which the model may not use.
+// addTools returns the tools and adds the tool choice. It rejects Gemini's built-in tools, which
+// cannot be ignored without changing the result. The service needs tools when the conversation has
+// calls, so a request without tools gets the tools called, which the model may not use.
 func (c *anthropicCall) addTools(config *genai.GenerateContentConfig, messages []anthropicMessage) ([]anthropicBlock, error) {
 	var tools []anthropicBlock
 	allowed := allowedFunctions(config)
@@ -245,7 +242,7 @@ func declareTool(d *genai.FunctionDeclaration) anthropicBlock {
 	return tool
 }
 
-// calledTools returns a tool for each name that a call of the messages has.
+// calledTools returns a tool for each name that the messages call.
 func calledTools(messages []anthropicMessage) []anthropicBlock {
 	var tools []anthropicBlock
 	var seen []string
@@ -277,9 +274,9 @@ func anthropicToolChoice(c *genai.FunctionCallingConfig) map[string]any {
 	return nil
 }
 
-// addCache marks what the service should cache: the tools, the system instruction and
-// the conversation, which it reads in this order. A context_cache_config sets the
-// lifetime and the minimum size of the prompt (adk-python 2.8).
+// addCache marks what the service should cache: the tools, the system instruction and the
+// conversation, which it reads in this order. A context_cache_config sets the lifetime and the
+// minimum prompt size (adk-python 2.8).
 func (c *anthropicCall) addCache(wanted *model.CacheRequest, tools, system []anthropicBlock, messages []anthropicMessage) {
 	setting := c.anthropic.opts.Cache
 	if setting == cacheOff || wanted != nil && wanted.PromptTokens > 0 && wanted.PromptTokens < wanted.MinTokens {

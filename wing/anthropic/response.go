@@ -15,13 +15,13 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A replyBlock is a content block of a response, and its deltas so far.
+// A replyBlock is a content block in a response, with its deltas so far.
 type replyBlock struct {
 	wireBlock
-	text      bytes.Buffer // of text or a thought, or the JSON of a call's input
+	text      bytes.Buffer // text or a thought, or a call's JSON input
 	signature bytes.Buffer
-	raw       json.RawMessage // of types that have no genai form
-	call      *genai.Part     // of a call that is complete
+	raw       json.RawMessage // for types that have no genai form
+	call      *genai.Part     // for a complete call
 }
 
 // A wireBlock is a content block as the service sends it.
@@ -38,7 +38,7 @@ type wireBlock struct {
 
 func newReplyBlock(raw json.RawMessage) (*replyBlock, error) {
 	b := &replyBlock{raw: bytes.Clone(raw)}
-	if len(raw) > 0 && raw[0] == '"' { // the content is a string, not a list of blocks
+	if len(raw) > 0 && raw[0] == '"' { // the content is a string, not a block list
 		raw = json.RawMessage(`{"type":"text","text":` + string(raw) + `}`)
 		b.raw = raw
 	}
@@ -51,8 +51,7 @@ func newReplyBlock(raw json.RawMessage) (*replyBlock, error) {
 	return b, nil
 }
 
-// inputJSON returns the arguments of a call as JSON. Deltas replace the input of the start,
-// which is empty.
+// inputJSON returns a call's arguments as JSON. Deltas replace the empty input at the start.
 func (b *replyBlock) inputJSON() string {
 	if b.text.Len() > 0 {
 		return b.text.String()
@@ -81,27 +80,27 @@ func (b *replyBlock) encodeBlock() anthropicBlock {
 	return block
 }
 
-// An anthropicReply reads the response of one call, which may take several requests if
-// the service pauses the turn. It emits text at once, and calls when they are complete.
+// An anthropicReply reads one call's response, which may take several requests if the service
+// pauses the turn. It emits text at once, and calls when they are complete.
 type anthropicReply struct {
 	call   *anthropicCall
 	stream bool
 	yield  func(*model.Response, error) bool
 	resp   *modelapi.Response
-	budget *modelapi.AnswerBudget // of all requests of the turn
+	budget *modelapi.AnswerBudget // for all requests in the turn
 
 	blocks  []*replyBlock
-	first   int // the index of the first block of the current request
+	first   int // the index of the current request's first block
 	stop    string
 	details string // why the model refused
 	version string
-	usage   anthropicUsage // of earlier requests of the turn
+	usage   anthropicUsage // of the turn's earlier requests
 	current anthropicUsage
 	// stopped is set once the consumer has stopped iterating.
 	stopped bool
 }
 
-// An anthropicUsage counts tokens. Input excludes the tokens of the cache.
+// An anthropicUsage counts tokens. Input excludes cache tokens.
 type anthropicUsage struct {
 	Input         modelapi.TokenCount `json:"input_tokens"`
 	CacheRead     modelapi.TokenCount `json:"cache_read_input_tokens"`
@@ -113,7 +112,7 @@ type anthropicUsage struct {
 	} `json:"output_tokens_details"`
 }
 
-// addUsage adds the tokens of a request.
+// addUsage adds a request's tokens.
 func (u *anthropicUsage) addUsage(o anthropicUsage) {
 	u.Input += o.Input
 	u.CacheRead += o.CacheRead
@@ -122,8 +121,8 @@ func (u *anthropicUsage) addUsage(o anthropicUsage) {
 	u.OutputDetails.Thinking += o.OutputDetails.Thinking
 }
 
-// usageMetadata counts the cached tokens as part of the prompt, and thoughts separately
-// from the response, as Gemini does.
+// usageMetadata counts the cached tokens with the prompt, and thoughts separately from the
+// response, as Gemini does.
 func (u *anthropicUsage) usageMetadata() *genai.GenerateContentResponseUsageMetadata {
 	if *u == (anthropicUsage{}) {
 		return nil
@@ -250,9 +249,8 @@ func anthropicFinish(stop string) genai.FinishReason {
 	return genai.FinishReasonOther
 }
 
-// blockPart converts a complete block. It returns nil for blocks without a genai form,
-// such as calls of tools that the service runs itself. The error is that of an answer above
-// a limit.
+// blockPart converts a complete block. It returns nil for blocks without a genai form, such as
+// calls that the service runs itself. It fails if the answer exceeds a limit.
 func (r *anthropicReply) blockPart(b *replyBlock) (*genai.Part, *modelapi.MalformedCall, error) {
 	signed := func(p *genai.Part) *genai.Part {
 		p.Thought, p.PartMetadata = true, modelapi.VendorMetadata(modelapi.AnthropicVendor, modelapi.BareModelName(r.call.model))

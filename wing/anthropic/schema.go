@@ -14,11 +14,10 @@ import (
 	"agenthost/internal/modelcall"
 )
 
-// answerTool is the tool of a response schema on models without structured output.
+// answerTool is the tool for a response schema on models without structured output.
 const answerTool = "structured_output"
 
-// claudeVersion matches the version in the name of a model, such as 4-5 in
-// claude-sonnet-4-5-20250929.
+// claudeVersion matches the version in a model name, such as 4-5 in claude-sonnet-4-5-20250929.
 var claudeVersion = regexp.MustCompile(`claude-(?:[a-z]+-)*(\d+)(?:[-.](\d{1,2}))?(?:[-@.]|$)`)
 
 // hasOutputFormat reports whether a model constrains its response to a schema: since
@@ -94,8 +93,8 @@ var (
 	supportedFormats = []string{"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"}
 )
 
-// constrainSchema changes a schema to what constrained decoding supports. It returns the
-// path of an object without properties, which it cannot express, or "".
+// constrainSchema changes a schema to what constrained decoding supports. It returns the path to an
+// object without properties, which it cannot express, or "".
 func constrainSchema(v any, path string) string {
 	switch v := v.(type) {
 	case []any:
@@ -148,7 +147,7 @@ func constrainObject(schema map[string]any, path string) string {
 	return ""
 }
 
-// anthropicRules are those of the Messages API.
+// anthropicRules apply to the Messages API.
 var anthropicRules = legalrequest.Rules{
 	Names: legalrequest.NameRule{Legal: regexp.MustCompile(`^[a-zA-Z0-9_-]+$`), Illegal: regexp.MustCompile(`[^a-zA-Z0-9_-]`), Max: 128, Reserved: []string{answerTool}, Parameters: regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)},
 	Ids:   legalrequest.IDRule{Legal: regexp.MustCompile(`^[a-zA-Z0-9_-]+$`), Max: 64, Prefix: "toolu_fallback_"},

@@ -11,7 +11,7 @@ import (
 	"agenthost/pkg/model"
 )
 
-// An anthropicEvent is one event of a stream.
+// An anthropicEvent is one stream event.
 type anthropicEvent struct {
 	Type    string          `json:"type"`
 	Index   int             `json:"index"`
@@ -32,8 +32,8 @@ type anthropicEvent struct {
 	anthropicFailure
 }
 
-// readStream reads the events of one streamed response and emits its chunks. The stream
-// is complete after message_stop.
+// readStream reads one streamed response's events and emits its chunks. The stream is complete
+// after message_stop.
 func (r *anthropicReply) readStream() error {
 	r.first, r.stop, r.details, r.current = len(r.blocks), "", "", anthropicUsage{}
 	for event, err := range r.resp.ReadEvents() {
@@ -76,8 +76,8 @@ func (r *anthropicReply) handleEvent(e *anthropicEvent, data []byte) error {
 	return nil // ping, and events that the service may add
 }
 
-// mergeUsage updates the usage of the current request: counts at the end are totals, and
-// may lack the input's.
+// mergeUsage updates the current request's usage: counts at the end are totals, and may lack the
+// input's.
 func (r *anthropicReply) mergeUsage(u *anthropicUsage) {
 	if u == nil {
 		return
@@ -106,7 +106,7 @@ func (r *anthropicReply) startBlock(e *anthropicEvent, data []byte) error {
 	return nil
 }
 
-// findBlock returns the block of an event: only the last one is open.
+// findBlock returns an event's block: only the last one is open.
 func (r *anthropicReply) findBlock(e *anthropicEvent) *replyBlock {
 	if n := len(r.blocks); n > r.first && r.first+e.Index == n-1 {
 		return r.blocks[n-1]

@@ -11,8 +11,8 @@ import (
 
 const noVertexKeyForClaude = "Claude on Vertex AI has no api_key: it uses the host's Google credentials"
 
-// OnVertex returns the config of a Claude model on Vertex AI, or nil for other models; it is
-// a [modelapi.HostVendor].
+// OnVertex returns the config for a Claude model on Vertex AI, or nil for other models; it is a
+// [modelapi.HostVendor].
 func OnVertex(m modelapi.HostedModel) modelapi.HostedConfig {
 	name := strings.TrimPrefix(m.Name, "anthropic/")
 	if !claudeName.MatchString(name) {
@@ -21,7 +21,7 @@ func OnVertex(m modelapi.HostedModel) modelapi.HostedConfig {
 	return &claudeOnVertex{anthropicConfig{Model: name, BaseURL: m.BaseURL, Vertex: &vertexConfig{}, CallsConfig: m.Calls}}
 }
 
-// claudeOnVertex is the config of a Claude model of the provider vertex_ai.
+// claudeOnVertex is the config for a Claude model from the provider vertex_ai.
 type claudeOnVertex struct{ anthropicConfig }
 
 // KeyProblem returns why Claude has no api_key on Vertex AI.

@@ -12,20 +12,20 @@ import (
 
 const geminiURL = "https://generativelanguage.googleapis.com/"
 
-// A geminiChoice is the backend of a Gemini model with its address and credentials.
+// A geminiChoice is a Gemini model's backend with its address and credentials.
 type geminiChoice struct {
 	vertex             bool
 	base, key, project modelapi.Setting
 	location           string
 }
 
-// geminiAccess is how a Gemini model is reached; the zero value follows the variables of
-// Google's SDK.
+// geminiAccess says how to reach a Gemini model; the zero value follows the variables that Google's
+// SDK reads.
 type geminiAccess struct {
 	key, base string
 	// backend is geminiBackend or vertexBackend; "" follows the switches.
 	backend string
-	// baseVariable replaces the variables of the address, which is then required.
+	// baseVariable replaces the address variables; the address is then required.
 	baseVariable string
 }
 
@@ -42,8 +42,7 @@ func (a geminiAccess) usesVertex(v modelapi.Variables) bool {
 	return a.backend == vertexBackend
 }
 
-// chooseBase returns the address, which is empty for the usual one of Vertex AI, or if
-// there is none.
+// chooseBase returns the address, or "" for Vertex AI's usual address or if there is none.
 func (a geminiAccess) chooseBase(v modelapi.Variables) modelapi.Setting {
 	switch {
 	case a.baseVariable != "":
@@ -54,9 +53,9 @@ func (a geminiAccess) chooseBase(v modelapi.Variables) modelapi.Setting {
 	return v.ChooseBase(a.base, "GOOGLE_GEMINI_BASE_URL", geminiURL)
 }
 
-// resolveEndpoint chooses the backend, the address and the credentials. On Vertex AI it
-// prefers a key of the document, then the project, then a key of the environment, like
-// the SDK. A base URL alone needs no credentials: a proxy adds them.
+// resolveEndpoint chooses the backend, the address and the credentials. On Vertex AI it prefers the
+// document's key, then the project, then an environment key, like the SDK. A base URL alone needs
+// no credentials: a proxy adds them.
 func (a geminiAccess) resolveEndpoint(v modelapi.Variables) (geminiChoice, error) {
 	keys := geminiKeyVariables()
 	c := geminiChoice{vertex: a.usesVertex(v), base: a.chooseBase(v)}
@@ -82,7 +81,7 @@ func (a geminiAccess) resolveEndpoint(v modelapi.Variables) (geminiChoice, error
 	return c, err
 }
 
-// describeEndpoint returns the endpoint of a config whose address is at.
+// describeEndpoint returns the endpoint for a config whose address is at.
 func (a geminiAccess) describeEndpoint(env provider.Env, at spec.Text) provider.Endpoint {
 	c, err := a.resolveEndpoint(modelapi.NewVariables(env.Lookup, env.App))
 	if err != nil {
@@ -104,7 +103,7 @@ func vertexIsSet(v modelapi.Variables) bool {
 	return false
 }
 
-// keyVariables returns the variables of the key. A project of Vertex AI needs none.
+// keyVariables returns the key's variables. A Vertex AI project needs none.
 func (a geminiAccess) keyVariables(v modelapi.Variables) []string {
 	c, err := a.resolveEndpoint(v)
 	if err != nil || c.project.Value != "" {

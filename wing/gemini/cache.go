@@ -24,11 +24,10 @@ import (
 const minCachedTokens = 4096
 
 // cachingModel implements [model.Request.Cache] like adk-python
-// models/gemini_context_cache_manager.py: the first response carries only the
-// fingerprint of its request. A later request with the same prefix creates a cache,
-// which the next ones use until it expires, was used often enough, or the prefix
-// changes. It wraps the retries, so that a retried call creates no second cache. It is
-// stateless.
+// models/gemini_context_cache_manager.py: the first response carries only its request's
+// fingerprint. A later request with the same prefix creates a cache, which the next ones use until
+// it expires, was used often enough, or the prefix changes. It wraps the retries, so that a retried
+// call creates no second cache. It is stateless.
 type cachingModel struct {
 	model.LLM
 	gemini *gemini
@@ -52,7 +51,7 @@ func (c *cachingModel) Live() model.LiveLLM { return c.gemini }
 // Generate calls the model once, with a cache if requested; see [model.LLM].
 func (c *cachingModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
-		// The request is made legal first: the metadata of a cache counts contents.
+		// The request is made legal first: cache metadata counts contents.
 		legal := legalrequest.New(ctx, c.gemini.requestRules(), geminiVendor, req)
 		yield = legal.RestoreCalls(yield)
 		if req.Cache == nil {
@@ -114,7 +113,7 @@ func isCacheError(err error) bool {
 	return ok && slices.Contains([]int{http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound}, failed.Code)
 }
 
-// A cacheResolver finds or creates the cache of one request.
+// A cacheResolver finds or creates one request's cache.
 type cacheResolver struct {
 	gemini *gemini
 	req    *model.Request
@@ -123,8 +122,8 @@ type cacheResolver struct {
 
 func (k *cacheResolver) modelName() string { return cmp.Or(k.req.Model, k.gemini.name) }
 
-// resolveCache returns the metadata to use. If it is active, its cache contains the
-// beginning of the request.
+// resolveCache returns the metadata to use. The cache of active metadata contains the beginning of
+// the request.
 func (k *cacheResolver) resolveCache(ctx context.Context) (*model.CacheMetadata, error) {
 	old, all := k.config.Metadata, len(k.req.Contents)
 	if old == nil {
@@ -159,8 +158,8 @@ func (k *cacheResolver) isUsable(m *model.CacheMetadata) bool {
 	return m.Active() && k.gemini.opts.Clock().Before(m.Expires) && m.Used <= k.config.Intervals
 }
 
-// hasSamePrefix reports whether the request starts with the prefix of the metadata. At
-// least one content must follow: the service requires contents in addition to a cache.
+// hasSamePrefix reports whether the request starts with the metadata's prefix. At least one content
+// must follow: the service requires contents in addition to a cache.
 func (k *cacheResolver) hasSamePrefix(m *model.CacheMetadata) (bool, error) {
 	if m.Contents < 0 || m.Contents >= len(k.req.Contents) {
 		return false, nil
@@ -185,8 +184,8 @@ func (k *cacheResolver) fingerprintPrefix(n int) (*model.CacheMetadata, error) {
 	return &model.CacheMetadata{Fingerprint: hex.EncodeToString(h.Sum(nil))[:16], Contents: n}, nil
 }
 
-// createCache creates a cache of the prefix of m. It returns nil if the prefix is too
-// small or the service refuses; the request is then sent completely.
+// createCache caches the prefix that m describes. It returns nil if the prefix is too small or the
+// service refuses; the request is then sent completely.
 func (k *cacheResolver) createCache(ctx context.Context, m *model.CacheMetadata) *model.CacheMetadata {
 	if k.config.PromptTokens < max(k.config.MinTokens, minCachedTokens) {
 		return nil
@@ -266,8 +265,8 @@ func (g *gemini) deleteCache(ctx context.Context, k *cacheResolver, name string)
 	return nil
 }
 
-// cacheHTTP returns the HTTP options for calls about the cache of a request: its
-// headers, but not its additions to the body.
+// cacheHTTP returns the HTTP options for calls about a request's cache: the request's headers, but
+// not its additions to the body.
 func cacheHTTP(config *genai.GenerateContentConfig) *genai.HTTPOptions {
 	if config.HTTPOptions == nil {
 		return nil
@@ -279,10 +278,10 @@ func cacheHTTP(config *genai.GenerateContentConfig) *genai.HTTPOptions {
 	return &options
 }
 
-// MixesToolsAndSchema reports the capability of the model.
+// MixesToolsAndSchema reports the model's capability.
 func (c *cachingModel) MixesToolsAndSchema() bool { return c.gemini.MixesToolsAndSchema() }
 
-// The vendors of parts.
+// The vendors that mark parts.
 const (
 	geminiVendor = "gemini"
 )

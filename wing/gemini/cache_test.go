@@ -38,15 +38,15 @@ func (c *clock) pass(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// conversation is a conversation with a model that caches. Like the runtime, it keeps
-// the cache metadata of each answer for the next request.
+// conversation is a conversation with a model that caches. Like the runtime, it keeps each answer's
+// cache metadata for the next request.
 type conversation struct {
 	llm    model.LLM
 	fake   *fakegemini.Server
 	clock  *clock
 	log    bytes.Buffer
 	config model.CacheConfig
-	// instruction and tokens are those of the next request and answer.
+	// instruction and tokens belong to the next request and answer.
 	instruction string
 	tokens      int32
 	stream      bool
@@ -72,8 +72,7 @@ func newConversation(t *testing.T, reach func(*fakegemini.Server) *gemini.Option
 	return k
 }
 
-// ask makes the next request of the conversation. The answer is the fake's
-// next reply, or an echo.
+// ask makes the conversation's next request. The answer is the fake's next reply, or an echo.
 func (k *conversation) ask(t *testing.T) (*model.Response, error) {
 	t.Helper()
 	k.contents = append(k.contents, model.UserText(fmt.Sprint("question ", len(k.contents))))
@@ -105,8 +104,8 @@ func (k *conversation) ask(t *testing.T) (*model.Response, error) {
 	return whole, nil
 }
 
-// turn makes the next request and returns an outline of the requests that the service
-// received and of the cache metadata of the answer.
+// turn makes the next request and returns an outline: the requests that the service received, and
+// the answer's cache metadata.
 func (k *conversation) turn(t *testing.T) string {
 	t.Helper()
 	_, err := k.ask(t)
@@ -256,7 +255,7 @@ func TestCacheLife(t *testing.T) {
 	}
 }
 
-// Errors of caches are only logged.
+// Cache errors are only logged.
 func TestCacheLog(t *testing.T) {
 	k := newConversation(t, modeltest.FakeOptions)
 	refused := fakegemini.Failure(429, "no room")
@@ -273,7 +272,7 @@ func TestCacheLog(t *testing.T) {
 	k.fake.DropCaches()
 	k.turn(t)
 	k.turn(t)
-	k.clock.pass(time.Hour) // what has ended need not be deleted: no word of it
+	k.clock.pass(time.Hour) // what has ended need not be deleted: nothing is logged
 	k.turn(t)
 	want := []string{
 		`level=WARN msg="creating context cache failed, sending all contents" model=gemini-x error="model: 429 RESOURCE_EXHAUSTED: no room"`,
@@ -332,7 +331,7 @@ func TestCacheBodies(t *testing.T) {
 	}
 }
 
-// On Vertex AI, names of caches include the project's path.
+// On Vertex AI, cache names include the project's path.
 func TestCacheVertex(t *testing.T) {
 	k := newConversation(t, modeltest.VertexOptions)
 	const name = "projects/p/locations/global/cachedContents/1"

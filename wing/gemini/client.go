@@ -94,9 +94,8 @@ func (g *gemini) newVariables() modelapi.Variables {
 	return modelapi.NewVariables(g.opts.Lookup, g.opts.App)
 }
 
-// addCredentials adds the token of a Vertex project to the transport. With a base URL,
-// the token may be missing: a proxy adds its own. An address that the app chose gets no
-// token of the host.
+// addCredentials adds a Vertex project's token to the transport. With a base URL, the token may be
+// missing: a proxy adds its own. An address that the app chose does not get the host's token.
 func (g *gemini) addCredentials(ctx context.Context, config *genai.ClientConfig, wire *geminiTransport) error {
 	if config.Project == "" {
 		return nil
@@ -122,14 +121,14 @@ func (g *gemini) addCredentials(ctx context.Context, config *genai.ClientConfig,
 	return nil
 }
 
-// A geminiTransport is the HTTP transport of the SDK. It adds the token, turns failures
-// into [*model.Error] with the requested retry delay (the SDK drops headers), and
-// rejects malformed responses, on which the SDK logs, hides the cause, or panics.
+// A geminiTransport is the SDK's HTTP transport. It adds the token, turns failures into
+// [*model.Error] with the requested retry delay (the SDK drops headers), and rejects malformed
+// responses, on which the SDK logs, hides the cause, or panics.
 type geminiTransport struct {
 	base  http.RoundTripper // nil is http.DefaultTransport
 	token func(context.Context) (string, error)
 	key   string
-	query string // of the base URL, which the SDK cannot join
+	query string // from the base URL: the SDK cannot join it
 }
 
 // RoundTrip sends one request. Any status other than 2xx is an error.
@@ -267,7 +266,7 @@ func newSSEReader(resp *http.Response, redactor *spec.Redactor) *sseReader {
 	return &sseReader{lines: lines, body: resp.Body, header: resp.Header, redactor: redactor}
 }
 
-// Read returns whole blocks, split to the size of p.
+// Read returns whole blocks, split to fit p.
 func (b *sseReader) Read(p []byte) (int, error) {
 	for b.ready.Len() == 0 {
 		if b.ended {
@@ -315,8 +314,8 @@ func (b *sseReader) readEvent() {
 	}
 }
 
-// nextData joins the data lines up to an empty line. It reads a line that is not a field
-// of an event stream as data, because Google sends late errors as bare JSON.
+// nextData joins the data lines up to an empty line. It reads a line that is not an event stream
+// field as data, because Google sends late errors as bare JSON.
 func (b *sseReader) nextData() []byte {
 	var data []byte
 	for b.lines.Scan() {
@@ -337,8 +336,8 @@ func (b *sseReader) nextData() []byte {
 	return data
 }
 
-// statusTooLarge is the status of an error block for a response above a limit. By it the call,
-// after the SDK, distinguishes the error from one of the network.
+// statusTooLarge is the status in an error block for a response above a limit. From it the call,
+// after the SDK, distinguishes this error from a network error.
 const statusTooLarge = "AGENTHOST_RESPONSE_TOO_LARGE"
 
 func (b *sseReader) writeError(status, message string) {

@@ -236,8 +236,8 @@ func TestGeminiWithoutCredentials(t *testing.T) {
 	}
 }
 
-// On Vertex AI, each request has a label with its agent for billing; a label of the
-// agent takes precedence. The Gemini API has no labels.
+// On Vertex AI, each request has a label with its agent for billing; an agent's own label takes
+// precedence. The Gemini API has no labels.
 func TestGeminiLabels(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

@@ -33,7 +33,7 @@ func (c *geminiConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return modelapi.DecodeService(n, c, &c.BaseURL, &c.CallsConfig)
 }
 
-// geminiNames matches the model names of Gemini's service.
+// geminiNames matches the model names that Gemini's service has.
 var geminiNames = regexp.MustCompile(`^(gemini|gemma|learnlm|models/|projects/|publishers/google/|tunedModels/)`)
 
 // RecognizesName reports whether a model name without a prefix belongs to Gemini's
@@ -42,12 +42,12 @@ func (c *geminiConfig) RecognizesName(name string) bool {
 	return geminiNames.MatchString(name) && !strings.Contains(name, "publishers/anthropic/")
 }
 
-// Endpoint returns the address of the model's calls.
+// Endpoint returns the address that the model's calls go to.
 func (c *geminiConfig) Endpoint(env provider.Env) provider.Endpoint {
 	return geminiAccess{key: c.APIKey.Reveal(), base: c.BaseURL.Value}.describeEndpoint(env, c.BaseURL)
 }
 
-// KeyVariables returns the variables of the Gemini API. A project of Vertex AI needs no key.
+// KeyVariables returns the Gemini API's variables. A Vertex AI project needs no key.
 func (c *geminiConfig) KeyVariables(env provider.Env) []string {
 	return geminiAccess{base: c.BaseURL.Value}.keyVariables(modelapi.NewVariables(env.Lookup, env.App))
 }
@@ -64,15 +64,15 @@ func (c *geminiConfig) Credential(env provider.Env) provider.Credential {
 	return geminiAccess{key: c.APIKey.Reveal(), base: c.BaseURL.Value}.describeCredential(env)
 }
 
-// DefaultModel returns the model of agents that neither name nor inherit one.
+// DefaultModel returns the model for agents that neither name nor inherit one.
 func (*geminiConfig) DefaultModel() (name, title string) {
 	return "gemini-flash-latest", "a Gemini model"
 }
 
-// ADKClass returns the class of Gemini models.
+// ADKClass returns ADK's class for Gemini models.
 func (*geminiConfig) ADKClass() (class, prefix string) { return "Gemini", "gemini/" }
 
-// Kind returns the kind of Gemini models, through the Gemini API or Vertex AI.
+// Kind returns the kind for Gemini models, through the Gemini API or Vertex AI.
 func Kind() spec.Kind[provider.Env, model.LLM] {
 	return spec.NewKind("gemini", "Gemini, through the Gemini API or Vertex AI.", buildGemini)
 }

@@ -1,7 +1,6 @@
-// Package gemini has the models of Google: Gemini through the Gemini API and Vertex AI, the
-// kinds vertex_ai and apigee, Gemini's live conversations, and the evaluation service of
-// Vertex AI. Kinds are for the loader ([Kind], [VertexKind], [ApigeeKind]), and [New] is for
-// Go callers.
+// Package gemini provides Google's models: Gemini through the Gemini API and Vertex AI, the kinds
+// vertex_ai and apigee, Gemini's live conversations, and Vertex AI's evaluation service. Kinds are
+// for the loader ([Kind], [VertexKind], [ApigeeKind]), and [New] is for Go callers.
 package gemini
 
 import (
@@ -54,7 +53,7 @@ func (g *gemini) Generate(ctx context.Context, req *model.Request) iter.Seq2[*mo
 		defer cancel()
 		client, err := g.clientOrConnect(ctx)
 		if err == nil && req.Config != nil && req.Config.HTTPOptions != nil && req.Config.HTTPOptions.BaseURL != "" {
-			// Another address would receive the key of this one.
+			// Another address would receive the default address's key.
 			err = modelcall.NewConfigError(http.StatusBadRequest, "http_options cannot change the address of a call: set the base_url of the model")
 		}
 		if err != nil {
@@ -119,7 +118,7 @@ func (c *geminiCall) restoreEmptyText() {
 	c.config.HTTPOptions.ExtrasRequestProvider = writeEmptyTexts
 }
 
-// dataFields are the fields of a part of which each has one.
+// dataFields are the part fields that carry data; each part has one.
 var dataFields = []string{
 	"text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult", "toolCall", "toolResponse", "audioTranscription",
 }
@@ -154,8 +153,8 @@ func (c *geminiCall) addAgentLabel(agent string) {
 	c.config.Labels = labels
 }
 
-// copyConfig copies what the SDK modifies: the instruction's role and the headers of a
-// config that parallel agents may share. It also disables automatic function calling.
+// copyConfig copies what the SDK modifies: the instruction's role and the config's headers, which
+// parallel agents may share. It also disables automatic function calling.
 func copyConfig(shared *genai.GenerateContentConfig) *genai.GenerateContentConfig {
 	var own genai.GenerateContentConfig
 	if shared != nil {
@@ -179,8 +178,8 @@ func copyConfig(shared *genai.GenerateContentConfig) *genai.GenerateContentConfi
 	return &own
 }
 
-// convertParts converts the parts of the contents. A part that becomes nil is dropped, and
-// a content without parts. It does not modify the contents.
+// convertParts converts the parts in the contents. It drops a part that becomes nil, and a content
+// without parts. It does not modify the contents.
 func (c *geminiCall) convertParts(convert func(*genai.Part) *genai.Part) {
 	contents := make([]*genai.Content, len(c.contents))
 	for i, content := range c.contents {
@@ -261,7 +260,7 @@ func (c *geminiCall) sendRequest(ctx context.Context) (answer *genai.GenerateCon
 }
 
 func (c *geminiCall) generateStream(ctx context.Context, yield func(*model.Response, error) bool) {
-	// Pull the responses to distinguish panics of the consumer from those of the SDK.
+	// Pull the responses to distinguish panics of the consumer from the SDK's.
 	next, stop := iter.Pull2(c.client.Models.GenerateContentStream(ctx, c.model, c.contents, c.config))
 	defer stop()
 	var whole model.Aggregator
@@ -300,8 +299,8 @@ func (c *geminiCall) generateStream(ctx context.Context, yield func(*model.Respo
 		}
 	}
 	last := whole.Whole()
-	// A candidate without a finish reason is not complete (Google's reference of Candidate).
-	// A stream without candidates is an empty response, as in ADK.
+	// A candidate without a finish reason is not complete (Google's Candidate reference). A stream
+	// without candidates is an empty response, as in ADK.
 	if last == nil || answered && last.FinishReason == "" {
 		yield(nil, &model.Error{URL: c.resolveAddress(), Message: "stream of Gemini ended before the response was complete"})
 		return
@@ -309,7 +308,7 @@ func (c *geminiCall) generateStream(ctx context.Context, yield func(*model.Respo
 	yield(modelcall.WithContent(modelcall.WithFinishError(last, finish)), nil)
 }
 
-// resolveAddress returns the address of the service, for errors.
+// resolveAddress returns the service's address for errors.
 func (c *geminiCall) resolveAddress() string {
 	u, err := url.Parse(c.client.ClientConfig().HTTPOptions.BaseURL)
 	if err != nil {
@@ -323,17 +322,16 @@ func nextChunk(next func() (*genai.GenerateContentResponse, error, bool)) (r *ge
 	return next()
 }
 
-// recoverMalformed converts a panic of the SDK to an error: the SDK uses unchecked type
-// assertions, so a response such as {"candidates":[null]} would crash the process.
+// recoverMalformed converts an SDK panic to an error: the SDK uses unchecked type assertions, so a
+// response such as {"candidates":[null]} would crash the process.
 func recoverMalformed(err *error) {
 	if p := recover(); p != nil {
 		*err = &model.Error{Message: fmt.Sprintf("malformed response from Gemini: %.200v", p)}
 	}
 }
 
-// toModelError converts an error of the SDK. Errors of the service or the network are a
-// *model.Error of the transport, or an APIError inside a stream. Others are requests
-// that the SDK rejected.
+// toModelError converts an SDK error. Service and network errors are a *model.Error from the
+// transport, or an APIError inside a stream. Others are requests that the SDK rejected.
 func (c *geminiCall) toModelError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("calling %s: %w", c.model, ctx.Err())
@@ -364,10 +362,10 @@ func (c *geminiCall) toModelError(ctx context.Context, err error) error {
 	return &model.Error{Code: http.StatusBadRequest, Status: "INVALID_ARGUMENT", Message: err.Error(), Err: err}
 }
 
-// fromGemini converts a response or chunk like ADK: it uses the first candidate. Content
-// with parts, or the finish reason STOP, is a success; other responses get the error
-// code of the finish reason or the block reason; an empty response is an empty success.
-// The second result is the finish message.
+// fromGemini converts a response or chunk like ADK: it uses the first candidate. Content with
+// parts, or the finish reason STOP, is a success; other responses get the finish reason or the
+// block reason as their error code; an empty response is an empty success. The second result is the
+// finish message.
 func fromGemini(answer *genai.GenerateContentResponse) (*model.Response, string) {
 	r := &model.Response{ModelVersion: answer.ModelVersion, UsageMetadata: answer.UsageMetadata}
 	if len(answer.Candidates) == 0 || answer.Candidates[0] == nil {

@@ -228,8 +228,8 @@ func TestMixesToolsAndSchema(t *testing.T) {
 	}
 }
 
-// Gemini 3 gets a placeholder for the signature of a step whose calls another model made;
-// signed steps and older models are unchanged.
+// Gemini 3 gets a placeholder for the signature when another model made a step's calls; signed
+// steps and older models are unchanged.
 func TestGeminiSignsForeignCalls(t *testing.T) {
 	call := func(name, signature string) *genai.Part {
 		p := &genai.Part{FunctionCall: &genai.FunctionCall{Name: name}}

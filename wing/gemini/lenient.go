@@ -13,8 +13,8 @@ import (
 	"agenthost/internal/modelapi"
 )
 
-// decodeAnswers returns the responses of a body or an event: one, or a list of them, which
-// is the service's form of a stream without alt=sse.
+// decodeAnswers returns the responses in a body or an event: one response, or a list, the service's
+// form for a stream without alt=sse.
 func decodeAnswers(data []byte) (answers [][]byte, check answerCheck, err error) {
 	list := []json.RawMessage{data}
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
@@ -35,8 +35,8 @@ func decodeAnswers(data []byte) (answers [][]byte, check answerCheck, err error)
 	return answers, check, nil
 }
 
-// decodeAnswer returns a response whose fields have the types of the API, also if a gateway
-// writes them in others. The free values of its parts are text.
+// decodeAnswer returns a response whose fields have the API's types, also if a gateway writes
+// others. The free values in its parts are text.
 func decodeAnswer(data []byte) ([]byte, answerCheck, error) {
 	if !mayHaveValues(data) {
 		if check, err := checkAnswer(data); err == nil {
@@ -50,8 +50,8 @@ func decodeAnswer(data []byte) ([]byte, answerCheck, error) {
 	return data, check, err
 }
 
-// mayHaveValues reports whether a response may have free values: it contains the name of
-// one, or an escape that may hide a name.
+// mayHaveValues reports whether a response may have free values: it contains such a name, or an
+// escape that may hide a name.
 func mayHaveValues(data []byte) bool {
 	for _, f := range freeValues {
 		if bytes.Contains(data, []byte(`"`+f.field+`"`)) {
@@ -61,8 +61,8 @@ func mayHaveValues(data []byte) bool {
 	return bytes.Contains(data, []byte(`\u00`))
 }
 
-// repairAnswer returns a response with counts and IDs in the types of the API, and with the
-// free values of its parts as text.
+// repairAnswer returns a response with counts and IDs in the API's types, and with the free values
+// in its parts as text.
 func repairAnswer(data []byte) (repaired []byte, ok bool) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
@@ -86,7 +86,7 @@ func repairAnswer(data []byte) (repaired []byte, ok bool) {
 	return repaired, err == nil
 }
 
-// repairCounts makes the counts of tokens in a value whole numbers.
+// repairCounts makes token counts in a value whole numbers.
 func repairCounts(value any) {
 	switch v := value.(type) {
 	case []any:
@@ -104,18 +104,18 @@ func repairCounts(value any) {
 	}
 }
 
-// An answerCheck is what the transport reads of a response.
+// An answerCheck is what the transport reads from a response.
 type answerCheck struct {
 	// failed reports that the response is an error inside a stream.
 	failed bool
-	// finishMessage is that of the first candidate.
+	// finishMessage belongs to the first candidate.
 	finishMessage string
 }
 
 // checkAnswer returns an error if a response does not have the structure that the SDK
 // assumes.
 func checkAnswer(answer []byte) (answerCheck, error) {
-	// Without the methods of the SDK's type, one pass decodes all.
+	// Without the SDK type's methods, one pass decodes all.
 	type response genai.GenerateContentResponse
 	var r struct {
 		response
@@ -129,11 +129,11 @@ func checkAnswer(answer []byte) (answerCheck, error) {
 	return check, err
 }
 
-// finishMessageHeader is a header that the transport adds to a response: the SDK passes
-// headers on, and drops the finish message of the Gemini API.
+// finishMessageHeader is a header that the transport adds to a response: the SDK passes headers on,
+// and drops the Gemini API's finish message.
 const finishMessageHeader = "X-Agenthost-Finish-Message"
 
-// addFinishMessage adds the finish message to the headers of a response.
+// addFinishMessage adds the finish message to a response's headers.
 func (c answerCheck) addFinishMessage(h http.Header) {
 	if c.finishMessage != "" {
 		h.Set(finishMessageHeader, c.finishMessage)

@@ -26,7 +26,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// Limits of a live connection.
+// Limits for a live connection.
 const (
 	liveWriteLimit = 10 * time.Second
 	livePingEvery  = 20 * time.Second
@@ -36,7 +36,7 @@ const (
 
 var _ model.LiveLLM = (*gemini)(nil)
 
-// LiveTraits returns the traits of a model name (adk-python utils/model_name_utils.py).
+// LiveTraits returns a model name's traits (adk-python utils/model_name_utils.py).
 func (g *gemini) LiveTraits(name string) model.LiveTraits {
 	if name == "" {
 		name = g.name
@@ -114,7 +114,7 @@ func (g *gemini) openLive(ctx context.Context, config *genai.ClientConfig, setup
 	socket.SetReadLimit(int64(limit.LiveMessage.Bytes))
 	c := &geminiLiveConn{socket: socket, network: upgrade.conn, typed: g.LiveTraits(setup.Model).TypedMedia, redactor: redactor, rules: rules, names: names}
 	if err := c.startSession(ctx, text); err != nil {
-		_ = socket.CloseNow() // the error of the setup is the cause
+		_ = socket.CloseNow() // the setup error is the cause
 		return nil, err
 	}
 	c.mu.Lock()
@@ -128,7 +128,7 @@ func (g *gemini) openLive(ctx context.Context, config *genai.ClientConfig, setup
 
 var errLiveSetupLimit = errors.New("the live model did not accept the setup within 30s")
 
-// An upgradeTransport has the connection of a request that was upgraded.
+// An upgradeTransport gets the connection when a request was upgraded.
 type upgradeTransport struct {
 	http.RoundTripper
 	conn io.Closer
@@ -143,7 +143,7 @@ func (t *upgradeTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	return resp, err
 }
 
-// checkLiveSetup rejects settings that one of the services does not have.
+// checkLiveSetup rejects settings that a service does not have.
 func checkLiveSetup(backend genai.Backend, setup *model.LiveSetup) error {
 	if backend == genai.BackendVertexAI {
 		return nil
@@ -157,8 +157,8 @@ func checkLiveSetup(backend genai.Backend, setup *model.LiveSetup) error {
 	return nil
 }
 
-// liveAddress returns the URL of a live connection. The Gemini API has all live features
-// only in v1alpha (adk-python models/google_llm.py).
+// liveAddress returns a live connection's URL. The Gemini API has all live features only in v1alpha
+// (adk-python models/google_llm.py).
 func (g *gemini) liveAddress(config *genai.ClientConfig) (string, error) {
 	base := config.HTTPOptions.BaseURL
 	vertex := config.Backend == genai.BackendVertexAI
@@ -187,7 +187,7 @@ func (g *gemini) liveAddress(config *genai.ClientConfig) (string, error) {
 // ephemeralPrefix begins the tokens that the Gemini API makes for browsers.
 const ephemeralPrefix = "auth_tokens/"
 
-// liveHeader returns the credentials of the handshake, and what removes them from errors.
+// liveHeader returns the handshake credentials, and the function that removes them from errors.
 func liveHeader(ctx context.Context, config *genai.ClientConfig, auth *geminiTransport) (http.Header, *spec.Redactor, error) {
 	header := config.HTTPOptions.Headers.Clone()
 	if header == nil {
@@ -209,7 +209,7 @@ func liveHeader(ctx context.Context, config *genai.ClientConfig, auth *geminiTra
 	return header, spec.NewRedactor(config.APIKey, token), nil
 }
 
-// liveModelName returns the full name of a model.
+// liveModelName returns a model's full name.
 func liveModelName(config *genai.ClientConfig, name string) string {
 	switch {
 	case config.Backend != genai.BackendVertexAI && strings.Contains(name, "/"):
@@ -226,7 +226,7 @@ func liveModelName(config *genai.ClientConfig, name string) string {
 	return "projects/" + config.Project + "/locations/" + cmp.Or(config.Location, "global") + "/publishers/google/models/" + name
 }
 
-// liveDialError returns the error of a handshake that failed, with the text of the service.
+// liveDialError returns the error for a failed handshake, with the service's text.
 func liveDialError(ctx context.Context, resp *http.Response, err error, redactor *spec.Redactor) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -244,18 +244,18 @@ type geminiLiveConn struct {
 	typed    bool
 	redactor *spec.Redactor
 	session  string
-	// err is the end of the connection, for the receiving goroutine.
+	// err is why the connection ended, for the receiving goroutine.
 	err error
-	// tokens is what the answers of the connection used.
+	// tokens is what the connection's answers used.
 	tokens atomic.Int64
-	// release returns the connection's place within the limits of the model.
+	// release returns the connection's place within the model's limits.
 	release func(tokens int)
 
 	// rules are what the service accepts in a frame.
 	rules *legalrequest.Rules
 
 	mu     sync.Mutex
-	names  *legalrequest.NameMap // of tools
+	names  *legalrequest.NameMap // for tools
 	closed bool
 	ping   *time.Timer
 }
@@ -318,7 +318,7 @@ func (c *geminiLiveConn) legalFrame(f *model.LiveFrame) *model.LiveFrame {
 	return &legal
 }
 
-// restoreCalls gives the calls of a message the declared names of tools.
+// restoreCalls restores the declared tool names in a message's calls.
 func (c *geminiLiveConn) restoreCalls(calls []*genai.FunctionCall) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -351,8 +351,7 @@ func (c *geminiLiveConn) Receive(ctx context.Context) (*model.LiveMessage, error
 	return nil, c.err
 }
 
-// receiveMessage receives and decodes one message. The service sends JSON in frames of text or
-// binary data.
+// receiveMessage receives and decodes one message. The service sends JSON in text or binary frames.
 func (c *geminiLiveConn) receiveMessage(ctx context.Context) (*liveMessage, error) {
 	_, r, err := c.socket.Reader(ctx)
 	if err != nil {
@@ -371,7 +370,7 @@ func (c *geminiLiveConn) receiveMessage(ctx context.Context) (*liveMessage, erro
 	return m, nil
 }
 
-// explainEnd returns the error of a connection that has ended.
+// explainEnd returns the error for a connection that has ended.
 func (c *geminiLiveConn) explainEnd(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
 		return cause
@@ -420,7 +419,7 @@ func (c *geminiLiveConn) Close() error {
 	c.ping.Stop()
 	c.mu.Unlock()
 	defer func() { c.release(int(c.tokens.Load())) }()
-	// The library reads the rest of a frame without a time limit.
+	// The library reads a frame to its end without a time limit.
 	cut := time.AfterFunc(liveCloseLimit, func() {
 		defer safe.Recover(func(*safe.Panic) {}) // closing has no result
 		_ = c.network.Close()                    // the peer is gone

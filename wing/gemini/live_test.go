@@ -108,8 +108,8 @@ func TestGeminiLive(t *testing.T) {
 	})
 }
 
-// Names of tools and parts of the history are legal, as in other requests: a call has the
-// declared name, and its response the name that was sent.
+// Tool names and history parts are legal, as in other requests: a call has the declared name, and
+// its response the name that was sent.
 func TestGeminiLiveRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		llm, server := newLiveGemini(t, "gemini-live-2.5-flash", Options{})
@@ -154,7 +154,7 @@ func TestGeminiLiveRules(t *testing.T) {
 	})
 }
 
-// The address, the version, the credential and the full name of the model depend on the service.
+// The address, the version, the credential and the model's full name depend on the service.
 func TestGeminiLiveAddresses(t *testing.T) {
 	token := func(context.Context) (string, error) { return "tok-bearer", nil }
 	for name, c := range map[string]struct {
@@ -182,7 +182,7 @@ func TestGeminiLiveAddresses(t *testing.T) {
 	}
 }
 
-// The end of a connection is reported with its code, however it ends, and again.
+// A connection's end is reported with its code, however it ends, and again.
 func TestGeminiLiveEnds(t *testing.T) {
 	for _, c := range []struct {
 		code   int
@@ -313,7 +313,7 @@ func TestGeminiLiveHostileService(t *testing.T) {
 	})
 }
 
-// serveStalledClose accepts a connection and its setup, and then begins a frame of 4 GiB.
+// serveStalledClose accepts a connection and its setup, and then begins a 4 GiB frame.
 func serveStalledClose(conn net.Conn) {
 	req, err := http.ReadRequest(bufio.NewReader(conn))
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 	"agenthost/pkg/model"
 )
 
-// liveSetup is the first message of a connection, in the form of the Live API
-// (BidiGenerateContentSetup).
+// liveSetup is a connection's first message, in the Live API's form (BidiGenerateContentSetup).
 type liveSetup struct {
 	Model                    string                                `json:"model"`
 	GenerationConfig         *liveGenerationConfig                 `json:"generationConfig,omitempty"`
@@ -56,8 +55,8 @@ func encodeLiveSetup(name string, s *model.LiveSetup) ([]byte, error) {
 
 var errEmptyLiveFrame = errors.New("the frame for the live model is empty")
 
-// appendLiveFrame appends a frame in the form of the Live API. typed sends media in fields
-// of their own; models up to 2.5 get a list of chunks.
+// appendLiveFrame appends a frame in the Live API's form. typed sends media in separate fields;
+// models up to 2.5 get a list of chunks.
 func appendLiveFrame(dst []byte, f *model.LiveFrame, typed bool) ([]byte, error) {
 	switch {
 	case f.Blob != nil:
@@ -110,7 +109,7 @@ func appendLiveBlob(dst []byte, b *genai.Blob, typed bool) []byte {
 	return w.Buf
 }
 
-// A liveMessage is a message of the Live API, decoded.
+// A liveMessage is a decoded Live API message.
 type liveMessage struct {
 	model.LiveMessage
 	setup   *liveSetupComplete
@@ -123,7 +122,7 @@ type liveSetupComplete struct {
 	SessionID string `json:"sessionId"`
 }
 
-// liveKeys are the keys of a server message.
+// liveKeys are the keys in a server message.
 type liveKeys struct {
 	SetupComplete           *liveSetupComplete
 	ServerContent           *liveContent
@@ -170,7 +169,7 @@ type liveVoiceActivity struct {
 	AudioOffset time.Duration `json:"audioOffset"`
 }
 
-// findKey returns the variable of a key, or nil.
+// findKey returns the variable for a key, or nil.
 func (k *liveKeys) findKey(name []byte) any {
 	switch string(name) {
 	case "setupComplete":
@@ -195,8 +194,8 @@ func (k *liveKeys) findKey(name []byte) any {
 	return nil
 }
 
-// decodeLiveMessage decodes a message of the Live API, with keys in either spelling. The
-// result does not alias the text. Unknown keys are ignored.
+// decodeLiveMessage decodes a Live API message, with keys in either spelling. The result does not
+// alias the text. Unknown keys are ignored.
 func decodeLiveMessage(text []byte) (*liveMessage, error) {
 	if err := limit.LiveMessage.CheckJSON(text); err != nil {
 		return nil, err
@@ -231,8 +230,8 @@ func decodeLiveMessage(text []byte) (*liveMessage, error) {
 	return m, errors.Join(m.readUsage(k.UsageMetadata), m.readResumption(k.SessionResumptionUpdate))
 }
 
-// readUsage reads the tokens. The Gemini API names those of the response differently from
-// Vertex AI and from other calls.
+// readUsage reads the tokens. The Gemini API names response tokens differently from Vertex AI and
+// from other calls.
 func (m *liveMessage) readUsage(text json.RawMessage) error {
 	if text == nil {
 		return nil

@@ -16,13 +16,13 @@ import (
 	"agenthost/pkg/provider"
 )
 
-// Options configure a Gemini model. The zero value reads the environment variables
-// of Google's SDK.
+// Options configure a Gemini model. The zero value reads the environment variables that Google's
+// SDK reads.
 type Options struct {
-	// Lookup reads a variable of the host's environment; nil is [os.LookupEnv].
+	// Lookup reads a host environment variable; nil is [os.LookupEnv].
 	Lookup func(name string) (string, bool)
-	// App holds the app's own variables, used if Lookup has none. An address in App
-	// never gets a key or token of the host.
+	// App holds the app's own variables, used if Lookup has none. An address in App never gets the
+	// host's key or token.
 	App map[string]string
 	// APIKey overrides GOOGLE_API_KEY and GEMINI_API_KEY.
 	APIKey string
@@ -34,20 +34,19 @@ type Options struct {
 	Token func(context.Context) (string, error)
 	// Backend is gemini or vertex_ai; "" follows GOOGLE_GENAI_USE_VERTEXAI.
 	Backend string
-	// BaseVariable is the variable of the address, instead of the two above. The address
-	// is then required.
+	// BaseVariable is the address variable, instead of the two above. The address is then required.
 	BaseVariable string
-	// APIVersion is the version of the API, such as v1; "" is the SDK's.
+	// APIVersion is the API version, such as v1; "" is the SDK's.
 	APIVersion string
 	// HTTP is the client; nil is [http.DefaultClient]. Redirects are errors.
 	HTTP *http.Client
-	// Timeouts limit the silence of the service.
+	// Timeouts limit how long the service may be silent.
 	Timeouts provider.TimeoutOptions
 	// Retry configures retries.
 	Retry provider.RetryOptions
-	// Clock is used for the expiry of context caches; nil is [time.Now].
+	// Clock decides when context caches expire; nil is [time.Now].
 	Clock func() time.Time
-	// Logger logs failures of context caches; nil discards logs.
+	// Logger logs context cache failures; nil discards logs.
 	Logger *slog.Logger
 }
 

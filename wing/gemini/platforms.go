@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// vertexConfig is the config of a model on Vertex AI. It ignores GOOGLE_GENAI_USE_VERTEXAI.
+// vertexConfig is the config for a model on Vertex AI. It ignores GOOGLE_GENAI_USE_VERTEXAI.
 type vertexConfig struct {
 	claude modelapi.HostVendor
 
@@ -31,7 +31,7 @@ var (
 	_ provider.FallbackConfig   = (*vertexConfig)(nil)
 )
 
-// vertexNames matches the models of Google on Vertex AI, and tuned models.
+// vertexNames matches Google's models on Vertex AI, and tuned models.
 var vertexNames = regexp.MustCompile(`^(gemini|gemma|learnlm|google/|projects/|publishers/google/|endpoints/|\d+$)`)
 
 // DecodeSpec decodes and checks the config.
@@ -55,12 +55,12 @@ func (c *vertexConfig) geminiAccess() geminiAccess {
 	return geminiAccess{key: c.APIKey.Reveal(), base: c.BaseURL.Value, backend: vertexBackend}
 }
 
-// claudeConfig returns the config of a Claude model, or nil for models of Google.
+// claudeConfig returns a Claude model's config, or nil for Google's models.
 func (c *vertexConfig) claudeConfig() modelapi.HostedConfig {
 	return c.claude.ConfigOf(modelapi.HostedModel{Name: c.Model, BaseURL: c.BaseURL, APIKey: c.APIKey, Calls: c.CallsConfig})
 }
 
-// Endpoint returns the address of the model's calls.
+// Endpoint returns the address that the model's calls go to.
 func (c *vertexConfig) Endpoint(env provider.Env) provider.Endpoint {
 	if claude := c.claudeConfig(); claude != nil {
 		return claude.Endpoint(env)
@@ -68,7 +68,7 @@ func (c *vertexConfig) Endpoint(env provider.Env) provider.Endpoint {
 	return c.geminiAccess().describeEndpoint(env, c.BaseURL)
 }
 
-// KeyVariables returns none if there is a project, and those of the vendor for Claude.
+// KeyVariables returns none if there is a project, and the vendor's for Claude.
 func (c *vertexConfig) KeyVariables(env provider.Env) []string {
 	if claude := c.claudeConfig(); claude != nil {
 		return claude.KeyVariables(env)
@@ -76,11 +76,10 @@ func (c *vertexConfig) KeyVariables(env provider.Env) []string {
 	return c.geminiAccess().keyVariables(modelapi.NewVariables(env.Lookup, env.App))
 }
 
-// ADKClass returns the class of Claude on Vertex AI.
+// ADKClass returns ADK's class for Claude on Vertex AI.
 func (*vertexConfig) ADKClass() (class, prefix string) { return "Claude", "vertex_ai/" }
 
-// VertexKind returns the kind of models on Vertex AI. claude adds those of Claude; it may be
-// nil.
+// VertexKind returns the kind for models on Vertex AI. claude adds Claude's; it may be nil.
 func VertexKind(claude modelapi.HostVendor) spec.Kind[provider.Env, model.LLM] {
 	return spec.NewKindFrom("vertex_ai", "Gemini and Claude on Vertex AI.", func() *vertexConfig { return &vertexConfig{claude: claude} }, buildVertex)
 }
@@ -95,8 +94,7 @@ func buildVertex(ctx context.Context, env provider.Env, c *vertexConfig) (model.
 	}), nil
 }
 
-// apigeeConfig is the config of a model behind an Apigee proxy (adk-python
-// models/apigee_llm.py).
+// apigeeConfig is the config for a model behind an Apigee proxy (adk-python models/apigee_llm.py).
 type apigeeConfig struct {
 	openAI modelapi.HostVendor
 
@@ -116,7 +114,7 @@ var (
 
 const apigeeVariable = "APIGEE_PROXY_URL"
 
-// openAIProvider is the provider of models with OpenAI's API.
+// openAIProvider is the provider for models with OpenAI's API.
 const openAIProvider = "openai"
 
 // DecodeSpec decodes and checks the config.
@@ -132,7 +130,7 @@ func (c *apigeeConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// An apigeeName is the parsed name of a model. Its provider may be empty.
+// An apigeeName is a parsed model name. Its provider may be empty.
 type apigeeName struct{ provider, version, model string }
 
 func parseApigeeName(name string) (apigeeName, bool) {
@@ -151,7 +149,7 @@ func parseApigeeName(name string) (apigeeName, bool) {
 	return parsed, true
 }
 
-// chatConfig returns the config of a model with OpenAI's API, or nil for models of Google.
+// chatConfig returns the config for a model with OpenAI's API, or nil for Google's models.
 func (c *apigeeConfig) chatConfig() modelapi.HostedConfig {
 	name, _ := parseApigeeName(c.Model)
 	if name.provider != openAIProvider {
@@ -164,7 +162,7 @@ func (c *apigeeConfig) geminiAccess(name apigeeName) geminiAccess {
 	return geminiAccess{key: c.APIKey.Reveal(), base: c.BaseURL.Value, backend: name.provider, baseVariable: apigeeVariable}
 }
 
-// Endpoint returns the address of the model's calls.
+// Endpoint returns the address that the model's calls go to.
 func (c *apigeeConfig) Endpoint(env provider.Env) provider.Endpoint {
 	if chat := c.chatConfig(); chat != nil {
 		return chat.Endpoint(env)
@@ -173,7 +171,7 @@ func (c *apigeeConfig) Endpoint(env provider.Env) provider.Endpoint {
 	return c.geminiAccess(name).describeEndpoint(env, c.BaseURL)
 }
 
-// KeyVariables returns those of the Gemini API, or none for OpenAI's: the proxy adds the key.
+// KeyVariables returns the Gemini API's, or none for OpenAI's: the proxy adds the key.
 func (c *apigeeConfig) KeyVariables(env provider.Env) []string {
 	if chat := c.chatConfig(); chat != nil {
 		return chat.KeyVariables(env)
@@ -182,11 +180,11 @@ func (c *apigeeConfig) KeyVariables(env provider.Env) []string {
 	return c.geminiAccess(name).keyVariables(modelapi.NewVariables(env.Lookup, env.App))
 }
 
-// ADKClass returns the class of models behind a proxy, whose names have the prefix.
+// ADKClass returns ADK's class for models behind a proxy: their names have the prefix.
 func (*apigeeConfig) ADKClass() (class, prefix string) { return "ApigeeLlm", "" }
 
-// ApigeeKind returns the kind of models behind an Apigee proxy. openAI adds those with
-// OpenAI's API; it may be nil.
+// ApigeeKind returns the kind for models behind an Apigee proxy. openAI adds those with OpenAI's
+// API; it may be nil.
 func ApigeeKind(openAI modelapi.HostVendor) spec.Kind[provider.Env, model.LLM] {
 	return spec.NewKindFrom("apigee", "Models behind an Apigee proxy, at the address in APIGEE_PROXY_URL.",
 		func() *apigeeConfig { return &apigeeConfig{openAI: openAI} }, buildApigee)
@@ -207,7 +205,7 @@ func buildApigee(ctx context.Context, env provider.Env, c *apigeeConfig) (model.
 	}), nil
 }
 
-// Credential describes the login, or the key of express mode.
+// Credential describes the login, or the express mode key.
 func (c *vertexConfig) Credential(env provider.Env) provider.Credential {
 	if claude := c.claudeConfig(); claude != nil {
 		return claude.Credential(env)
@@ -215,7 +213,7 @@ func (c *vertexConfig) Credential(env provider.Env) provider.Credential {
 	return c.geminiAccess().describeCredential(env)
 }
 
-// Credential describes the key. A proxy of OpenAI's API adds it.
+// Credential describes the key. For OpenAI's API the proxy adds it.
 func (c *apigeeConfig) Credential(env provider.Env) provider.Credential {
 	if chat := c.chatConfig(); chat != nil {
 		return chat.Credential(env)

@@ -15,7 +15,7 @@ import (
 	"agenthost/wing/gemini"
 )
 
-// A geminiCall is the request of one call: its URL and its key.
+// A geminiCall is one call's request: its URL and its key.
 type geminiCall struct{ url, key string }
 
 // RoundTrip records the request and answers "ok".
@@ -46,8 +46,8 @@ func TestPlatformsWithoutVendors(t *testing.T) {
 	}
 }
 
-// vertex_ai is Vertex AI and gemini follows the switch, and apigee calls the proxy in the
-// API of the name. A proxy of the app gets no key of the host.
+// vertex_ai is Vertex AI and gemini follows the switch, and apigee calls the proxy in the API that
+// the name says. The app's proxy does not get the host's key.
 func TestGooglePrefixes(t *testing.T) {
 	const proxy = "https://proxy.example/llm"
 	for _, tt := range []struct {

@@ -7,7 +7,7 @@ import (
 	"agenthost/internal/legalrequest"
 )
 
-// geminiRules are those of the Gemini API and the Live API; see [gemini.requestRules].
+// geminiRules apply to the Gemini API and the Live API; see [gemini.requestRules].
 var geminiRules = legalrequest.Rules{
 	Names: legalrequest.NameRule{Legal: regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_.:-]*$`), Illegal: regexp.MustCompile(`[^a-zA-Z0-9_.:-]`), Max: 64},
 	Ids:   legalrequest.IDRule{Legal: legalrequest.AnyID, Max: 128, Prefix: "call_", Optional: true},
@@ -21,7 +21,7 @@ var geminiRules = legalrequest.Rules{
 	},
 }
 
-// vertexFiles are those of Vertex AI, which requires a type.
+// vertexFiles apply to Vertex AI, which requires a type.
 var vertexFiles = []legalrequest.FileRule{{Address: "https://", Kind: "*/*"}, {Address: "http://", Kind: "*/*"}, {Address: "gs://", Kind: "*/*"}}
 
 // requestRules returns what the service accepts.

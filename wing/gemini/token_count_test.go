@@ -7,8 +7,8 @@ import (
 	"agenthost/internal/modelapi"
 )
 
-// A count of tokens is read in each form in which servers write it, by all services alike.
-// Anything else is 0, and a large count is limited.
+// All services read a token count in each form in which servers write it. Anything else is 0, and a
+// large count is limited.
 func TestTokenCount(t *testing.T) {
 	for text, want := range map[string]int32{
 		`4`: 4, `4.0`: 4, `"4"`: 4, `"4.0"`: 4, `4e0`: 4, `0`: 0, `null`: 0,

@@ -15,19 +15,19 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Google's library decodes all values of requests and responses to float64. So values of
-// any form, which may have numbers, pass it in other ways: those of a request are added to
-// the body that it built, and those of a response are text until it has decoded the rest.
+// Google's library decodes all values in requests and responses to float64. So values that may be
+// any JSON, and contain numbers, bypass it: request values are added to the body that it built, and
+// response values are text until it has decoded the rest.
 
-// A freeValue is a field of a part that is any object.
+// A freeValue is a part field that is any object.
 type freeValue struct {
-	// holder is the field of the part that has the value, "" for the part itself.
+	// holder is the part field that has the value, "" for the part itself.
 	holder, field string
-	// find returns the value of a part, nil if the part has no such holder.
+	// find returns a part's value, nil if the part has no such holder.
 	find func(*genai.Part) *map[string]any
 }
 
-// freeValues are all such fields of a part.
+// freeValues are all such part fields.
 var freeValues = []freeValue{
 	{"functionCall", "args", func(p *genai.Part) *map[string]any {
 		if p.FunctionCall == nil {
@@ -56,14 +56,14 @@ var freeValues = []freeValue{
 	{"", "partMetadata", func(p *genai.Part) *map[string]any { return &p.PartMetadata }},
 }
 
-// A withheldValue is a value that Google's library does not see, and its place in the body.
-// The elements of path are fields and indexes.
+// A withheldValue is a value that Google's library does not see, and its place in the body. The
+// path elements are fields and indexes.
 type withheldValue struct {
 	path  []any
 	value json.RawMessage
 }
 
-// withholdValues takes the values and schemas out of a request, and adds them to its body.
+// withholdValues removes the values and schemas from a request, and adds them to its body.
 func (c *geminiCall) withholdValues() error {
 	var withheld []withheldValue
 	withhold := func(v any, path ...any) error {
@@ -99,7 +99,7 @@ func (c *geminiCall) withholdValues() error {
 	return nil
 }
 
-// withholdContents takes the free values out of the contents.
+// withholdContents removes the free values from the contents.
 func (c *geminiCall) withholdContents(withhold func(v any, path ...any) error) error {
 	own := slices.Clone(c.contents)
 	for i, content := range own {
@@ -130,7 +130,7 @@ func (c *geminiCall) withholdContents(withhold func(v any, path ...any) error) e
 	return nil
 }
 
-// copyHolders copies a part and the fields of it that have free values.
+// copyHolders copies a part and its fields that have free values.
 func copyHolders(p *genai.Part) *genai.Part {
 	own := *p
 	own.FunctionCall = copyPointer(p.FunctionCall)
@@ -148,8 +148,8 @@ func copyPointer[T any](p *T) *T {
 	return &own
 }
 
-// withholdSchemas takes the JSON Schemas out of the settings: a limit or a constant may be
-// a number that a float64 rounds.
+// withholdSchemas removes the JSON Schemas from the settings: a limit or a constant may be a number
+// that a float64 rounds.
 func (c *geminiCall) withholdSchemas(withhold func(v any, path ...any) error) error {
 	c.config.Tools = slices.Clone(c.config.Tools)
 	for i, t := range c.config.Tools {
@@ -204,7 +204,7 @@ func addValue(body map[string]any, path []any, value json.RawMessage) {
 	body[path[0].(string)] = value
 }
 
-// toMappings returns the mappings of a list in a request body.
+// toMappings returns the mappings in a request body's list.
 func toMappings(list any) []map[string]any {
 	if all, ok := list.([]map[string]any); ok {
 		return all
@@ -236,11 +236,11 @@ func describePath(path []any) string {
 	return text
 }
 
-// quotedKey is the only key of a value that is text.
+// quotedKey is the only key in a value that is text.
 const quotedKey = ""
 
-// quoteValues makes the free values of a part of a response text: JSON, or what the service
-// sent as a string, which may be the JSON of arguments.
+// quoteValues makes the free values in a response's part text: JSON, or what the service sent as a
+// string, such as the JSON arguments.
 func quoteValues(part map[string]any) {
 	for _, f := range freeValues {
 		holder := part
@@ -260,9 +260,9 @@ func quoteValues(part map[string]any) {
 	}
 }
 
-// unquoteValues decodes the free values of a content, before it is used. It returns the call whose arguments
-// cannot be decoded; another value that cannot be decoded is left out. An error means that
-// the answer exceeds a limit.
+// unquoteValues decodes the free values in a content before it is used. It returns the call whose
+// arguments cannot be decoded; it leaves out another value that cannot be decoded. An error means
+// that the answer exceeds a limit.
 func unquoteValues(b *modelapi.AnswerBudget, c *genai.Content) (*modelapi.MalformedCall, error) {
 	if c == nil {
 		return nil, nil

@@ -18,7 +18,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// decodeNumbers returns the numbers of numbertest.
+// decodeNumbers returns the numbers that numbertest has.
 func decodeNumbers(t *testing.T) map[string]any {
 	t.Helper()
 	m, err := session.DecodeMap([]byte(numbertest.Object))
@@ -28,7 +28,7 @@ func decodeNumbers(t *testing.T) map[string]any {
 	return m
 }
 
-// A bodyRecorder is a transport that keeps the body of the last request.
+// A bodyRecorder is a transport that keeps the last request's body.
 type bodyRecorder struct {
 	next http.RoundTripper
 	body string
@@ -55,9 +55,8 @@ func newRecordedGemini(t *testing.T, replies ...fakegemini.Reply) (model.LLM, *b
 	return llm, recorder
 }
 
-// Every value of a request that may be any object keeps its digits: arguments, responses,
-// metadata, and the schemas of tools and of the answer. The request of the caller is not
-// modified.
+// Every request value that may be any object keeps its digits: arguments, responses, metadata, and
+// the tools' and the answer's schemas. The caller's request is not modified.
 func TestGeminiKeepsDigitsOfRequests(t *testing.T) {
 	llm, sent := newRecordedGemini(t, fakegemini.Text("ok"))
 	contents := []*genai.Content{
@@ -85,8 +84,8 @@ func TestGeminiKeepsDigitsOfRequests(t *testing.T) {
 	}
 }
 
-// The values of a response keep their digits, whatever their keys are. Arguments that are
-// not an object, or nested beyond the limit, are the error MALFORMED_FUNCTION_CALL.
+// A response's values keep their digits, whatever their keys are. Arguments that are not an object,
+// or nested beyond the limit, are the error MALFORMED_FUNCTION_CALL.
 func TestGeminiArguments(t *testing.T) {
 	deep := strings.Repeat(`{"a":`, 1500) + "1" + strings.Repeat("}", 1500)
 	for _, tt := range []struct{ name, args, want string }{
@@ -131,8 +130,7 @@ func TestGeminiArguments(t *testing.T) {
 	}
 }
 
-// In live conversations too, the digits of numbers arrive: those of calls, of responses and
-// of the history.
+// In live conversations too, numbers keep their digits: in calls, in responses and in the history.
 func TestGeminiLiveKeepsDigits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		llm, server := newLiveGemini(t, "gemini-live-2.5-flash", Options{})

@@ -22,9 +22,9 @@ import (
 
 // VertexEvaluatorOptions configure a [VertexEvaluator].
 type VertexEvaluatorOptions struct {
-	// Lookup reads a variable of the host's environment; nil is [os.LookupEnv]. App holds
-	// the variables of the app's .env, used if Lookup has none. An address that the app
-	// chose gets no token of the host.
+	// Lookup reads a host environment variable; nil is [os.LookupEnv]. App holds the variables from
+	// the app's .env, used if Lookup has none. An address that the app chose does not get the
+	// host's token.
 	Lookup func(name string) (string, bool)
 	App    map[string]string
 	// HTTP is the client; nil is [http.DefaultClient].
@@ -35,15 +35,15 @@ type VertexEvaluatorOptions struct {
 	Wait func(ctx context.Context, d time.Duration) error
 }
 
-// A VertexEvaluator calls the evaluation service of Vertex AI, evaluateInstances of its API
-// v1beta1 (google-cloud-aiplatform, vertexai/_genai/evals.py). It is safe for concurrent use.
+// A VertexEvaluator calls Vertex AI's evaluation service, evaluateInstances in its API v1beta1
+// (google-cloud-aiplatform, vertexai/_genai/evals.py). It is safe for concurrent use.
 type VertexEvaluator struct {
 	opts                    VertexEvaluatorOptions
 	base, project, location modelapi.Setting
 	quota                   string
 }
 
-// The limits of a call.
+// The limits for a call.
 const (
 	evaluationAttempts = 5
 )
@@ -51,10 +51,10 @@ const (
 // retriedEvaluations are the statuses that the SDK retries.
 var retriedEvaluations = []int{408, 429, 499, 500, 502, 503, 504}
 
-// NewVertexEvaluator returns the service of the project and the region in
-// GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, or nil without these variables or without
-// credentials. GOOGLE_VERTEX_BASE_URL is another address, whose proxy may add the
-// credentials. It makes no call of the service.
+// NewVertexEvaluator returns the service of the project and the region in GOOGLE_CLOUD_PROJECT and
+// GOOGLE_CLOUD_LOCATION, or nil without these variables or without credentials.
+// GOOGLE_VERTEX_BASE_URL is another address, whose proxy may add the credentials. It does not call
+// the service.
 func NewVertexEvaluator(ctx context.Context, opts *VertexEvaluatorOptions) (*VertexEvaluator, error) {
 	v := modelapi.NewVariables(opts.Lookup, opts.App)
 	e := &VertexEvaluator{opts: *opts, project: v.FirstSet("GOOGLE_CLOUD_PROJECT"), location: v.FirstSet("GOOGLE_CLOUD_LOCATION", "GOOGLE_CLOUD_REGION")}
@@ -88,13 +88,12 @@ func NewVertexEvaluator(ctx context.Context, opts *VertexEvaluatorOptions) (*Ver
 	return e, nil
 }
 
-// OpenVertexEvaluator returns the service with the variables of an app; nil as
-// [NewVertexEvaluator].
+// OpenVertexEvaluator returns the service with an app's variables; nil as [NewVertexEvaluator].
 func OpenVertexEvaluator(ctx context.Context, env provider.Env) (*VertexEvaluator, error) {
 	return NewVertexEvaluator(ctx, &VertexEvaluatorOptions{Lookup: env.Lookup, App: env.App})
 }
 
-// Endpoint returns the address of the service.
+// Endpoint returns the service's address.
 func (e *VertexEvaluator) Endpoint() provider.Endpoint {
 	return provider.Endpoint{URL: e.base.Value, OfHost: !e.base.OfApp && !e.project.OfApp && !e.location.OfApp}
 }
@@ -102,9 +101,8 @@ func (e *VertexEvaluator) Endpoint() provider.Endpoint {
 // SetHTTP sets the client before the first call.
 func (e *VertexEvaluator) SetHTTP(client *http.Client) { e.opts.HTTP = client }
 
-// Evaluate sends the body of a request, and returns that of the response. It attempts a call
-// 5 times after errors that may be temporary, 2 s to 16 s apart, or as long as the service
-// requests.
+// Evaluate sends a request body, and returns the response body. It attempts a call 5 times after
+// errors that may be temporary, 2 s to 16 s apart, or as long as the service requests.
 func (e *VertexEvaluator) Evaluate(ctx context.Context, body []byte) ([]byte, error) {
 	for attempt := 1; ; attempt++ {
 		answer, err := e.attemptCall(ctx, body)

@@ -17,7 +17,7 @@ import (
 	"agenthost/wing/gemini"
 )
 
-// vertexEnv has the project and the region of an evaluator, and the address of a fake.
+// vertexEnv has the project and the region of an evaluator, and a fake's address.
 func vertexEnv(base string) func(string) (string, bool) {
 	return modeltest.Lookup(map[string]string{"GOOGLE_CLOUD_PROJECT": "p-1", "GOOGLE_CLOUD_LOCATION": "europe-west1", "GOOGLE_VERTEX_BASE_URL": base})
 }
@@ -34,8 +34,8 @@ func newEvaluator(t *testing.T, opts *gemini.VertexEvaluatorOptions) *gemini.Ver
 	return e
 }
 
-// TestVertexEvaluator: one call is a POST of the body with the token of the credentials, to
-// the path of the project and the region.
+// TestVertexEvaluator: one call is a POST of the body with the credentials' token, to the path for
+// the project and the region.
 func TestVertexEvaluator(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost || r.URL.Path != "/v1beta1/projects/p-1/locations/europe-west1:evaluateInstances" ||
@@ -102,7 +102,7 @@ func TestVertexEvaluatorErrors(t *testing.T) {
 func TestVertexEvaluatorBounds(t *testing.T) {
 	started := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if body, _ := io.ReadAll(r.Body); len(body) > 2 { // then the server sees the end of the client
+		if body, _ := io.ReadAll(r.Body); len(body) > 2 { // then the server sees that the client has gone
 			close(started)
 			<-r.Context().Done()
 			return
@@ -126,8 +126,8 @@ func TestVertexEvaluatorBounds(t *testing.T) {
 	}
 }
 
-// TestNewVertexEvaluator: the service needs a project, a region and credentials. The region
-// cannot change the host, and an address of the app gets no token of the host.
+// TestNewVertexEvaluator: the service needs a project, a region and credentials. The region cannot
+// change the host, and an address that the app chose does not get the host's token.
 func TestNewVertexEvaluator(t *testing.T) {
 	for _, tt := range []struct {
 		env  map[string]string

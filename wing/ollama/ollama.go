@@ -1,4 +1,4 @@
-// Package ollama has the models of Ollama servers, through Ollama's own API. [Kinds] are for
+// Package ollama provides the models on Ollama servers, through Ollama's own API. [Kinds] are for
 // the loader, and [New] is for Go callers.
 package ollama
 
@@ -24,38 +24,36 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// Options configure a model of an Ollama server. The zero value is the server on
-// this machine.
+// Options configure a model on an Ollama server. The zero value is the server on this machine.
 type Options struct {
-	// Lookup reads a variable of the host's environment; nil is [os.LookupEnv].
+	// Lookup reads a host environment variable; nil is [os.LookupEnv].
 	Lookup func(name string) (string, bool)
-	// App holds the app's own variables, used if Lookup has none. An address in App
-	// never gets a key of the host.
+	// App holds the app's own variables, used if Lookup has none. An address in App never gets the
+	// host's key.
 	App map[string]string
-	// BaseURL is the URL of the server; the default is OLLAMA_API_BASE, then OLLAMA_HOST,
-	// then http://127.0.0.1:11434.
+	// BaseURL is the server's URL; the default is OLLAMA_API_BASE, then OLLAMA_HOST, then
+	// http://127.0.0.1:11434.
 	BaseURL string
-	// APIKey is the bearer token; the default is OLLAMA_API_KEY, which the host's server
-	// gets only at an address of the host. Most servers need none.
+	// APIKey is the bearer token; the default is OLLAMA_API_KEY, which only an address that the
+	// host chose gets. Most servers need none.
 	APIKey string
 	// Header is sent with each call.
 	Header http.Header
 	// Think is true, false, low, medium or high; empty leaves it to the model. A
 	// request's thinking config takes precedence.
 	Think string
-	// KeepAlive is how long the model stays loaded after a call: a duration such as 10m
-	// or a number of seconds, where a negative one means forever; empty leaves it to the
-	// server.
+	// KeepAlive is how long the model stays loaded after a call: a duration such as 10m or a number
+	// in seconds, where a negative one means forever; empty leaves it to the server.
 	KeepAlive string
-	// Options are the server's settings of the model, such as num_ctx. A request's
-	// settings take precedence.
+	// Options are the server's settings for the model, such as num_ctx. A request's settings take
+	// precedence.
 	Options map[string]any
-	// Thoughts are the model's own thoughts that are sent back: drop, tools (those of the
-	// current turn) or always; empty is tools.
+	// Thoughts are the model's own thoughts that are sent back: drop, tools (the current turn's) or
+	// always; empty is tools.
 	Thoughts string
 	// HTTP is the client; nil is [http.DefaultClient]. Redirects are errors.
 	HTTP *http.Client
-	// Timeouts limit the silence of the server.
+	// Timeouts limit how long the server may be silent.
 	Timeouts provider.TimeoutOptions
 	// Retry configures retries.
 	Retry provider.RetryOptions
@@ -63,8 +61,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// New returns a model of an Ollama server, through Ollama's own API. It reads the
-// environment on each call. opts may be nil.
+// New returns a model on an Ollama server, through Ollama's own API. It reads the environment on
+// each call. opts may be nil.
 func New(name string, opts *Options) model.LLM {
 	o := &ollama{name: name}
 	if opts != nil {
@@ -136,9 +134,8 @@ func ollamaEndpoint(vars modelapi.Variables, key, base string) modelapi.VendorEn
 	return e
 }
 
-// normalizeOllamaURL completes an address of OLLAMA_HOST, which may lack the scheme and
-// the port, and may be the address on which the server listens. It removes the paths of
-// Ollama's APIs.
+// normalizeOllamaURL completes an OLLAMA_HOST address, which may lack the scheme and the port, and
+// may be the address on which the server listens. It removes the paths of Ollama's APIs.
 func normalizeOllamaURL(base string) string {
 	if !strings.Contains(base, "://") {
 		base = "http://" + base
@@ -164,7 +161,7 @@ func normalizeOllamaURL(base string) string {
 	return u.String()
 }
 
-// addHint adds what helps against an error of Ollama. err may be nil.
+// addHint adds what helps against an Ollama error. err may be nil.
 func (o *ollama) addHint(err error, req *model.Request) error {
 	failed, ok := errors.AsType[*model.Error](err)
 	if !ok || failed.Hint != "" {
@@ -227,7 +224,7 @@ func (c *ollamaConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// parseKeepAlive returns the value of a request, or nil if there is none.
+// parseKeepAlive returns the request's value, or nil if there is none.
 func parseKeepAlive(text string) (value any, ok bool) {
 	if text == "" {
 		return nil, true
@@ -239,8 +236,8 @@ func parseKeepAlive(text string) (value any, ok bool) {
 	return text, err == nil
 }
 
-// ContextLimits returns the maximum sizes of prompts and responses. num_ctx limits the
-// prompt, whatever the model accepts.
+// ContextLimits returns the maximum prompt and response sizes. num_ctx limits the prompt, whatever
+// the model accepts.
 func (c *ollamaConfig) ContextLimits() provider.ContextLimits {
 	l := c.CallsConfig.ContextLimits()
 	if n, ok := c.Options["num_ctx"].(int64); ok && n > 0 && (l.Input == 0 || int(n) < l.Input) {
@@ -261,16 +258,16 @@ func buildOllama(_ context.Context, env provider.Env, c *ollamaConfig) (model.LL
 	}), nil
 }
 
-// Endpoint returns the address of the model's calls.
+// Endpoint returns the address that the model's calls go to.
 func (c *ollamaConfig) Endpoint(env provider.Env) provider.Endpoint {
 	e := ollamaEndpoint(modelapi.NewVariables(env.Lookup, env.App), c.APIKey.Reveal(), c.BaseURL.Value)
 	return provider.Endpoint{URL: e.Base.Value, At: c.BaseURL, OfHost: !e.Base.OfApp && !e.Key.OfApp, Account: modelapi.AccountOf(e.Key.Value)}
 }
 
-// ollamaName is the name of Ollama in the marks of parts.
+// ollamaName is Ollama's name in the marks on parts.
 const ollamaName = "ollama"
 
-// ollamaVendor returns the service of Ollama's own API.
+// ollamaVendor returns the service with Ollama's own API.
 func ollamaVendor() *modelapi.Vendor {
 	return &modelapi.Vendor{
 		Prefix: ollamaName, Title: "Ollama", Base: "http://127.0.0.1:11434", BaseVariables: []string{"OLLAMA_API_BASE", "OLLAMA_HOST"},
@@ -286,8 +283,7 @@ func (c *ollamaConfig) Credential(env provider.Env) provider.Credential {
 // RefusesGeminiTools returns true.
 func (c *ollamaConfig) RefusesGeminiTools() bool { return true }
 
-// Kinds returns the kinds of models of Ollama servers: ollama and ollama_chat, which is
-// the same.
+// Kinds returns the kinds for models on Ollama servers: ollama and ollama_chat, which is the same.
 func Kinds() spec.Kinds[provider.Env, model.LLM] {
 	const doc = "Ollama, by default on this machine."
 	return spec.Kinds[provider.Env, model.LLM]{spec.NewKind(ollamaName, doc, buildOllama), spec.NewKind("ollama_chat", doc, buildOllama)}

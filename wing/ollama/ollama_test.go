@@ -47,8 +47,8 @@ func TestOllamaRequest(t *testing.T) {
 	modeltest.CheckGolden(t, *update, "ollama_request.json", got.Body)
 }
 
-// A request of an agent, or else the model's setting, decides whether the model thinks.
-// Only gpt-oss has levels.
+// An agent's request, or else the model's setting, decides whether the model thinks. Only gpt-oss
+// has levels.
 func TestOllamaThink(t *testing.T) {
 	level := func(l genai.ThinkingLevel) *genai.ThinkingConfig { return &genai.ThinkingConfig{ThinkingLevel: l} }
 	budget := func(n int32) *genai.ThinkingConfig { return &genai.ThinkingConfig{ThinkingBudget: &n} }
@@ -191,8 +191,7 @@ func TestOllamaArguments(t *testing.T) {
 	}
 }
 
-// Which of its own thoughts the model gets back is a setting; by default, those of the
-// current turn.
+// Which of its own thoughts the model gets back is a setting; by default, the current turn's.
 func TestOllamaThoughts(t *testing.T) {
 	for mode, want := range map[string][]string{"drop": nil, "tools": {"I think."}, "": {"I think."}, "always": {"I thought.", "I think."}} {
 		llm, fake := fakeOllama(t, "qwen3", &ollama.Options{Thoughts: mode})
@@ -272,8 +271,8 @@ func TestOllamaNotRunning(t *testing.T) {
 	}
 }
 
-// The address is that of the document, of LiteLLM's variable, or of Ollama's own, which
-// may be the one that the server listens on.
+// The address comes from the document, from LiteLLM's variable, or from Ollama's own, which may be
+// the one that the server listens on.
 func TestOllamaAddress(t *testing.T) {
 	for _, tt := range []struct {
 		base string

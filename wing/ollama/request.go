@@ -17,8 +17,7 @@ import (
 	"agenthost/pkg/model"
 )
 
-// encodeRequest returns the body of a call. It always has stream, which is true by
-// default.
+// encodeRequest returns a call's body. It always has stream, which is true by default.
 func (o *ollama) encodeRequest(ctx context.Context, req *model.Request) (map[string]any, error) {
 	config := req.Config
 	if config == nil {
@@ -58,7 +57,7 @@ func (o *ollama) encodeRequest(ctx context.Context, req *model.Request) (map[str
 	return body, nil
 }
 
-// encodeOptions returns the model's settings with those of the request.
+// encodeOptions returns the model's settings with the request's.
 func (o *ollama) encodeOptions(c *genai.GenerateContentConfig) map[string]any {
 	options := maps.Clone(o.opts.Options)
 	if options == nil {
@@ -106,8 +105,8 @@ func (o *ollama) thinkValue(name string, t *genai.ThinkingConfig) any {
 	return o.opts.Think
 }
 
-// ollamaTools returns the declarations of the functions that the model may call. The server
-// has no tool choice: the others are left out.
+// ollamaTools returns declarations for the functions that the model may call. The server has no
+// tool choice: the others are left out.
 func ollamaTools(name string, c *genai.GenerateContentConfig) ([]any, error) {
 	declared, err := modelapi.FunctionDeclarations(name, c.Tools)
 	if err != nil {
@@ -145,7 +144,7 @@ func (o *ollama) logUnsupported(ctx context.Context, c *genai.GenerateContentCon
 	}
 }
 
-// An ollamaMessage is a message of a request or of a response.
+// An ollamaMessage is a message in a request or a response.
 type ollamaMessage struct {
 	Role       string       `json:"role"`
 	Content    string       `json:"content"`
@@ -178,8 +177,8 @@ func (c *ollamaCall) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// encodeMessages converts the conversation: the system instruction first, and the
-// responses of tools after the message with the calls.
+// encodeMessages converts the conversation: the system instruction first, and the tool responses
+// after the message with the calls.
 func (o *ollama) encodeMessages(req *model.Request) ([]ollamaMessage, error) {
 	var messages []ollamaMessage
 	if instruction := req.Instruction(); instruction != "" {
@@ -230,8 +229,8 @@ func encodeOllamaAnswer(c *genai.Content, thoughts bool) ([]ollamaMessage, error
 	return []ollamaMessage{m}, nil
 }
 
-// encodeOllamaInput converts a user message and the responses of tools. Their files
-// follow in a user message.
+// encodeOllamaInput converts a user message and the tool responses. Their files follow in a user
+// message.
 func encodeOllamaInput(c *genai.Content) ([]ollamaMessage, error) {
 	var messages []ollamaMessage
 	user := ollamaMessage{Role: "user"}
@@ -261,12 +260,12 @@ func encodeOllamaInput(c *genai.Content) ([]ollamaMessage, error) {
 	return messages, nil
 }
 
-// The table of the services: what each one accepts. Sources are
-// https://ai.google.dev/api/caching#FunctionDeclaration with the guides of media,
-// https://docs.claude.com/en/api/messages, https://platform.openai.com/docs/api-reference
-// and https://github.com/ollama/ollama/blob/main/docs/api.md.
+// The services table: what each one accepts. Sources are
+// https://ai.google.dev/api/caching#FunctionDeclaration with the media guides,
+// https://docs.claude.com/en/api/messages, https://platform.openai.com/docs/api-reference and
+// https://github.com/ollama/ollama/blob/main/docs/api.md.
 var (
-	// ollamaRules are those of Ollama's API. Its names are free, but models write them.
+	// ollamaRules apply to Ollama's API. Its names are free, but models write them.
 	ollamaRules = legalrequest.Rules{
 		Names: legalrequest.NameRule{Legal: regexp.MustCompile(`^[a-zA-Z0-9_.:/-]+$`), Illegal: regexp.MustCompile(`[^a-zA-Z0-9_.:/-]`), Max: 128},
 		Ids:   legalrequest.IDRule{Legal: legalrequest.AnyID, Max: 128, Prefix: "call_", Optional: true}, BlankText: true,

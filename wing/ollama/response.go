@@ -36,8 +36,8 @@ type ollamaReader struct {
 	stopped bool // the consumer has stopped iterating
 }
 
-// readResponse yields the chunks of a stream, which is complete after the chunk that is
-// done. A response that is not streamed is one such chunk, also if the other was requested.
+// readResponse yields a stream's chunks; it is complete after the chunk that is done. A response
+// that is not streamed is one such chunk, also if the other was requested.
 func (r *ollamaReader) readResponse() error {
 	var last json.RawMessage
 	for value, err := range r.resp.ReadValues() {
@@ -69,8 +69,8 @@ func (r *ollamaReader) readResponse() error {
 	return r.resp.ToModelError(errors.New("stream ended before the response was complete"))
 }
 
-// decodeChunk decodes a chunk. A failure in the middle of a stream is a chunk with an
-// error and has no status: it is the server's.
+// decodeChunk decodes a chunk. A failure inside a stream is a chunk with an error and has no
+// status: it is the server's.
 func (r *ollamaReader) decodeChunk(data []byte) (*ollamaChunk, error) {
 	var chunk ollamaChunk
 	if err := json.Unmarshal(data, &chunk); err != nil {
@@ -114,8 +114,8 @@ func (r *ollamaReader) addChunk(chunk *ollamaChunk) ([]*genai.Part, error) {
 	return parts, nil
 }
 
-// buildWhole returns the complete response. Thoughts are counted as part of the output: the
-// server does not count them separately.
+// buildWhole returns the complete response. Thoughts are counted with the output: the server does
+// not count them separately.
 func (r *ollamaReader) buildWhole() *model.Response {
 	last := &model.Response{ModelVersion: r.last.Model, FinishReason: ollamaFinishReason(r.last.DoneReason)}
 	if r.last.Prompt > 0 || r.last.Output > 0 {

@@ -8,21 +8,21 @@ import (
 	"agenthost/pkg/provider"
 )
 
-// OnApigee returns the config of a model with OpenAI's chat completions API on an
-// Apigee proxy, which adds the key; it is a [modelapi.HostVendor].
+// OnApigee returns the config for a model with OpenAI's chat completions API on an Apigee proxy,
+// which adds the key; it is a [modelapi.HostVendor].
 func OnApigee(m modelapi.HostedModel) modelapi.HostedConfig {
 	return &chatOnApigee{HostedModel: m, vendor: &chatVendor{Vendor: modelapi.Vendor{
 		Prefix: "apigee", Title: "Apigee", Example: "https://proxy.example.com/llm", BaseVariables: []string{"APIGEE_PROXY_URL"}, Keyless: true,
 	}}}
 }
 
-// chatOnApigee is the config of a model of the provider apigee.
+// chatOnApigee is the config for a model from the provider apigee.
 type chatOnApigee struct {
 	modelapi.HostedModel
 	vendor *chatVendor
 }
 
-// Endpoint returns the address of the model's calls.
+// Endpoint returns the address that the model's calls go to.
 func (c *chatOnApigee) Endpoint(env provider.Env) provider.Endpoint {
 	return c.vendor.DescribeEndpoint(env, c.APIKey, c.BaseURL)
 }

@@ -12,7 +12,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A chatConfig is the config of all services with OpenAI's chat completions API.
+// A chatConfig is the config for all services with OpenAI's chat completions API.
 type chatConfig struct {
 	vendor *chatVendor
 
@@ -49,12 +49,12 @@ func (c *chatConfig) RecognizesName(name string) bool {
 	return c.vendor.names != nil && c.vendor.names.MatchString(name)
 }
 
-// Endpoint returns the address of the model's calls.
+// Endpoint returns the address that the model's calls go to.
 func (c *chatConfig) Endpoint(env provider.Env) provider.Endpoint {
 	return c.vendor.DescribeEndpoint(env, c.APIKey, c.BaseURL)
 }
 
-// KeyVariables returns the variables of the service.
+// KeyVariables returns the service's variables.
 func (c *chatConfig) KeyVariables(provider.Env) []string {
 	return c.vendor.KeyVariables
 }
@@ -90,8 +90,8 @@ func (c *chatConfig) DescribeServer(model string) string {
 		"%[1]s: {provider: openai_compatible, model: %[2]s, base_url: https://…/v1, api_key: \"${secret:…}\"}", path.Base(model), model)
 }
 
-// Kinds returns the kinds of services with OpenAI's chat completions API, and
-// openai_compatible for any other.
+// Kinds returns the kinds for services with OpenAI's chat completions API, and openai_compatible
+// for any other.
 func Kinds() spec.Kinds[provider.Env, model.LLM] {
 	var kinds spec.Kinds[provider.Env, model.LLM]
 	for _, v := range chatVendors() {

@@ -10,23 +10,22 @@ import (
 // A chatDialect is what a service does differently from OpenAI's chat completions
 // API. The zero value is a service that has OpenAI's settings with their first names.
 type chatDialect struct {
-	// format is the form of a response schema.
+	// format says how the service takes a response schema.
 	format formatForm
-	// effort is the form of the thinking config.
+	// effort says how the service takes the thinking config.
 	effort effortForm
-	// thoughts is the default of `thoughts`; empty sends back signed thoughts of the
-	// current turn.
+	// thoughts is the default for `thoughts`; empty sends back the current turn's signed thoughts.
 	thoughts string
-	// seed is the name of the seed; empty is seed.
+	// seed is the seed's field name; empty is seed.
 	seed string
 	// topK and video mark services that accept top_k and video_url.
 	topK, video bool
-	// fileIDs marks services that keep uploaded files; fileURLs those that load files of
-	// any type from the web.
+	// fileIDs marks services that keep uploaded files; fileURLs those that load any file type from
+	// the web.
 	fileIDs, fileURLs bool
 	// shortIDs marks services whose call IDs have exactly 9 alphanumeric characters.
 	shortIDs bool
-	// answersTools marks services that reject a message of the user after one of a tool.
+	// answersTools marks services that reject a user message after a tool message.
 	answersTools bool
 }
 
@@ -49,12 +48,12 @@ const (
 	effortGoogle                       // extra_body.google.thinking_config
 )
 
-// A chatTarget is the model of one call, with what is known about it.
+// A chatTarget is a call's model, with what is known about it.
 type chatTarget struct {
 	chatDialect
-	vendor string // in the marks of parts
+	vendor string // in the marks on parts
 	model  string
-	// openAI is set for OpenAI and Azure OpenAI, which use newer names of settings.
+	// openAI is set for OpenAI and Azure OpenAI, which use newer setting names.
 	openAI bool
 	// reasoning is set for OpenAI's reasoning models, which refuse sampling settings;
 	// plain, for those that refuse an effort.
@@ -68,11 +67,10 @@ type chatTarget struct {
 // gpt-5-chat.
 var reasoningModels = regexp.MustCompile(`^(o[1-9]|gpt-([5-9]|[1-9][0-9])|codex-)`)
 
-// plainModels matches OpenAI's models that do not reason. Other names may be those of
-// deployments.
+// plainModels matches OpenAI's models that do not reason. Other names may be deployments.
 var plainModels = regexp.MustCompile(`^(gpt-[34]|chatgpt-)`)
 
-// isReasoningModel reports whether a name is that of a reasoning model of OpenAI.
+// isReasoningModel reports whether a name is an OpenAI reasoning model's.
 func isReasoningModel(name string) bool {
 	return reasoningModels.MatchString(name) && !strings.Contains(name, "-chat")
 }
@@ -83,7 +81,7 @@ func (t *chatTarget) assumeOpenAI() {
 	t.reasoning, t.plain = isReasoningModel(t.model), plainModels.MatchString(t.model)
 }
 
-// addThinking adds the settings of the thinking config in the service's form.
+// addThinking adds the thinking config's settings in the service's form.
 func (t *chatTarget) addThinking(body map[string]any, c *genai.ThinkingConfig) {
 	level := t.effortOf(c)
 	switch {
@@ -106,12 +104,12 @@ func (t *chatTarget) addThinking(body map[string]any, c *genai.ThinkingConfig) {
 	}
 }
 
-// newerMinors matches the models of OpenAI that can stop to reason: gpt-5.1 and later.
+// newerMinors matches OpenAI's models that can turn reasoning off: gpt-5.1 and later.
 var newerMinors = regexp.MustCompile(`^gpt-(5\.[1-9]|[6-9]|[1-9][0-9])`)
 
-// effortOf returns the level of a thinking config, or "" if it has none. A budget of 0
-// is the lowest level of the model, -1 is medium, and others are levels by the budgets
-// that Google documents for them: 1024, 8192 and 24576 tokens.
+// effortOf returns the level in a thinking config, or "" if it has none. A budget of 0 is the
+// model's lowest level, -1 is medium, and others are levels by the budgets that Google documents
+// for them: 1024, 8192 and 24576 tokens.
 func (t *chatTarget) effortOf(c *genai.ThinkingConfig) string {
 	level := ""
 	switch {

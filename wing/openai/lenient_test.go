@@ -8,7 +8,7 @@ import (
 	"agenthost/internal/modelapi"
 )
 
-// The chunks of a name are its parts, or each is all of it so far.
+// The chunks for a name are its parts, or each is the whole name so far.
 func TestJoinNameChunks(t *testing.T) {
 	for _, tt := range []struct{ chunks, want string }{
 		{"", ""},
@@ -26,7 +26,7 @@ func TestJoinNameChunks(t *testing.T) {
 	}
 }
 
-// The chunks of arguments are the parts of one object, or each is all of it so far.
+// The chunks for arguments are the parts of one object, or each is the whole object so far.
 func TestJoinArgumentChunks(t *testing.T) {
 	for _, tt := range []struct{ chunks, want string }{
 		{``, ``},
@@ -73,7 +73,7 @@ func TestLooseCall(t *testing.T) {
 	}
 }
 
-// Chunks of any form make no panic, and JSON that is whole stays as it is.
+// Chunks in any form cause no panic, and JSON that is whole stays as it is.
 func FuzzJoinArgumentChunks(f *testing.F) {
 	f.Add(`{"a" :1}`)
 	f.Add(`{} {"a":1} {"a":1}`)

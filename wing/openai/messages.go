@@ -41,8 +41,8 @@ func (t *chatTarget) encodeMessages(req *model.Request) ([]chatMessage, error) {
 	return w.messages, nil
 }
 
-// noAnswerText is the message of the model between responses of tools and the user, where a
-// service requires one.
+// noAnswerText is the model message between tool responses and the user, where a service requires
+// one.
 const noAnswerText = "(no answer)"
 
 // A chatWriter converts contents to messages.
@@ -51,8 +51,7 @@ type chatWriter struct {
 	messages []chatMessage
 }
 
-// addUser adds the responses of tools, and then the rest of the content with the files
-// of the responses.
+// addUser adds the tool responses, and then the rest of the content with the responses' files.
 func (w *chatWriter) addUser(c *genai.Content) error {
 	responses := model.ResponsesOf(c)
 	for _, r := range responses {
@@ -83,8 +82,7 @@ func (w *chatWriter) addUser(c *genai.Content) error {
 	return nil
 }
 
-// addAssistant adds the text and the calls of the model, and its own thoughts if they
-// are sent back.
+// addAssistant adds the model's text and calls, and its own thoughts if they are sent back.
 func (w *chatWriter) addAssistant(c *genai.Content, thoughts bool) error {
 	m := chatMessage{Role: "assistant"}
 	var text strings.Builder
@@ -117,8 +115,8 @@ func (w *chatWriter) addAssistant(c *genai.Content, thoughts bool) error {
 	return nil
 }
 
-// addThought adds a thought of the model in the form in which it was read. Signed
-// thoughts go only to the model that wrote them.
+// addThought adds a model thought in the form in which it was read. Signed thoughts go only to the
+// model that wrote them.
 func (t *chatTarget) addThought(m *chatMessage, p *genai.Part) {
 	owner, name := modelapi.PartVendor(p)
 	if owner != t.vendor {
@@ -135,7 +133,7 @@ func (t *chatTarget) addThought(m *chatMessage, p *genai.Part) {
 		} else {
 			m.ThinkingBlocks = json.RawMessage(p.ThoughtSignature)
 		}
-	case fieldEncrypted: // of the Responses API
+	case fieldEncrypted: // Responses API
 	case fieldReasoning:
 		if t.thoughts != "" {
 			m.Reasoning += p.Text
@@ -191,7 +189,7 @@ func (t *chatTarget) filePart(f *genai.FileData) *chatPart {
 	return &chatPart{Type: "file", File: &chatFile{Name: cmp.Or(f.DisplayName, "file"), Data: f.FileURI}}
 }
 
-// sounds are the formats of audio by their types.
+// sounds are the audio formats by their types.
 var sounds = map[string]string{"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
 func (t *chatTarget) inlinePart(b *genai.Blob) *chatPart {

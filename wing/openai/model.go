@@ -14,32 +14,32 @@ import (
 	"agenthost/pkg/provider"
 )
 
-// Options configure a server with OpenAI's chat completions API. The zero value is
-// OpenAI itself with the key of the process's environment.
+// Options configure a server with OpenAI's chat completions API. The zero value is OpenAI itself
+// with the key from the process's environment.
 type Options struct {
-	// Lookup reads a variable of the host's environment; nil is [os.LookupEnv].
+	// Lookup reads a host environment variable; nil is [os.LookupEnv].
 	Lookup func(name string) (string, bool)
-	// App holds the app's own variables, used if Lookup has none. An address in App
-	// never gets a key of the host.
+	// App holds the app's own variables, used if Lookup has none. An address in App never gets the
+	// host's key.
 	App map[string]string
 	// BaseURL is the URL without /chat/completions; the default is OPENAI_BASE_URL, or
 	// OpenAI.
 	BaseURL string
-	// APIKey is the bearer token; the default is OPENAI_API_KEY, unless BaseURL is set:
-	// an address of the document does not get that key.
+	// APIKey is the bearer token; the default is OPENAI_API_KEY, unless BaseURL is set: an address
+	// in the document does not get that key.
 	APIKey string
 	// Header is sent with each call.
 	Header http.Header
 	// API is chat or responses; empty is responses for reasoning models at OpenAI's own
 	// address, else chat.
 	API string
-	// Thoughts are the model's own thoughts that are sent back: drop, tools (those of the
-	// current turn) or always; empty sends back the signed ones of the current turn or, by
-	// the Responses API, of all turns.
+	// Thoughts are the model's own thoughts that are sent back: drop, tools (the current turn's) or
+	// always; empty sends back the signed ones from the current turn or, by the Responses API, from
+	// all turns.
 	Thoughts string
 	// HTTP is the client; nil is [http.DefaultClient]. Redirects are errors.
 	HTTP *http.Client
-	// Timeouts limit the silence of the server.
+	// Timeouts limit how long the server may be silent.
 	Timeouts provider.TimeoutOptions
 	// Retry configures retries.
 	Retry provider.RetryOptions
@@ -53,7 +53,7 @@ func New(name string, opts *Options) model.LLM {
 	return newChat(compatibleVendor(), name, opts)
 }
 
-// newChat returns a model of a vendor. opts may be nil.
+// newChat returns a vendor's model. opts may be nil.
 func newChat(v *chatVendor, name string, opts *Options) model.LLM {
 	o := &openAI{name: name, vendor: v}
 	if opts != nil {
@@ -95,7 +95,7 @@ func (o *openAI) isOpenAI() bool {
 	return err == nil && (u.Hostname() == openAIHost || strings.HasSuffix(u.Hostname(), ".openai.azure.com"))
 }
 
-// sendBody sends a request to a path of the service.
+// sendBody sends a request to one of the service's paths.
 func (o *openAI) sendBody(ctx context.Context, req *model.Request, path string, body map[string]any) (*modelapi.Response, error) {
 	at := o.resolveEndpoint()
 	if at.Problem != "" {
@@ -124,7 +124,7 @@ func (o *openAI) sendBody(ctx context.Context, req *model.Request, path string, 
 	return o.service.PostJSON(ctx, call)
 }
 
-// newTarget returns what is known about the model of a call.
+// newTarget returns what is known about a call's model.
 func (o *openAI) newTarget(name string) *chatTarget {
 	t := &chatTarget{chatDialect: o.vendor.chat, vendor: o.vendor.Prefix, model: name, openAI: o.isOpenAI()}
 	if t.openAI {

@@ -1,4 +1,4 @@
-// Package openai has the models of OpenAI and of all services with OpenAI's chat completions
+// Package openai provides the models of OpenAI and of all services with OpenAI's chat completions
 // API or Responses API. [Kinds] are for the loader, and [New] is for Go callers.
 package openai
 

@@ -212,8 +212,7 @@ func TestOpenAIAnswer(t *testing.T) {
 	}
 }
 
-// The finish reason of a truncated response is an error only for a stream, as with
-// Gemini.
+// A truncated response's finish reason is an error only for a stream, as with Gemini.
 func TestOpenAITruncatedResponse(t *testing.T) {
 	for stream, want := range map[bool]string{false: "Once", true: "Once!MAX_TOKENS"} {
 		llm, _ := modeltest.FakeOpenAI(t, fakeopenai.Reply{Chunks: []string{"Once"}, Finish: "length"})
@@ -358,8 +357,8 @@ func TestOpenAIRetry(t *testing.T) {
 	}
 }
 
-// Variants of streams are supported: calls without an index or with the same one, other
-// names of thoughts, no [DONE].
+// Stream variants are supported: calls without an index or with the same one, other names for
+// thoughts, no [DONE].
 func TestOpenAIOtherStreams(t *testing.T) {
 	for _, tt := range []struct{ name, raw, want string }{
 		{

@@ -12,7 +12,7 @@ import (
 	"agenthost/pkg/model"
 )
 
-// encodeRequest returns the body of a call.
+// encodeRequest returns a call's body.
 func (o *openAI) encodeRequest(ctx context.Context, req *model.Request) (map[string]any, error) {
 	config := req.Config
 	if config == nil {
@@ -66,8 +66,8 @@ func (t *chatTarget) addSettings(body map[string]any, c *genai.GenerateContentCo
 	t.addThinking(body, c.ThinkingConfig)
 }
 
-// addChatTools adds the functions and the tool choice. If the model must call one of
-// several functions, the others are left out: not all services have a choice of several.
+// addChatTools adds the functions and the tool choice. If the model must call one of several
+// functions, the others are left out: not all services let the model choose among several.
 func addChatTools(body map[string]any, name string, c *genai.GenerateContentConfig) error {
 	declared, choice, err := chooseFunctions(name, c)
 	if err != nil || len(declared) == 0 {
@@ -87,10 +87,10 @@ func addChatTools(body map[string]any, name string, c *genai.GenerateContentConf
 	return nil
 }
 
-// A functionChoice is auto, none, required or the name of a function.
+// A functionChoice is auto, none, required or a function's name.
 type functionChoice struct{ mode, name string }
 
-// chooseFunctions returns the functions of a request and the choice among them.
+// chooseFunctions returns a request's functions and the choice among them.
 func chooseFunctions(name string, c *genai.GenerateContentConfig) (declared []*genai.FunctionDeclaration, choice functionChoice, err error) {
 	declared, err = modelapi.FunctionDeclarations(name, c.Tools)
 	if err != nil || c.ToolConfig == nil || c.ToolConfig.FunctionCallingConfig == nil {

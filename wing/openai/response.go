@@ -90,8 +90,7 @@ func errorInChat(resp *modelapi.Response, raw json.RawMessage) *model.Error {
 	return e
 }
 
-// errorInChoice returns the error of a response that a router or an overloaded service
-// gave up.
+// errorInChoice returns the error when a router or an overloaded service gave up a response.
 func errorInChoice(resp *modelapi.Response, c *chatChoice) *model.Error {
 	if failed := errorInChat(resp, c.Error); failed != nil {
 		return failed
@@ -102,8 +101,8 @@ func errorInChoice(resp *modelapi.Response, c *chatChoice) *model.Error {
 	return nil
 }
 
-// decodeChatCall converts a complete call with its signature. The error is that of an answer
-// above a limit.
+// decodeChatCall converts a complete call with its signature. It fails if the answer exceeds a
+// limit.
 func decodeChatCall(resp *modelapi.Response, c chatCall) (*genai.Part, *modelapi.MalformedCall, error) {
 	id, signature := c.splitSignature()
 	part, bad, err := resp.DecodeCall(id, c.Function.Name, c.Function.Arguments)
@@ -113,8 +112,8 @@ func decodeChatCall(resp *modelapi.Response, c chatCall) (*genai.Part, *modelapi
 	return part, bad, err
 }
 
-// problemOrCut returns the problem of a call of a response with a finish reason. A call that the
-// limit of tokens cut must not run, also if it has no arguments yet. b may be nil.
+// problemOrCut returns a call's problem in a response with a finish reason. A call that the token
+// limit cut must not run, also if it has no arguments yet. b may be nil.
 func problemOrCut(b *modelapi.MalformedCall, c chatCall, finish string) *modelapi.MalformedCall {
 	if finishReason(finish) != genai.FinishReasonMaxTokens || b == nil && strings.TrimSpace(c.Function.Arguments) != "" {
 		return b
@@ -158,11 +157,11 @@ type streamedCall struct {
 	chatCall
 	names, arguments []string
 	nameBytes        int
-	object           objectScanner // of the arguments
+	object           objectScanner // scans the arguments
 }
 
-// maxCallName limits the chunks of a name together, which are joined more than once. Some
-// servers send in each chunk the name so far.
+// maxCallName limits a name's chunks together: they are joined more than once. Some servers send in
+// each chunk the name so far.
 const maxCallName = 10_000
 
 // addChunk adds the fields that are not empty.
@@ -241,8 +240,8 @@ func streamChat(resp *modelapi.Response, target *chatTarget, yield func(*model.R
 	return err == nil && !s.stopped
 }
 
-// readEvents reads the events of the stream. The stream is complete after [DONE] or a
-// finish reason: not all servers send both.
+// readEvents reads the stream's events. The stream is complete after [DONE] or a finish reason: not
+// all servers send both.
 func (s *chatStream) readEvents() error {
 	for event, err := range s.resp.ReadEvents() {
 		if err != nil {
@@ -261,8 +260,8 @@ func (s *chatStream) readEvents() error {
 	return nil
 }
 
-// checkCalls rejects calls without a finish reason whose arguments are incomplete: the
-// server gave up in the middle of them.
+// checkCalls rejects calls without a finish reason whose arguments are incomplete: the server gave
+// up before their end.
 func (s *chatStream) checkCalls() error {
 	for _, c := range s.calls {
 		if f := c.joinChunks().Function; s.finish == "" && !json.Valid([]byte(f.Arguments)) {
@@ -306,9 +305,9 @@ func (s *chatStream) handleChunk(data []byte) error {
 	return nil
 }
 
-// addCalls merges the chunks of calls. A chunk belongs to the last call of its index,
-// unless it has another ID: some servers send no index. Without both, a chunk with a whole
-// call begins another one.
+// addCalls merges call chunks. A chunk belongs to the last call with its index, unless it has
+// another ID: some servers send no index. Without both, a chunk with a whole call begins another
+// one.
 func (s *chatStream) addCalls(chunks []chatCall) error {
 	for _, p := range chunks {
 		c := s.findOpenCall(p)
@@ -335,8 +334,8 @@ func (s *chatStream) addCalls(chunks []chatCall) error {
 	return nil
 }
 
-// isOther reports whether a chunk without an ID is a whole call, and c too: one without an
-// index, or of another function.
+// isOther reports whether a chunk without an ID is a whole call, and c too: one without an index,
+// or for another function.
 func (c *streamedCall) isOther(p chatCall) bool {
 	if p.ID != "" || p.Function.Name == "" || !modelapi.IsObject(p.Function.Arguments) {
 		return false

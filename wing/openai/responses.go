@@ -15,13 +15,13 @@ import (
 	"agenthost/pkg/model"
 )
 
-// apiResponses is the name of the Responses API in the config.
+// apiResponses is the Responses API's name in the config.
 const apiResponses = "responses"
 
-// usesResponses reports whether a model is called by the Responses API: as configured,
-// or else if it is a reasoning model at OpenAI's own address. Chat completions drop the
-// reasoning between two calls of a turn, and the newest models refuse tools there;
-// compatible servers and proxies often have only chat completions.
+// usesResponses reports whether a model is called by the Responses API: as configured, or else if
+// it is a reasoning model at OpenAI's own address. Chat completions drop the reasoning between two
+// calls in a turn, and the newest models refuse tools there; compatible servers and proxies often
+// have only chat completions.
 func (o *openAI) usesResponses(name string) bool {
 	if o.opts.API != "" {
 		return o.opts.API == apiResponses
@@ -67,8 +67,8 @@ func (o *openAI) sendResponses(ctx context.Context, target *chatTarget, req *mod
 	return o.sendBody(ctx, req, "/responses", body)
 }
 
-// isForgottenReasoning reports whether the service refuses reasoning that it cannot
-// decrypt, as of another account. Without the reasoning the session can continue.
+// isForgottenReasoning reports whether the service refuses reasoning that it cannot decrypt, such
+// as another account's. Without the reasoning the session can continue.
 func isForgottenReasoning(err error) bool {
 	failed, ok := errors.AsType[*model.Error](err)
 	if !ok || failed.Code < 400 || failed.Code > 404 {
@@ -89,12 +89,12 @@ type responsesAnswer struct {
 	Usage *responsesUsage `json:"usage"`
 }
 
-// A responsesItem is an item of the output.
+// A responsesItem is an output item.
 type responsesItem struct {
 	Type   string `json:"type"`
 	ID     string `json:"id"`
 	Status string `json:"status"`
-	// Content is that of a message or, for open models, the text of the reasoning.
+	// Content belongs to a message or, for open models, is the reasoning text.
 	Content []responsesText `json:"content"`
 	Phase   string          `json:"phase"`
 
@@ -169,8 +169,8 @@ type responsesReader struct {
 	stream  bool
 	yield   func(*model.Response, error) bool
 	model   string
-	items   []responsesItem // of a stream, in order
-	parts   int             // of the items
+	items   []responsesItem // in the stream's order
+	parts   int             // from the items
 	stopped bool            // the consumer has stopped iterating
 }
 
@@ -190,14 +190,14 @@ func (r *responsesReader) readAnswer() (*model.Response, error) {
 	return r.buildResponse(&answer)
 }
 
-// A responsesEvent is an event of a stream.
+// A responsesEvent is a stream event.
 type responsesEvent struct {
 	Type     string           `json:"type"`
 	Delta    string           `json:"delta"`
 	Item     *responsesItem   `json:"item"`
 	Response *responsesAnswer `json:"response"`
 
-	// An error event has these fields, or an error of other services.
+	// An error event has these fields, or error as other services do.
 	Code    string          `json:"code"`
 	Message string          `json:"message"`
 	Error   json.RawMessage `json:"error"`
@@ -287,7 +287,7 @@ func (i *responsesItem) toCall() chatCall {
 	return chatCall{ID: i.CallID, Function: chatFunction{Name: i.Name, Arguments: i.Arguments}}
 }
 
-// eventError returns the error of an event.
+// eventError returns the error in an event.
 func (r *responsesReader) eventError(e *responsesEvent) error {
 	raw := e.Error
 	if len(raw) == 0 || string(raw) == "null" {
@@ -296,8 +296,8 @@ func (r *responsesReader) eventError(e *responsesEvent) error {
 	return r.newFailure(raw)
 }
 
-// newFailure returns the error of a response that failed. Errors without a code that is
-// known are the server's, except those of the input.
+// newFailure returns the error for a failed response. Errors with an unknown code are the server's,
+// except input errors.
 func (r *responsesReader) newFailure(raw json.RawMessage) error {
 	failed := errorInChat(r.resp, raw)
 	if failed == nil {
@@ -326,7 +326,7 @@ func (r *responsesReader) buildResponse(answer *responsesAnswer) (*model.Respons
 		resp.FinishReason = incompleteReason(answer)
 	}
 	message := modelcall.FinishMessage(resp.FinishReason)
-	r.resp.Budget = modelapi.NewAnswerBudget(r.resp.Budget.MaxCalls) // the whole answer repeats the items of its stream
+	r.resp.Budget = modelapi.NewAnswerBudget(r.resp.Budget.MaxCalls) // the whole answer repeats the stream's items
 	if err := r.resp.Budget.AddCalls(countCalls(answer.Output)); err != nil {
 		return nil, err
 	}
@@ -376,8 +376,8 @@ func incompleteReason(answer *responsesAnswer) genai.FinishReason {
 	return genai.FinishReasonOther
 }
 
-// decodeItems converts the items of a response. If it has encrypted reasoning, the parts
-// have the IDs of their items, because the service requires both together.
+// decodeItems converts a response's items. With encrypted reasoning, the parts have their items'
+// IDs, because the service requires both together.
 func (r *responsesReader) decodeItems(answer *responsesAnswer) (content *genai.Content, refusal string, bad *modelapi.MalformedCall, err error) {
 	d := &itemDecoder{target: r.target, content: modelcall.ModelContent()}
 	for _, item := range answer.Output {
@@ -414,7 +414,7 @@ type itemDecoder struct {
 	refusal strings.Builder
 }
 
-// addPart adds a part of an item.
+// addPart adds a part from an item.
 func (d *itemDecoder) addPart(p *genai.Part, item *responsesItem) {
 	if d.signed && item.ID != "" {
 		p.PartMetadata = modelapi.VendorMetadata(d.target.vendor, d.target.model)

@@ -14,7 +14,7 @@ import (
 	"agenthost/pkg/model"
 )
 
-// Keys of the metadata of parts that are items of the Responses API.
+// Metadata keys for parts that are Responses API items.
 const (
 	itemIDKey    = "id"
 	itemPhaseKey = "phase"
@@ -22,8 +22,8 @@ const (
 	fieldEncrypted = "encrypted_content"
 )
 
-// encodeResponsesRequest returns the body of a call. The service stores nothing: the
-// whole conversation is sent, with the encrypted reasoning.
+// encodeResponsesRequest returns a call's body. The service stores nothing: the whole conversation
+// is sent, with the encrypted reasoning.
 func (o *openAI) encodeResponsesRequest(ctx context.Context, t *chatTarget, req *model.Request) (map[string]any, error) {
 	config := req.Config
 	if config == nil {
@@ -182,7 +182,7 @@ func (w *itemWriter) addAnswer(c *genai.Content, thoughts bool) error {
 	return nil
 }
 
-// addText adds text of the model.
+// addText adds model text.
 func (w *itemWriter) addText(p *genai.Part, withIDs bool) {
 	text := modelapi.AnswerText(p)
 	if text == "" {
@@ -208,7 +208,7 @@ func (w *itemWriter) addText(p *genai.Part, withIDs bool) {
 	w.items = append(w.items, item)
 }
 
-// ownItemID returns the ID of the item of a part, if this model wrote it.
+// ownItemID returns the ID of a part's item, if this model wrote it.
 func (w *itemWriter) ownItemID(p *genai.Part) string {
 	if p == nil {
 		return ""
@@ -221,7 +221,7 @@ func (w *itemWriter) ownItemID(p *genai.Part) string {
 	return id
 }
 
-// reasoningGroup returns the thoughts at the beginning of parts that are of one item.
+// reasoningGroup returns the thoughts at the beginning of parts that belong to one item.
 func (w *itemWriter) reasoningGroup(parts []*genai.Part) []*genai.Part {
 	id := w.ownItemID(parts[0])
 	n := 1
@@ -231,8 +231,7 @@ func (w *itemWriter) reasoningGroup(parts []*genai.Part) []*genai.Part {
 	return parts[:n]
 }
 
-// isOwnReasoning reports whether thoughts are an item with encrypted reasoning of this
-// model.
+// isOwnReasoning reports whether thoughts are an item with this model's encrypted reasoning.
 func (w *itemWriter) isOwnReasoning(group []*genai.Part) bool {
 	return w.ownItemID(group[0]) != "" && len(group[0].ThoughtSignature) > 0 && group[0].PartMetadata[thoughtFieldKey] == fieldEncrypted
 }
@@ -249,8 +248,7 @@ func encodeReasoning(group []*genai.Part) map[string]any {
 	}
 }
 
-// addInput adds the responses of tools with their files, and then the rest of the
-// content.
+// addInput adds the tool responses with their files, and then the rest of the content.
 func (w *itemWriter) addInput(c *genai.Content) error {
 	for _, r := range model.ResponsesOf(c) {
 		raw, err := modelapi.EncodeResponse(r)
@@ -272,7 +270,7 @@ func (w *itemWriter) addInput(c *genai.Content) error {
 
 func inputText(text string) map[string]any { return map[string]any{"type": "input_text", "text": text} }
 
-// inputParts converts texts, images and files. It skips responses of tools.
+// inputParts converts texts, images and files. It skips tool responses.
 func inputParts(parts []*genai.Part) []any {
 	var content []any
 	for _, p := range parts {
@@ -289,8 +287,8 @@ func inputParts(parts []*genai.Part) []any {
 	return content
 }
 
-// inputData converts data to text, an image or a file. The service reads texts out of
-// PDF and office documents.
+// inputData converts data to text, an image or a file. The service reads text from PDF and office
+// documents.
 func inputData(b *genai.Blob) map[string]any {
 	kind := modelapi.BaseType(b.MIMEType)
 	dataURL := "data:" + kind + ";base64," + base64.StdEncoding.EncodeToString(b.Data)

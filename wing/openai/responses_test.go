@@ -178,7 +178,7 @@ func TestResponsesStream(t *testing.T) {
 	}
 }
 
-// itemTypes formats the items of a request, with their IDs.
+// itemTypes formats a request's items, with their IDs.
 func itemTypes(body map[string]any) []string {
 	var types []string
 	for _, in := range body["input"].([]any) {
@@ -233,8 +233,8 @@ func TestResponsesReasoning(t *testing.T) {
 	}
 }
 
-// Reasoning that the service cannot decrypt, as after a change of the account, does not
-// end the session: the request is sent again without it.
+// Reasoning that the service cannot decrypt, as after an account change, does not end the session:
+// the request is sent again without it.
 func TestResponsesForgottenReasoning(t *testing.T) {
 	for name, change := range map[string]func(c *genai.Content){
 		"another account": func(c *genai.Content) { c.Parts[0].ThoughtSignature = []byte("gAAAA-other") },

@@ -8,10 +8,10 @@ import (
 	"agenthost/internal/legalrequest"
 )
 
-// The names of tools in OpenAI's APIs, which compatible services copy.
+// The tool names in OpenAI's APIs, which compatible services copy.
 var openAINames = legalrequest.NameRule{Legal: regexp.MustCompile(`^[a-zA-Z0-9_-]+$`), Illegal: regexp.MustCompile(`[^a-zA-Z0-9_-]`), Max: 64}
 
-// chatRules are those of chat completions; see [chatTarget.requestRules].
+// chatRules apply to chat completions; see [chatTarget.requestRules].
 var chatRules = legalrequest.Rules{
 	Names: openAINames, Ids: legalrequest.IDRule{Legal: legalrequest.AnyID, Max: 40, Prefix: "call_"}, BlankText: true,
 	Media: legalrequest.MediaRule{
@@ -20,10 +20,10 @@ var chatRules = legalrequest.Rules{
 	},
 }
 
-// shortIDRule is that of services whose IDs have exactly 9 alphanumeric characters.
+// shortIDRule applies to services whose IDs have exactly 9 alphanumeric characters.
 var shortIDRule = legalrequest.IDRule{Legal: regexp.MustCompile(`^[a-zA-Z0-9]{9}$`), Max: 9, Prefix: "call_", Hashed: true}
 
-// responsesRules are those of OpenAI's Responses API.
+// responsesRules apply to OpenAI's Responses API.
 var responsesRules = legalrequest.Rules{
 	Names: openAINames, Ids: legalrequest.IDRule{Legal: legalrequest.AnyID, Max: 40, Prefix: "call_"}, BlankText: true,
 	Media: legalrequest.MediaRule{
@@ -45,7 +45,7 @@ var responsesRules = legalrequest.Rules{
 	},
 }
 
-// requestRules returns the rules of chat completions, and what else the service takes.
+// requestRules returns the chat completions rules, and what else the service takes.
 func (t *chatTarget) requestRules() *legalrequest.Rules {
 	r := chatRules
 	r.Media.Inline, r.Media.Files = slices.Clip(r.Media.Inline), slices.Clip(r.Media.Files)
@@ -69,8 +69,8 @@ func (t *chatTarget) requestRules() *legalrequest.Rules {
 	return &r
 }
 
-// documentSuffixes are the suffixes of the names of documents by their types. The service
-// reads the type from the name.
+// documentSuffixes are the document names' suffixes by type. The service reads the type from the
+// name.
 var documentSuffixes = map[string]string{
 	"application/pdf": ".pdf",
 	"application/vnd.openxmlformats-officedocument.wordprocessingml.document":   ".docx",

@@ -53,10 +53,10 @@ func namedSchema(schema any) map[string]any {
 	return named
 }
 
-// badNameCharacters matches what a name of a schema may not contain.
+// badNameCharacters matches what a schema name may not contain.
 var badNameCharacters = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)
 
-// schemaName returns the title of a schema as a name, or response.
+// schemaName returns a schema's title as a name, or response.
 func schemaName(schema any) string {
 	fields, _ := schema.(map[string]any)
 	title, _ := fields["title"].(string)
@@ -64,10 +64,10 @@ func schemaName(schema any) string {
 	return cmp.Or(name[:min(len(name), 64)], "response")
 }
 
-// strictSchema returns a copy of a schema in the form that strict output requires:
-// objects have no other properties, all properties are required, and nothing is next to
-// a $ref (adk-python models/lite_llm.py). It returns false for a schema that has no such
-// form, because it permits any property or combines schemas.
+// strictSchema copies a schema into the form that strict output requires: objects have no other
+// properties, all properties are required, and nothing is next to a $ref (adk-python
+// models/lite_llm.py). It returns false for a schema that has no such form, because it permits any
+// property or combines schemas.
 func strictSchema(schema any) (any, bool) {
 	v, ok := modelapi.CopyJSON(schema).(map[string]any)
 	if !ok || v["type"] != "object" {
@@ -111,7 +111,7 @@ func closeObject(v map[string]any) bool {
 	return true
 }
 
-// tightenInner tightens the schemas inside of a schema.
+// tightenInner tightens the schemas inside a schema.
 func tightenInner(v map[string]any) bool {
 	for _, key := range []string{"properties", "$defs", "definitions"} {
 		named, _ := v[key].(map[string]any)

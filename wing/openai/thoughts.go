@@ -12,8 +12,8 @@ import (
 	"agenthost/pkg/model"
 )
 
-// chatThoughts collect what must be sent back with the thoughts of a response: their
-// field, and the signed items of OpenRouter or LiteLLM.
+// chatThoughts collect what must be sent back with a response's thoughts: their field, and
+// OpenRouter's or LiteLLM's signed items.
 type chatThoughts struct {
 	field string
 	items []*thoughtItem
@@ -26,7 +26,7 @@ type thoughtItem struct {
 	text    strings.Builder
 }
 
-// addReply collects the items of a message or of a chunk.
+// addReply collects the items in a message or chunk.
 func (t *chatThoughts) addReply(m *chatReply) {
 	text, field := m.thoughtText()
 	switch {
@@ -71,7 +71,7 @@ func (t *chatThoughts) findItem(chunk map[string]any) *thoughtItem {
 	return last
 }
 
-// mergeChunk appends the text of a chunk and sets its other fields.
+// mergeChunk appends a chunk's text and sets its other fields.
 func (i *thoughtItem) mergeChunk(chunk map[string]any) {
 	for key, value := range chunk {
 		text, isText := value.(string)
@@ -86,8 +86,8 @@ func (i *thoughtItem) mergeChunk(chunk map[string]any) {
 	}
 }
 
-// markResponse sets the vendor of the thoughts of a complete response, if they are sent back, and
-// the signed items on the first of them.
+// markResponse sets the vendor on a complete response's thoughts, if they are sent back, and the
+// signed items on the first of them.
 func (t *chatThoughts) markResponse(r *model.Response, target *chatTarget) {
 	if r.Content == nil || target.thoughts == modelapi.ThoughtsDrop || target.thoughts == "" && len(t.items) == 0 {
 		return

@@ -6,21 +6,20 @@ import (
 	"agenthost/internal/modelapi"
 )
 
-// A chatVendor is a service with OpenAI's chat completions API, as data. The prefixes and
-// variables are those of LiteLLM (its get_llm_provider_logic.py), because ADK's names of
-// models are LiteLLM's.
+// A chatVendor is a service with OpenAI's chat completions API, as data. The prefixes and variables
+// are LiteLLM's (its get_llm_provider_logic.py), because ADK's model names are LiteLLM's.
 type chatVendor struct {
 	modelapi.Vendor
 	// names matches the model names that need no prefix.
 	names *regexp.Regexp
-	// openAI marks services with OpenAI's newer names of settings, at any address.
+	// openAI marks services with OpenAI's newer setting names, at any address.
 	openAI bool
 	// chat is what the service does differently.
 	chat chatDialect
 }
 
-// chatVendors returns the services in the order of the documentation, which lists the source
-// of each row.
+// chatVendors returns the services in the documentation's order. The documentation lists each row's
+// source.
 func chatVendors() []*chatVendor {
 	return []*chatVendor{
 		{Vendor: modelapi.Vendor{
@@ -64,7 +63,7 @@ func chatVendors() []*chatVendor {
 			BaseVariables: []string{"XAI_API_BASE"}, KeyVariables: []string{"XAI_API_KEY"},
 		}},
 		{Vendor: modelapi.Vendor{
-			Prefix: "cohere", Title: "Cohere", Base: "https://api.cohere.ai/compatibility/v1", // COHERE_API_BASE is that of Cohere's own API
+			Prefix: "cohere", Title: "Cohere", Base: "https://api.cohere.ai/compatibility/v1", // COHERE_API_BASE belongs to Cohere's own API
 			KeyVariables: []string{"COHERE_API_KEY", "CO_API_KEY"},
 		}},
 		{Vendor: modelapi.Vendor{
@@ -83,14 +82,13 @@ func chatVendors() []*chatVendor {
 	}
 }
 
-// compatiblePrefix is the prefix of servers that are not in the table.
+// compatiblePrefix is the prefix for servers that are not in the table.
 const compatiblePrefix = "openai_compatible"
 
-// openAIPrefix is the prefix of OpenAI itself.
+// openAIPrefix is the prefix for OpenAI itself.
 const openAIPrefix = "openai"
 
-// compatibleVendor returns the service of openai_compatible: without settings it is
-// OpenAI.
+// compatibleVendor returns the service for openai_compatible: without settings it is OpenAI.
 func compatibleVendor() *chatVendor {
 	return &chatVendor{Vendor: modelapi.Vendor{
 		Prefix: compatiblePrefix, Title: "OpenAI", Base: openAIURL,
@@ -98,7 +96,7 @@ func compatibleVendor() *chatVendor {
 	}}
 }
 
-// describeVendor returns the description of the provider in the reference.
+// describeVendor returns the provider's description in the reference.
 func (v *chatVendor) describeVendor() string {
 	if v.Prefix == compatiblePrefix {
 		return "Any server with OpenAI's chat completions API."

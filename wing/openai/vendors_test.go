@@ -21,8 +21,7 @@ import (
 	"agenthost/wing/openai"
 )
 
-// A recorder is a transport that records the body and the URL of the last request and
-// answers with a body.
+// A recorder is a transport that records the last request's body and URL and answers with a body.
 type recorder struct {
 	answer string
 	url    string
@@ -43,8 +42,8 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 
 const okAnswer = `{"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}]}`
 
-// buildRecorded builds a model of app.yaml whose requests are recorded. The environment
-// has the keys of all services.
+// buildRecorded builds app.yaml's model and records its requests. The environment has the keys for
+// all services.
 func buildRecorded(t *testing.T, src string) (model.LLM, *recorder) {
 	t.Helper()
 	n, ds := spec.Parse("app.yaml", []byte(src))
@@ -169,9 +168,9 @@ func TestChatSchema(t *testing.T) {
 	}
 }
 
-// Gemini 3 rejects a step whose first call is not signed, such as one of another model or
-// of a fallback: through an OpenAI endpoint as well, it gets Google's placeholder. Older
-// models and other vendors get none.
+// Gemini 3 rejects a step whose first call is not signed, such as one from another model or a
+// fallback: through an OpenAI endpoint as well, it gets Google's placeholder. Older models and
+// other vendors get none.
 func TestChatUnsignedCalls(t *testing.T) {
 	const calls = `{"role":"assistant","tool_calls":[{%s"function":{"arguments":"{}","name":"look"},"id":"c1",%s"type":"function"},{"function":{"arguments":"{}","name":"look"},"id":"c2","type":"function"}]}`
 	placeholder := `{"thought_signature":"` + base64.StdEncoding.EncodeToString([]byte("skip_thought_signature_validator")) + `"}`
@@ -211,8 +210,8 @@ func TestChatSignatures(t *testing.T) {
 	call := `"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}`
 	for _, tt := range []struct {
 		name, src string
-		delta     string // of the response
-		want      string // the assistant message of the next request
+		delta     string // in the response
+		want      string // the next request's assistant message
 	}{
 		{
 			"Gemini at Google", "{provider: openai_compatible, model: gemini-3-pro, base_url: 'https://generativelanguage.googleapis.com/v1beta/openai'}",
@@ -305,8 +304,7 @@ func compactJSON(t *testing.T, text string) string {
 	return b.String()
 }
 
-// The chunks of signed thoughts become the items that the service would have sent at
-// once.
+// Signed thoughts' chunks become the items that the service would have sent at once.
 func TestChatSignedChunks(t *testing.T) {
 	llm, r := buildRecorded(t, "{provider: openrouter, model: x/y}")
 	for _, details := range []string{
@@ -326,7 +324,7 @@ func TestChatSignedChunks(t *testing.T) {
 	}
 }
 
-// Arguments that a limit of tokens or a broken stream cut never run.
+// Arguments that a token limit or a broken stream cut never run.
 func TestChatCutCalls(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -356,8 +354,8 @@ func TestChatCutCalls(t *testing.T) {
 	}
 }
 
-// Content of Mistral's reasoning models is a list; a router's error is in the choice;
-// tokens of thoughts are counted in the completion or next to it.
+// Mistral's reasoning models return content as a list; a router's error is in the choice; thought
+// tokens are counted in the completion or next to it.
 func TestChatVariants(t *testing.T) {
 	for _, tt := range []struct{ name, raw, want string }{
 		{"list of content", `{"choices":[{"message":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm."}]},{"type":"text","text":"Yes"}]},"finish_reason":"stop"}]}`, "Hm.|Yes"},
@@ -398,8 +396,8 @@ func describeAnswer(r *model.Response) string {
 
 func itoa(n int32) string { b, _ := json.Marshal(n); return string(b) }
 
-// A response to a call that was answered before, as of a long-running tool, is text: a
-// second response would be refused.
+// A response to a call that was answered before, such as a long-running tool's, is text: the
+// service would refuse a second response.
 func TestChatLateResponse(t *testing.T) {
 	llm, fake := modeltest.FakeOpenAI(t)
 	req := modeltest.ScriptInput("hi", false)

@@ -12,7 +12,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A chatMessage is one message of a request.
+// A chatMessage is one request message.
 type chatMessage struct {
 	Role       string     `json:"role"`
 	Content    any        `json:"content,omitempty"` // text, or a list of chatPart
@@ -26,19 +26,19 @@ type chatMessage struct {
 	Extra            *googleExtra    `json:"extra_content,omitempty"`
 }
 
-// The fields of thoughts. Details are OpenRouter's, and blocks are those of Claude as
-// LiteLLM passes them on; both may be signed.
+// The thought fields. Details are OpenRouter's, and blocks are Claude's as LiteLLM passes them on;
+// both may be signed.
 const (
 	fieldReasoningContent = "reasoning_content"
 	fieldReasoning        = "reasoning"
 	fieldDetails          = "reasoning_details"
 	fieldBlocks           = "thinking_blocks"
 
-	// thoughtFieldKey is the key of the field in the metadata of a part.
+	// thoughtFieldKey is the field's key in a part's metadata.
 	thoughtFieldKey = "field"
 )
 
-// A chatPart is a part of a user message.
+// A chatPart is a part in a user message.
 type chatPart struct {
 	Type     string     `json:"type"`
 	Text     string     `json:"text,omitempty"`
@@ -108,7 +108,7 @@ func (f *chatFunction) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// A googleExtra holds a thought signature of Gemini, in base64.
+// A googleExtra holds a Gemini thought signature, in base64.
 type googleExtra struct {
 	Google struct {
 		Signature string `json:"thought_signature,omitempty"`
@@ -129,16 +129,16 @@ func (e *googleExtra) decodeExtra() []byte {
 	return decodeSignature(e.Google.Signature)
 }
 
-// liteLLMFields hold a thought signature of Gemini, in base64.
+// liteLLMFields hold a Gemini thought signature, in base64.
 type liteLLMFields struct {
 	Signature string `json:"thought_signature,omitempty"`
 }
 
-// liteLLMSuffix separates the ID of a call from the signature that LiteLLM appends.
+// liteLLMSuffix separates a call's ID from the signature that LiteLLM appends.
 const liteLLMSuffix = "__thought__"
 
-// splitSignature returns the ID of a call and the thought signature, from whichever field
-// the server uses.
+// splitSignature returns a call's ID and its thought signature, from whichever field the server
+// uses.
 func (c *chatCall) splitSignature() (id string, signature []byte) {
 	id, suffix, _ := strings.Cut(c.ID, liteLLMSuffix)
 	signature = c.Extra.decodeExtra()
@@ -172,8 +172,8 @@ type chatAnswer struct {
 	Error   json.RawMessage `json:"error"`
 }
 
-// errorObject returns the error that a server sends instead of an answer: in a field, or as
-// the whole of raw, which is Mistral's form. It returns nil if there is none.
+// errorObject returns the error that a server sends instead of an answer: in a field, or as all of
+// raw, Mistral's form. It returns nil if there is none.
 func (a *chatAnswer) errorObject(raw []byte) json.RawMessage {
 	if a.Object == "error" {
 		return raw
@@ -189,7 +189,7 @@ type chatChoice struct {
 	Error        json.RawMessage `json:"error"`
 }
 
-// A chatReply is a message of the model. Servers use several names for its thoughts.
+// A chatReply is a model message. Servers use several names for its thoughts.
 type chatReply struct {
 	Content          chatText     `json:"content"`
 	Refusal          string       `json:"refusal"`
@@ -204,13 +204,13 @@ type chatReply struct {
 // A freeObject is an object with free-form keys.
 type freeObject map[string]any
 
-// UnmarshalJSON keeps the digits of numbers.
+// UnmarshalJSON keeps numbers' digits.
 func (o *freeObject) UnmarshalJSON(data []byte) (err error) {
 	*o, err = session.DecodeMap(data)
 	return err
 }
 
-// thoughtText returns the text of the thoughts and its field.
+// thoughtText returns the thoughts' text and field.
 func (m *chatReply) thoughtText() (text, field string) {
 	switch {
 	case m.ReasoningContent != "":
