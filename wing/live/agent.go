@@ -5,10 +5,10 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// A liveAgent is an LLM agent of a live run: one goroutine, the loop, that receives from the
-// client, the model and the tools, stores, yields, and decides what is sent. Connecting,
-// reading, writing and tools have goroutines of their own; they share nothing with the loop
-// but channels, the outbox and the session.
+// A liveAgent is an LLM agent in a live run: one goroutine, the loop, receives from the client, the
+// model and the tools, stores, yields, and decides what is sent. Connecting, reading, writing and
+// tools use other goroutines, which share nothing with the loop but channels, the outbox and the
+// session.
 //
 //	client ── Queue ──▶ loop ── Outbox ──▶ writer ──▶ model
 //	client ◀─── yield ────── loop ◀── messages ───── reader ◀── model
@@ -19,9 +19,9 @@ type liveAgent struct {
 	*liveRun
 	liveLink
 	tools *liveTools
-	// made are the calls of the model by id.
+	// made has the model's calls by ID.
 	made map[string]madeCall
-	// earlier are calls of other runs that the model may repeat, by id.
+	// earlier has the calls by ID that other runs made and the model may repeat.
 	earlier map[string]*earlierCall
 	// turnOpen reports that the model is about to answer, or answers.
 	turnOpen bool
@@ -30,7 +30,7 @@ type liveAgent struct {
 	// called reports that the model has made calls in this turn, and has not begun to answer
 	// their responses; responding that responses were sent since the model spoke last.
 	called, responding bool
-	// heldInput is the open transcript of an ended connection whose audio is sent again, and
+	// heldInput is a transcript that an ended connection left open, while its audio is sent and
 	// transcribed again; nil if there is none.
 	heldInput *model.Response
 	// target is the agent that takes over; completed reports that the agent has called

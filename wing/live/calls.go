@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// liveCallGrace is how long the loop waits for the calls of a message before it handles
-	// what follows them: responses of fast tools are stored before the end of the turn, as in
-	// adk-python, which waits for all tools.
+	// liveCallGrace is how long the loop waits for a message's calls before it handles what follows
+	// them. Fast tools' responses are stored before the turn ends, as in adk-python, which waits
+	// for all tools.
 	liveCallGrace = 20 * time.Millisecond
-	// liveToolsTimeout is how long the end of a conversation waits for canceled tools.
+	// liveToolsTimeout is how long an ending conversation waits for canceled tools.
 	liveToolsTimeout = 2 * time.Second
 )
 
-// The responses of canceled calls, which are stored and not sent.
+// Responses to canceled calls are stored and not sent.
 const (
 	callInterruptedText = "This call was canceled because the user interrupted."
 	callEndedText       = "This call was canceled because the live conversation ended."
@@ -34,18 +34,18 @@ const (
 
 var errCallInterrupted = errors.New("the model canceled the call")
 
-// liveTools runs the calls of a live conversation while it continues. The loop starts calls and
-// receives their results; only it uses the fields.
+// liveTools runs a live conversation's calls while it continues. The loop starts calls and receives
+// their results; only it uses the fields.
 type liveTools struct {
-	ctx context.Context //nolint:containedctx // of the conversation, which owns this value
-	// results has the calls of one message when all of them have ended.
+	ctx context.Context //nolint:containedctx // the conversation's, which owns this value
+	// results receives a message's calls when all have ended.
 	results chan *liveCalls
 	streams *liveStreams
 	// batches are the calls that run.
 	batches map[*liveCalls]bool
 }
 
-// liveCalls are the calls of one message of the model, or those that a person has decided.
+// liveCalls are the calls in one model message, or those that a person has decided.
 type liveCalls struct {
 	*runtime.CallBatch
 	sessionID string
@@ -64,7 +64,7 @@ func newLiveTools(ctx context.Context, a *liveAgent) *liveTools {
 
 func (t *liveTools) areRunning() bool { return len(t.batches) > 0 }
 
-// countRunning returns the number of calls and streams that have not ended.
+// countRunning counts the calls and streams that have not ended.
 func (t *liveTools) countRunning() int {
 	n := t.streams.countOpen()
 	for b := range t.batches {
@@ -73,7 +73,7 @@ func (t *liveTools) countRunning() int {
 	return n
 }
 
-// runningIDs returns the IDs of the calls that have not ended.
+// runningIDs returns the IDs of running calls.
 func (t *liveTools) runningIDs() map[string]bool {
 	ids := map[string]bool{}
 	for b := range t.batches {
@@ -84,7 +84,7 @@ func (t *liveTools) runningIDs() map[string]bool {
 	return ids
 }
 
-// startCalls runs calls on goroutines of their own.
+// startCalls runs each call on its own goroutine.
 func (t *liveTools) startCalls(b *liveCalls) {
 	t.batches[b] = true
 	b.StartCalls(t.ctx, func() { t.results <- b })
@@ -102,8 +102,7 @@ func (t *liveTools) cancelCalls(ids []string) {
 	}
 }
 
-// emitCalls yields the calls of a response, starts them, and waits a moment for their
-// results.
+// emitCalls yields a response's calls, starts them, and waits a moment for their results.
 func (a *liveAgent) emitCalls(ctx context.Context, response *model.Response) bool {
 	ev := a.NewAnswer(response)
 	calls, repeated := a.skipAnswered(ev)
@@ -136,7 +135,7 @@ func (a *liveAgent) emitCalls(ctx context.Context, response *model.Response) boo
 	return !a.hasEnded() || !a.IsDone() && a.target == "" && !a.completed
 }
 
-// longRunningIDs returns the IDs of the calls that are answered later.
+// longRunningIDs returns the IDs of calls that are answered later.
 func (a *liveAgent) longRunningIDs(calls []*genai.FunctionCall) []string {
 	ids := []string{}
 	for _, c := range calls {
@@ -186,8 +185,8 @@ func (a *liveAgent) startCalls(ctx context.Context, b *liveCalls) {
 
 // skipAnswered removes the calls that the model repeats from an event, and returns the others.
 // After a reconnect, a model may repeat a call; its answer is on the way, and the tool is not
-// called again. Repeated calls of another run are returned if they have no answer. A second
-// call with the ID of one that runs is dropped: their responses would be alike.
+// called again. Calls repeated from another run are returned if they have no answer. A second call
+// with the ID of a running one is dropped, because their responses would be alike.
 func (a *liveAgent) skipAnswered(ev *session.Event) (calls, repeated []*genai.FunctionCall) {
 	parts := ev.Content.Parts[:0:0]
 	running := a.tools.runningIDs()
@@ -217,13 +216,13 @@ func (a *liveAgent) skipAnswered(ev *session.Event) (calls, repeated []*genai.Fu
 	return calls, repeated
 }
 
-// A madeCall is a call of the model, with the numbers of the connection and the conversation.
+// A madeCall is a model's call with its connection and conversation numbers.
 type madeCall struct {
 	call                     *genai.FunctionCall
 	connection, conversation int
 }
 
-// wasMade reports whether a call was made on an earlier connection of this conversation.
+// wasMade reports whether a call was made on an earlier connection in this conversation.
 func (a *liveAgent) wasMade(c *genai.FunctionCall) bool {
 	before, ok := a.made[c.ID]
 	return ok && before.connection != a.connections && before.call.Name == c.Name && sameArgs(before.call.Args, c.Args)
@@ -245,8 +244,8 @@ func encodeJSON(v any) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// explainCanceled returns the response of a canceled call. Those that the model has canceled itself
-// are silent.
+// explainCanceled returns the response to a canceled call. The model gets none for a call that it
+// canceled itself.
 func explainCanceled(cause error) (text string, silent bool) {
 	if errors.Is(cause, errCallInterrupted) {
 		return callInterruptedText, true
@@ -254,7 +253,7 @@ func explainCanceled(cause error) (text string, silent bool) {
 	return callEndedText, false
 }
 
-// receiveResults yields the results of calls, and sends them to the model.
+// receiveResults yields call results, and sends them to the model.
 func (a *liveAgent) receiveResults(ctx context.Context, b *liveCalls) {
 	delete(a.tools.batches, b)
 	results := b.Collect(explainCanceled)
@@ -276,8 +275,8 @@ func (a *liveAgent) receiveResults(ctx context.Context, b *liveCalls) {
 	}
 }
 
-// emitResults yields the event of the results. That of a call in the background is stored
-// only, unless it waits for a person.
+// emitResults yields the result event. A background call's event is only stored, unless it waits
+// for a person.
 func (a *liveAgent) emitResults(ctx context.Context, b *liveCalls, results *runtime.CallResults) bool {
 	answer := results.Event
 	for _, r := range answer.Responses() {
@@ -295,7 +294,7 @@ func (a *liveAgent) emitResults(ctx context.Context, b *liveCalls, results *runt
 	return a.CommitResults(answer, b.Calls)
 }
 
-// sendResponses sends the results of calls to the model.
+// sendResponses sends call results to the model.
 func (a *liveAgent) sendResponses(all []*genai.FunctionResponse) {
 	var responses []*genai.FunctionResponse
 	for _, response := range all {
@@ -325,7 +324,7 @@ func (a *liveAgent) isOpenCall(id string) bool {
 	return ok && made.conversation == a.conversation || !ok && a.conversation == 0
 }
 
-// sendText sends text that completes a turn of the user, and is not stored.
+// sendText sends text that completes a user turn and is not stored.
 func (a *liveAgent) sendText(text string) {
 	a.turnOpen = true
 	frame := &model.LiveFrame{Turns: []*genai.Content{model.UserText(text)}, TurnComplete: true}
@@ -357,7 +356,7 @@ func (a *liveAgent) finishTransfer(answer *session.Event) {
 	}
 }
 
-// followActions ends the conversation of this agent if its tools ask for it.
+// followActions ends this agent's conversation if its tools ask for it.
 func (a *liveAgent) followActions(answer *session.Event) {
 	a.target = answer.Actions.TransferToAgent
 	if first := answer.Responses(); len(first) > 0 && first[0].Name == TaskCompleted && a.InSequence() {
@@ -385,7 +384,7 @@ func (a *liveAgent) endTools(ctx context.Context) {
 	}
 }
 
-// storeEnded stores the results of calls that the end of the conversation has canceled.
+// storeEnded stores the results of calls that were canceled because the conversation ended.
 func (a *liveAgent) storeEnded(ctx context.Context, b *liveCalls) {
 	delete(a.tools.batches, b)
 	answer := b.Collect(explainCanceled).Event

@@ -15,7 +15,8 @@ import (
 )
 
 // TestSupportCFC: with support_cfc an agent calls its tools in a live conversation, and its run
-// has the events of any other, here a chunk and the whole answer. A model without a live API ends the run.
+// yields the same events as any other, here a chunk and the whole answer. A model without a live
+// API ends the run.
 func TestSupportCFC(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

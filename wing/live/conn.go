@@ -11,20 +11,20 @@ import (
 	"agenthost/pkg/model"
 )
 
-// Bounds of a live connection.
+// Live connection bounds.
 const (
 	// liveWriteTimeout is how long a model may refuse to read one frame.
 	liveWriteTimeout = 10 * time.Second
 	// liveFlushTimeout is how long the frames that wait are still sent before the host
 	// closes a connection.
 	liveFlushTimeout = 2 * time.Second
-	// maxUnreadMessages is the number of messages that wait for the loop; then the host
-	// stops reading, and the model's service waits.
+	// maxUnreadMessages is how many messages may wait for the loop; then the host stops reading,
+	// and the model's service waits.
 	maxUnreadMessages = 64
 )
 
-// A liveConn is one connection to a live model, with a goroutine that reads and one that
-// writes. Only the loop of the run uses it.
+// A liveConn is one connection to a live model, with a goroutine that reads and one that writes.
+// Only the run's loop uses it.
 type liveConn struct {
 	model.LiveConn
 	opened time.Time
@@ -38,7 +38,7 @@ type liveConn struct {
 	log      *slog.Logger
 }
 
-// liveReceived is a message of the model, or the end of the connection.
+// liveReceived is a model message, or the error that ended the connection.
 type liveReceived struct {
 	message *model.LiveMessage
 	err     error
@@ -47,7 +47,7 @@ type liveReceived struct {
 // startLiveConn starts reading from a connection. Frames are sent from [liveConn.startSending]
 // on.
 func startLiveConn(ctx context.Context, conn model.LiveConn, log *slog.Logger) *liveConn {
-	// The end of the run must not cut the connection before its close frame is sent.
+	// When the run ends, the connection must not be cut before its close frame is sent.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c := &liveConn{LiveConn: conn, opened: time.Now(), messages: make(chan liveReceived, maxUnreadMessages), cancel: cancel, log: log}
 	c.running.Add(1)
@@ -82,7 +82,7 @@ func (c *liveConn) deliverMessage(ctx context.Context, received liveReceived) bo
 	}
 }
 
-// startSending sends the frames of the outbox until the connection ends.
+// startSending sends the outbox's frames until the connection ends.
 func (c *liveConn) startSending(ctx context.Context, out *Outbox) {
 	ctx, c.writing = context.WithCancel(context.WithoutCancel(ctx))
 	c.running.Add(1)
@@ -129,7 +129,7 @@ func (c *liveConn) sendFrame(ctx context.Context, frame *model.LiveFrame) error 
 	return err
 }
 
-// flushFrames waits until the frames of the outbox are sent, or the connection is too slow or ends.
+// flushFrames waits until the outbox's frames are sent, or the connection is too slow or ends.
 func (c *liveConn) flushFrames(ctx context.Context, out *Outbox) {
 	limit := time.NewTimer(liveFlushTimeout)
 	defer limit.Stop()

@@ -21,7 +21,7 @@ import (
 	"agenthost/wing/live"
 )
 
-// A cutConn is a connection that ends after a number of bytes from the peer.
+// A cutConn is a connection that ends after N bytes from the peer.
 type cutConn struct {
 	net.Conn
 	left *atomic.Int64
@@ -82,15 +82,15 @@ func newCutService() *cutService {
 	return s
 }
 
-// A cutRun is a conversation of which the connection to the model is cut.
+// A cutRun is a conversation whose connection to the model is cut.
 type cutRun struct {
 	events, stored []*session.Event
 	err            error
-	// unread is how many bytes the cut was after the end of the conversation.
+	// unread is how many bytes the cut was after the conversation's end.
 	unread int64
 }
 
-// runUntilCut holds a conversation of one text, and ends it when the turn is complete.
+// runUntilCut holds a conversation with one text, and ends it when the turn is complete.
 func runUntilCut(t *testing.T, e *testenv.Env, offset int, opts *runtime.AppOptions) *cutRun {
 	t.Helper()
 	s := newCutService()
@@ -122,8 +122,7 @@ func runUntilCut(t *testing.T, e *testenv.Env, offset int, opts *runtime.AppOpti
 	return r
 }
 
-// texts returns the text and the transcript of the model in events that are partial, or that are
-// not.
+// texts returns the model's text and transcript from partial events, or from the others.
 func textsOf(events []*session.Event, partial bool) string {
 	var text, transcript strings.Builder
 	for _, ev := range events {
@@ -152,9 +151,9 @@ func cutKind(err error) string {
 	return ""
 }
 
-// TestLiveCutAtEveryByte: wherever the connection to the model is cut, the run ends with the
-// error of a connection that was cut, what the client saw is stored and nothing else, and the session is free. With
-// session_resumption, the conversation continues on another connection.
+// TestLiveCutAtEveryByte: wherever the connection to the model is cut, the run ends with an error
+// about the cut connection, what the client saw is stored and nothing else, and the session is
+// free. With session_resumption, the conversation continues on another connection.
 func TestLiveCutAtEveryByte(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := testenv.New(t, nil)

@@ -15,13 +15,13 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// Bounds of a request.
+// Request bounds.
 const (
 	maxParts     = 1000
 	maxMediaType = 100
 )
 
-// requestKeys is the JSON form of a request.
+// requestKeys is a request's JSON form.
 type requestKeys struct {
 	Content        json.RawMessage `json:"content"`
 	Partial        bool            `json:"partial"`
@@ -33,10 +33,10 @@ type requestKeys struct {
 	Close          bool            `json:"close"`
 }
 
-// DecodeRequest decodes a request of a client: a JSON object with at least one of content,
-// blob, activityStart, activityEnd, audioStreamEnd, stateDelta and close, in camelCase or
-// snake_case, and null for absent. It has at most 1000 parts and the values of
-// limit.LiveRequest. The error names the key and the problem.
+// DecodeRequest decodes a client request: a JSON object with at least one of content, blob,
+// activityStart, activityEnd, audioStreamEnd, stateDelta and close, in camelCase or snake_case, and
+// null for absent. It has at most 1000 parts, and as many values as limit.LiveRequest allows. The
+// error names the key and the problem.
 func DecodeRequest(text []byte) (*Request, error) {
 	if err := limit.LiveRequest.CheckValues(text); err != nil {
 		return nil, newRequestError(err.Error())
@@ -75,7 +75,7 @@ func DecodeRequest(text []byte) (*Request, error) {
 	return r, r.validateRequest()
 }
 
-// readSignal reads a key without a value of its own: an empty object, as in ADK, or a boolean.
+// readSignal reads a key that needs no value: an empty object, as in ADK, or a boolean.
 func readSignal(key string, text json.RawMessage) (bool, error) {
 	switch {
 	case text == nil, string(text) == "false":
@@ -116,7 +116,7 @@ func (r *Request) validateRequest() error {
 	return nil
 }
 
-// isMediaType reports whether a string is a media type (RFC 9110, 8.3.1). It becomes a part of
+// isMediaType reports whether a string is a media type (RFC 9110, 8.3.1). It becomes part of
 // messages to models and of file names.
 func isMediaType(text string) bool {
 	if len(text) > maxMediaType {
@@ -126,7 +126,7 @@ func isMediaType(text string) bool {
 	return err == nil && strings.Contains(kind, "/")
 }
 
-// checkPCM checks the parameters of 16-bit audio and that it has whole samples.
+// checkPCM checks 16-bit audio: its parameters, and that it has whole samples.
 func checkPCM(parameters string, data []byte) error {
 	if rate, ok := textlive.PCMRate(parameters); !ok || rate < minSampleRate || rate > maxSampleRate {
 		return newRequestError(`expected a rate from 8000 to 48000, such as "audio/pcm;rate=16000"`, "blob", "mime_type")

@@ -125,14 +125,14 @@ func TestLiveDifferencesDocumented(t *testing.T) {
 	}
 }
 
-// An ownTrace is a live run in which this host deliberately differs from ADK, of which there is no
-// recording of ADK. Check reports what the host should have done.
+// An ownTrace is a live run in which this host deliberately differs from ADK, so that ADK has no
+// recording. Check reports what the host should have done.
 type ownTrace struct {
 	trace *liveTrace
 	check func(r *traceResult) string
 }
 
-// ownTraces are the messages of the runs, in the form of the recorded ones.
+// ownTraces are the runs' messages, in the recorded form.
 func ownTraces() []ownTrace {
 	const turnComplete = `{"server": {"serverContent": {"turnComplete": true}}}`
 	const handle = `{"server": {"sessionResumptionUpdate": {"newHandle": "h1", "resumable": true}}}`
@@ -213,8 +213,8 @@ func applyDifference(trace string, r *traceResult) {
 	r.rewriteNotation()
 }
 
-// rewriteNotation applies the differences of all traces: values in texts for models are JSON
-// instead of Python, and fields with zero values are omitted.
+// rewriteNotation applies the differences that all traces share: values in texts for models are
+// JSON instead of Python, and fields with zero values are omitted.
 func (r *traceResult) rewriteNotation() {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -228,7 +228,7 @@ func (r *traceResult) rewriteNotation() {
 	}
 }
 
-// askToSpeak adds the frame that asks the model of a connection to speak, after its history.
+// askToSpeak adds the frame that asks a connection's model to speak, after its history.
 func (r *traceResult) askToSpeak(conn int) {
 	for i, f := range r.Frames {
 		if f["conn"] == float64(conn) && f["clientContent"] != nil {

@@ -12,13 +12,13 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Driver is the [runtime.LiveDriver] of apps: it lets their agents answer over live connections
-// (support_cfc), and lets tests and evaluations hold conversations with them.
+// Driver is the apps' [runtime.LiveDriver]: their agents answer over live connections
+// (support_cfc), and tests and evaluations hold conversations with them.
 type Driver struct{}
 
 var _ runtime.LiveDriver = Driver{}
 
-// NewGenerator returns a generator for the live API of a model, or nil.
+// NewGenerator returns a generator for a model's live API, or nil.
 func (Driver) NewGenerator(llm model.LLM, config *runtime.RunConfig) runtime.LiveGenerator {
 	liveLLM := model.LiveOf(llm)
 	if liveLLM == nil {
@@ -27,8 +27,8 @@ func (Driver) NewGenerator(llm model.LLM, config *runtime.RunConfig) runtime.Liv
 	return NewGenerator(liveLLM, func(req *model.Request) *model.LiveSetup { return newGeneratorSetup(config, req) })
 }
 
-// newGeneratorSetup returns the setup of a connection for one agent: its answers are text unless
-// the run asks for speech, and the model can execute code that calls functions.
+// newGeneratorSetup returns one agent's connection setup: its answers are text unless the run asks
+// for speech, and the model can execute code that calls functions.
 func newGeneratorSetup(c *runtime.RunConfig, req *model.Request) *model.LiveSetup {
 	speaks := slices.Contains(c.ResponseModalities, string(genai.ModalityAudio))
 	setup := &model.LiveSetup{
@@ -46,8 +46,8 @@ func newGeneratorSetup(c *runtime.RunConfig, req *model.Request) *model.LiveSetu
 }
 
 // RunMessage sends one message in a live conversation, and yields events as [runtime.Host.Run]
-// does. The conversation ends when the model has completed its turn, or when a call waits
-// for the user. The transcript of speech is its content, and its audio is not yielded.
+// does. The conversation ends when the model has completed its turn, or when a call waits for the
+// user. Speech yields its transcript as content, and no audio.
 func (Driver) RunMessage(ctx context.Context, host *runtime.Host, req *runtime.RunRequest) runtime.Events {
 	return func(yield func(*session.Event, error) bool) {
 		requests := NewQueue()

@@ -15,39 +15,38 @@ import (
 	"agenthost/pkg/model"
 )
 
-// A Generator generates the answers of one agent over live connections: the opposite of
+// A Generator generates one agent's answers over live connections: the opposite of
 // [textlive.OverText]. The connection stays open while the agent executes calls, so that a model
-// that composes functions in its own code continues with their results; a request that does
-// not answer its calls begins a new connection. Calls of all models are executed at once:
-// some complete the turn of a call before its response, others only with their answer. It is
-// for one goroutine. Close it after use.
+// that composes functions in its own code continues with their results. A request that does not
+// answer the model's calls begins a new connection. Every model's calls are executed at once,
+// because some models complete a call's turn before its response and others only with their answer.
+// It is for one goroutine. Close it after use.
 type Generator struct {
 	llm   model.LiveLLM
 	setup func(*model.Request) *model.LiveSetup
 	conn  *readConn
-	// receiver has what the connection has sent of an answer.
+	// receiver has what the connection has sent for an answer.
 	receiver *Receiver
-	// pending are the IDs of the calls that the model waits for.
+	// pending are the call IDs that the model waits for.
 	pending []string
-	// endsTurns reports that the model may complete the turn of a call before its response,
-	// and turnOpen that it may still do so.
+	// endsTurns reports that the model may complete a call's turn before its response, and turnOpen
+	// that it may still do so.
 	endsTurns, turnOpen bool
 }
 
 var _ model.LLM = (*Generator)(nil)
 
-// NewGenerator returns a generator without a connection. setup returns the setup of the
-// connection for a request; the generator sets its history.
+// NewGenerator returns a generator without a connection. setup returns the connection's setup for a
+// request; the generator sets its history.
 func NewGenerator(llm model.LiveLLM, setup func(*model.Request) *model.LiveSetup) *Generator {
 	return &Generator{llm: llm, setup: setup}
 }
 
-// Name returns the name of the model.
+// Name returns the model's name.
 func (g *Generator) Name() string { return g.llm.Name() }
 
-// Generate generates one answer; see [model.LLM]. Transcripts of speech are its text, and
-// audio is not part of it. A connection that ends between a call and the answer is replaced
-// by a new one.
+// Generate generates one answer; see [model.LLM]. Speech becomes its transcript, without the audio.
+// A connection that ends between a call and the answer is replaced.
 func (g *Generator) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		a := &liveAnswer{stream: req.Stream, yield: yield}
@@ -132,7 +131,7 @@ func (g *Generator) connectModel(ctx context.Context, req *model.Request) error 
 	return err
 }
 
-// ContinueText asks a model to answer a history of another connection. It is not stored.
+// ContinueText asks a model to answer another connection's history. It is not stored.
 const ContinueText = "Continue the conversation: answer the user."
 
 // splitQuestion returns the history, and the text that a model answers which accepts text
@@ -168,7 +167,7 @@ func (g *Generator) receiveAnswer(ctx context.Context, a *liveAnswer) error {
 		}
 		for _, resp := range g.receiver.Receive(m) {
 			if g.turnOpen && resp.TurnComplete && a.isEmpty() {
-				g.turnOpen = false // the end of the turn of the calls
+				g.turnOpen = false // the calls' turn ends
 				continue
 			}
 			if !a.addResponse(resp) {
@@ -187,8 +186,7 @@ func (g *Generator) receiveAnswer(ctx context.Context, a *liveAnswer) error {
 	}
 }
 
-// idsOf returns the IDs of calls; nil if one has none, because its response could not
-// name it.
+// idsOf returns the calls' IDs; nil if one has none, because its response could not name it.
 func idsOf(calls []*genai.FunctionCall) []string {
 	ids := make([]string, 0, len(calls))
 	for _, c := range calls {
@@ -216,7 +214,7 @@ type readConn struct {
 	model.LiveConn
 	stop     context.CancelCauseFunc
 	messages chan *model.LiveMessage
-	// err is the end of the connection, after messages is closed.
+	// err is why the connection ended, once messages is closed.
 	err error
 }
 
@@ -254,7 +252,7 @@ const maxSilence = 5 * time.Minute
 
 var errSilent = &model.Error{Status: "DEADLINE_EXCEEDED", Message: "the live model sent nothing for 5 minutes"}
 
-// nextMessage returns the next message, or the end of the connection.
+// nextMessage returns the next message, or the error that ended the connection.
 func (c *readConn) nextMessage(ctx context.Context) (*model.LiveMessage, error) {
 	silence := time.NewTimer(maxSilence)
 	defer silence.Stop()
@@ -295,7 +293,7 @@ type liveAnswer struct {
 	begun, ended, stopped bool
 }
 
-// addResponse adds a response, and yields the parts of a stream. It returns false when the
+// addResponse adds a response, and yields its parts when streaming. It returns false when the
 // consumer has stopped.
 func (a *liveAnswer) addResponse(resp *model.Response) bool {
 	if resp.UsageMetadata != nil {
@@ -329,8 +327,8 @@ func (a *liveAnswer) addResponse(resp *model.Response) bool {
 	return true
 }
 
-// textContentOf returns the content of a response without audio, which transcripts replace;
-// nil if there is none.
+// textContentOf returns a response's content without audio, which transcripts replace; nil if there
+// is none.
 func textContentOf(resp *model.Response) *genai.Content {
 	if t := resp.OutputTranscription; t != nil && t.Text != "" {
 		return model.ModelText(t.Text)
@@ -349,7 +347,7 @@ func textContentOf(resp *model.Response) *genai.Content {
 	return &genai.Content{Role: resp.Content.Role, Parts: kept}
 }
 
-// isEmpty reports whether nothing of the answer has arrived.
+// isEmpty reports whether no part of the answer has arrived.
 func (a *liveAnswer) isEmpty() bool { return !a.begun && len(a.whole.Parts) == 0 }
 
 func (a *liveAnswer) yieldPartial(content *genai.Content) bool {

@@ -20,7 +20,7 @@ import (
 	"agenthost/wing/live"
 )
 
-// generatorTest is a generator for a fake of the Live API, and what it has generated.
+// generatorTest is a generator for a fake Live API, with what it has generated.
 type generatorTest struct {
 	*testing.T
 	server *fakegemini.Server
@@ -74,7 +74,7 @@ func (g *generatorTest) expectLog(want ...string) {
 	g.log = nil
 }
 
-// frameKinds returns the kinds of the frames of a connection, and the number of their turns.
+// frameKinds returns the kinds of a connection's frames, with their turn counts.
 func frameKinds(c *fakegemini.LiveConn) string {
 	var kinds []string
 	for _, f := range c.Frames() {
@@ -89,7 +89,7 @@ func frameKinds(c *fakegemini.LiveConn) string {
 	return strings.Join(kinds, ", ")
 }
 
-// exchange is what the fake service sends after each frame of the client.
+// exchange is what the fake service sends after each client frame.
 func exchange(answers ...[]string) func(*fakegemini.LiveConn) {
 	return func(c *fakegemini.LiveConn) {
 		if c.Accept("") != nil {
@@ -124,8 +124,8 @@ func weatherResponse() *genai.Content {
 	}}}}
 }
 
-// A model that composes functions in its code continues on the connection of its call, and
-// gets only the response.
+// A model that composes functions in its code continues on its call's connection, and gets only the
+// response.
 func TestGeneratorContinues(t *testing.T) {
 	g := newGeneratorTest(t, "gemini-3.1-flash-live-preview", exchange(
 		[]string{`{"serverContent":{"modelTurn":{"parts":[{"executableCode":{"language":"PYTHON","code":"lookup(city='Rome')"}}]}}}`, askWeather},
@@ -144,8 +144,8 @@ func TestGeneratorContinues(t *testing.T) {
 	}
 }
 
-// A 2.x model may complete the turn of a call before the response, or only with its answer:
-// its calls are executed at once.
+// A 2.x model may complete a call's turn before the response, or only with its answer: its calls
+// are executed at once.
 func TestGeneratorExecutesCallsAtOnce(t *testing.T) {
 	answer := []string{textMessage("Clear."), turnComplete}
 	for name, answers := range map[string][][]string{
@@ -202,7 +202,7 @@ func TestGeneratorReplacesConnection(t *testing.T) {
 	}
 }
 
-// Speech has the text of its transcript, and a request that the service refuses has its error.
+// Speech yields the transcript's text, and a request that the service refuses its error.
 func TestGeneratorSpeechAndRefusal(t *testing.T) {
 	g := newGeneratorTest(t, "gemini-live-2.5-flash", func(c *fakegemini.LiveConn) {
 		if c.Number > 1 {
@@ -220,7 +220,7 @@ func TestGeneratorSpeechAndRefusal(t *testing.T) {
 	)
 }
 
-// The end of the caller's context ends an answer and its connection.
+// Canceling the caller's context ends an answer and its connection.
 func TestGeneratorCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// liveSwapTime is how long before the end of a connection the next one is opened, even if the
-// model is speaking.
+// liveSwapTime is how long before a connection ends the next one is opened, even if the model is
+// speaking.
 const liveSwapTime = 5 * time.Second
 
-// receiveGoAway prepares for the end of the connection: the next one is opened when the turn
-// is over, or shortly before the time has passed.
+// receiveGoAway prepares to replace the connection: the next one is opened when the turn is over,
+// or shortly before the time has passed.
 func (a *liveAgent) receiveGoAway(_ context.Context, left time.Duration) {
 	if a.goAway == nil && !a.swapping {
 		a.goAway = time.NewTimer(max(0, left-liveSwapTime))
@@ -31,9 +31,8 @@ func (a *liveAgent) swapIfIdle(ctx context.Context) {
 	}
 }
 
-// swapConn replaces the connection. With a handle, the next one is opened while this one is
-// still there; frames wait in the meantime. Without one, the history of the session begins a
-// new conversation.
+// swapConn replaces the connection. With a handle, the next one is opened while this one is still
+// there; frames wait in the meantime. Without one, the session's history begins a new conversation.
 func (a *liveAgent) swapConn(ctx context.Context) {
 	if a.conn == nil || a.swapping {
 		return

@@ -11,11 +11,11 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// maxPartialBytes limits the partial contents of a turn.
+// maxPartialBytes limits a turn's partial contents.
 const maxPartialBytes = 1 << 20
 
-// receiveRequest handles the next request of the client. An invalid one is reported to the
-// client and changes nothing.
+// receiveRequest handles the client's next request. An invalid one is reported to the client and
+// changes nothing.
 func (a *liveAgent) receiveRequest(ctx context.Context) {
 	request, closed := a.req.Requests.Next()
 	a.limiter.recordActivity()

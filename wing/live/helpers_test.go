@@ -79,7 +79,7 @@ func userMessage(key session.Key, text string) *runtime.RunRequest {
 	return &runtime.RunRequest{App: key.App, UserID: key.User, SessionID: key.ID, Message: model.UserText(text)}
 }
 
-// formatRun formats the texts, calls and responses of a run, and its final error.
+// formatRun formats a run's texts, calls, responses and final error.
 func formatRun(events runtime.Events) string {
 	var b strings.Builder
 	for ev, err := range events {

@@ -8,7 +8,7 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// liveLimiter enforces the limits of a live run, for its loop.
+// liveLimiter enforces a live run's limits, for its loop.
 type liveLimiter struct {
 	limits runtime.LiveLimits
 	start  time.Time
@@ -40,7 +40,7 @@ func (l *liveLimiter) remainingTime(now time.Time) time.Duration {
 	return left
 }
 
-// checkTime returns the error of the limit that is reached, or restarts the timer.
+// checkTime returns an error if a time limit is reached, and restarts the timer otherwise.
 func (l *liveLimiter) checkTime() error {
 	now := time.Now()
 	if most := l.limits.MaxDuration; most > 0 && now.Sub(l.start) >= most {
@@ -53,7 +53,7 @@ func (l *liveLimiter) checkTime() error {
 	return nil
 }
 
-// addTokens counts the tokens of a response, and fails when the limit is reached.
+// addTokens counts a response's tokens, and fails when the limit is reached.
 func (l *liveLimiter) addTokens(response *model.Response) error {
 	l.tokens += int(response.UsageMetadata.TotalTokenCount)
 	if most := l.limits.MaxTokens; most > 0 && l.tokens >= most {

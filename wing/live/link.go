@@ -20,14 +20,14 @@ const liveConnectTimeout = 30 * time.Second
 type liveLink struct {
 	llm    model.LiveLLM
 	traits model.LiveTraits
-	// setup is that of every connection but for the handle and the history.
+	// setup is what every connection's setup shares: all but the handle and the history.
 	setup *model.LiveSetup
-	// answer is the answer of a callback, which replaces the conversation; nil without one.
+	// answer is a callback's answer, which replaces the conversation; nil without one.
 	answer *model.Response
 	// conn is nil while there is no connection.
 	conn     *liveConn
 	receiver *Receiver
-	// connecting has the result of an attempt that is under way; nil if there is none.
+	// connecting receives the running attempt's result; nil if there is no attempt.
 	connecting    chan liveConnected
 	cancelConnect context.CancelFunc
 	// retry fires when the next attempt is due; nil if none waits.
@@ -38,11 +38,11 @@ type liveLink struct {
 	// not. swapping reports that an attempt replaces a connection that still works.
 	goAway   *time.Timer
 	swapping bool
-	// connSpan is the span of the connection.
+	// connSpan is the connection's span.
 	connSpan liveSpan
 	// attempt is the connection that is being opened.
 	attempt liveAttempt
-	// conversation counts the conversations of the model: those that no handle resumed.
+	// conversation counts the model's conversations: those that no handle resumed.
 	conversation int
 }
 
@@ -56,7 +56,7 @@ type liveAttempt struct {
 	speak, waits bool
 }
 
-// liveConnected is the result of an attempt.
+// liveConnected is an attempt's result.
 type liveConnected struct {
 	conn model.LiveConn
 	err  error
@@ -76,7 +76,7 @@ func (l *liveLink) retryTime() <-chan time.Time {
 	return l.retry.C
 }
 
-// prepareLink resolves the model and the setup of its connections.
+// prepareLink resolves the model and its connections' setup.
 func (a *liveAgent) prepareLink(ctx context.Context) error {
 	llm := model.LiveOf(a.AgentModel())
 	if llm == nil {
@@ -95,8 +95,8 @@ func (a *liveAgent) prepareLink(ctx context.Context) error {
 	return a.addStopStreaming()
 }
 
-// connectFresh begins a new conversation with the history of the session. Speak asks the
-// model to answer it.
+// connectFresh begins a new conversation with the session's history. Speak asks the model to answer
+// it.
 func (a *liveAgent) connectFresh(ctx context.Context, speak bool) {
 	if a.planFresh(ctx, speak) {
 		a.openConn(ctx)
@@ -184,7 +184,7 @@ func (a *liveAgent) receiveRefusal(ctx context.Context, err error) {
 	a.reconnectOrFail(ctx, err)
 }
 
-// receiveEnd handles the end of the connection by the model's side.
+// receiveEnd handles a connection that the model's side has ended.
 func (a *liveAgent) receiveEnd(ctx context.Context, err error) {
 	a.RunLogger().Info("live connection ended", "agent", a.Agent().Name(), "error", err)
 	useful := a.conn.useful

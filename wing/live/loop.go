@@ -10,8 +10,36 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// runLoop runs the loop that [liveAgent] describes until the agent has ended. The model of an agent
-// that continues the conversation of another one speaks first.
+// The loop is the only goroutine of a live agent that writes the session, yields events and
+// decides what the model is sent. It takes one thing at a time and handles it to the end:
+//
+//	a client's request    check, store, push frames          handle_requests.go, sender.go
+//	a model's message     convert, store, yield, start calls  receiver.go, calls.go
+//	results and streams   store, yield, push responses        calls.go, streams.go
+//	a connection          opened, refused, ended, leaving     link.go, goaway.go, reconnect.go
+//	drain, limit, cancel  finish the turn, or fail the run    limits.go
+//
+// Client, model and tools act at any time, but the session needs one order of events, and
+// most decisions (Is the turn open? Which frames does the next connection get?) depend on all
+// three. A goroutine for each direction, like adk-python's two tasks, would have to lock all of
+// that state, and a reconnect would have to stop them both. Here only bytes wait elsewhere:
+// connecting, reading, writing and tools report over channels.
+//
+// What must hold:
+//   - Stored before seen: the loop stores whole texts and responses before it pushes their frames,
+//     and final events before it yields them. After a crash in between, the next run sends what
+//     the model has not answered (resume.go).
+//   - The loop never waits for the model. Frames wait in the bounded [Outbox]; while it is full,
+//     the loop takes no requests and no stream results, but still the model's messages, so that
+//     a slow model slows down the client and no two sides wait for each other.
+//   - A sent frame is kept until the model has confirmed or answered it, or the replay bounds
+//     drop it: the next connection gets it again, and no answer is given twice.
+//   - Every stored call gets a stored response, also if the model cancels it or the conversation
+//     ends first (endTools). Only pending calls stay open: long-running ones, and those that
+//     wait for a person.
+
+// runLoop runs the loop that [liveAgent] describes until the agent has ended. When an agent
+// continues another one's conversation, its model speaks first.
 func (a *liveAgent) runLoop(ctx context.Context) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	a.tools = newLiveTools(ctx, a)
@@ -70,7 +98,7 @@ func (a *liveAgent) receiveNext(ctx context.Context) {
 	}
 }
 
-// receiveMessage handles a message of the model, or the end of the connection.
+// receiveMessage handles a model message, or the connection's end.
 func (a *liveAgent) receiveMessage(ctx context.Context, received liveReceived) {
 	if received.err != nil {
 		a.receiveEnd(ctx, received.err)
@@ -102,7 +130,7 @@ func (a *liveAgent) receiveMessage(ctx context.Context, received liveReceived) {
 	a.swapIfIdle(ctx)
 }
 
-// beginSpeech records the beginning of an answer: that of a turn, or that to responses.
+// beginSpeech records that an answer begins: a turn's, or the one to responses.
 func (a *liveAgent) beginSpeech(m *model.LiveMessage) {
 	if !isSpeech(m) || a.speaking && (!a.responding || len(m.Calls) > 0) {
 		return
@@ -126,12 +154,12 @@ func (a *liveAgent) dropForgedResponses(m *model.LiveMessage) {
 	m.Content = &genai.Content{Role: m.Content.Role, Parts: parts}
 }
 
-// isSpeech reports whether a message is a part of an answer of the model.
+// isSpeech reports whether a message belongs to the model's answer.
 func isSpeech(m *model.LiveMessage) bool {
 	return m.Content != nil || m.OutputTranscription != nil || len(m.Calls) > 0 || m.TurnComplete || m.Interrupted || m.GenerationComplete
 }
 
-// emitResponse yields a response of the model as an event, and starts its calls.
+// emitResponse yields a model response as an event, and starts its calls.
 func (a *liveAgent) emitResponse(ctx context.Context, response *model.Response) bool {
 	if calls := model.CallsOf(response.Content); len(calls) > 0 {
 		return a.emitCalls(ctx, response)
@@ -164,9 +192,8 @@ func (a *liveAgent) emitResponse(ctx context.Context, response *model.Response) 
 	return !a.IsDone()
 }
 
-// flushResponses yields what the model has not completed, as interrupted. Calls that wait for
-// the end of a turn are dropped: no state that can be resumed has them, so that the model
-// makes them again.
+// flushResponses yields what the model has not completed, as interrupted. Calls that wait for a
+// turn's end are dropped: no resumable state has them, so the model makes them again.
 func (a *liveAgent) flushResponses(ctx context.Context) {
 	if a.receiver == nil {
 		return
@@ -188,7 +215,7 @@ func (a *liveAgent) flushResponses(ctx context.Context) {
 	}
 }
 
-// emitHeldInput yields the transcript of audio that is not sent again after all.
+// emitHeldInput yields the held transcript if its audio is not sent again after all.
 func (a *liveAgent) emitHeldInput(ctx context.Context) {
 	if held := a.heldInput; held != nil && !a.IsDone() {
 		a.emitResponse(ctx, held)

@@ -8,20 +8,20 @@ import (
 	"agenthost/pkg/model"
 )
 
-// Bounds of an outbox.
+// Outbox bounds.
 const (
-	// MaxOutgoingAudio is the size of the audio and images that wait for a slow model; the
-	// oldest ones are dropped.
+	// MaxOutgoingAudio is how many bytes of audio and images wait for a slow model; the oldest ones
+	// are dropped.
 	MaxOutgoingAudio = 1 << 20
-	// MaxOutgoingOther and MaxOutgoingBytes are the number and the size of other frames that
-	// wait; then the run reads no more requests of the client ([Outbox.HasSpace]).
+	// MaxOutgoingOther and MaxOutgoingBytes limit how many other frames wait and their size; then
+	// the run reads no more client requests ([Outbox.HasSpace]).
 	MaxOutgoingOther = 256
 	MaxOutgoingBytes = 4 << 20
 	// MaxReplayBytes and MaxReplayAge bound the frames that are kept until the model has
 	// confirmed them.
 	MaxReplayBytes = 4 << 20
 	MaxReplayAge   = 20 * time.Second
-	// MaxAudioAge is the age of audio that is still worth sending on the next connection.
+	// MaxAudioAge is how old audio may be to be worth sending on the next connection.
 	MaxAudioAge = 2 * time.Second
 )
 
@@ -31,7 +31,7 @@ const (
 type Outbox struct {
 	mu      sync.Mutex
 	waiting []heldFrame
-	audio   int // bytes of media in waiting
+	audio   int // media bytes in waiting
 	sent    []heldFrame
 	kept    int   // bytes in sent
 	count   int64 // frames sent on this connection
@@ -54,7 +54,7 @@ type heldFrame struct {
 	stored bool
 	at     time.Time
 	index  int64 // on the connection, from 1
-	// seed marks the history of the session, which only begins a conversation.
+	// seed marks the session's history, which only begins a conversation.
 	seed bool
 	// answered reports that the model has begun an answer after the frame was sent.
 	answered bool
@@ -77,8 +77,8 @@ func (o *Outbox) Push(frame *model.LiveFrame, stored bool, now time.Time) {
 	o.signalReady()
 }
 
-// Seed begins a conversation: the history of the session is sent before all that waits, and
-// then, unless it is nil, a frame that asks the model to speak.
+// Seed begins a conversation: the session's history is sent before all that waits, and then, unless
+// it is nil, a frame that asks the model to speak.
 func (o *Outbox) Seed(history, speak *model.LiveFrame, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -90,7 +90,7 @@ func (o *Outbox) Seed(history, speak *model.LiveFrame, now time.Time) {
 	o.signalReady()
 }
 
-// HasSpace reports whether the run may read another request of the client.
+// HasSpace reports whether the run may read another client request.
 func (o *Outbox) HasSpace() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -177,7 +177,7 @@ func (o *Outbox) Next(now time.Time) *model.LiveFrame {
 	return f.frame
 }
 
-// Sent reports that the frame of the last [Outbox.Next] was sent.
+// Sent reports that the frame from the last [Outbox.Next] was sent.
 func (o *Outbox) Sent() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -206,9 +206,9 @@ func (o *Outbox) CompleteTurn() {
 	o.dropSent(func(f heldFrame) bool { return f.answered })
 }
 
-// Confirm reports a state that the next connection can resume. It contains the first
-// consumed frames of this connection; 0 means that the model does not count, and the state
-// contains what it has answered.
+// Confirm reports a state that the next connection can resume. It contains the connection's first
+// consumed frames; 0 means that the model does not count, and the state contains what it has
+// answered.
 func (o *Outbox) Confirm(consumed int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -316,7 +316,7 @@ func mediaSize(f *model.LiveFrame) int {
 	return max(1, len(f.Blob.Data))
 }
 
-// frameSize estimates the memory of a frame.
+// frameSize estimates a frame's memory.
 func frameSize(f *model.LiveFrame) int {
 	size := 256 + mediaSize(f) + len(f.Text)
 	for _, c := range f.Turns {
@@ -333,7 +333,7 @@ func frameSize(f *model.LiveFrame) int {
 	return size
 }
 
-// valueSize estimates the memory of a JSON value.
+// valueSize estimates a JSON value's memory.
 func valueSize(v any) int {
 	const valueBytes = 16
 	size := valueBytes

@@ -6,18 +6,18 @@ import (
 	"sync"
 )
 
-// Bounds of a queue. Audio at 32 kB a second fills MaxQueuedBytes in about half a minute.
+// Queue bounds. Audio at 32 kB a second fills MaxQueuedBytes in about half a minute.
 const (
 	MaxQueuedBytes    = 1 << 20
 	MaxQueuedRequests = 256
 )
 
-// ErrQueueClosed is the error of a request that is sent to a closed queue.
+// ErrQueueClosed is the error for a request sent to a closed queue.
 var ErrQueueClosed = errors.New("the live run has ended")
 
-// A Queue holds the requests of a client until the live run reads them. When it is full,
-// a blob replaces the oldest blobs, and any other request waits. It is safe for concurrent
-// use; one goroutine receives.
+// A Queue holds a client's requests until the live run reads them. When it is full, a blob replaces
+// the oldest blobs, and any other request waits. It is safe for concurrent use; one goroutine
+// receives.
 type Queue struct {
 	mu       sync.Mutex
 	requests []*Request
@@ -117,7 +117,7 @@ func (q *Queue) hasSpace(r *Request) bool {
 	return len(q.requests) < MaxQueuedRequests && (len(q.requests) == 0 || q.bytes+requestSize(r) <= MaxQueuedBytes)
 }
 
-// dropOldestBlobs drops the oldest blobs until there is space for one of the given size.
+// dropOldestBlobs drops the oldest blobs until there is space for size bytes.
 func (q *Queue) dropOldestBlobs(size int) {
 	kept, left := q.requests[:0], len(q.requests)
 	for _, r := range q.requests {
@@ -138,7 +138,7 @@ func isBlobOnly(r *Request) bool {
 	return r.Blob != nil && r.Content == nil && r.StateDelta == nil && !r.Close
 }
 
-// requestSize estimates the memory of a request.
+// requestSize estimates a request's memory.
 func requestSize(r *Request) int {
 	if r.Blob == nil {
 		return r.otherBytes

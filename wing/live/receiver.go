@@ -8,21 +8,20 @@ import (
 	"agenthost/pkg/model"
 )
 
-// Bounds of what a receiver holds, for models that never complete a turn. Beyond them, texts
-// and transcripts continue in further responses, calls do not wait for the end of the turn,
-// and grounding is not merged.
+// Receiver bounds, for models that never complete a turn. Beyond them, texts and transcripts
+// continue in further responses, calls do not wait for the turn's end, and grounding is not merged.
 const (
 	maxOpenText  = 256 << 10
 	maxOpenCalls = 1000
 	maxGrounding = 10_000
 )
 
-// A Receiver turns the messages of one connection into responses (adk-python
+// A Receiver turns one connection's messages into responses (adk-python
 // models/gemini_llm_connection.py receive). It is for one goroutine.
 type Receiver struct {
 	traits             model.LiveTraits
 	version, sessionID string
-	// input and output are the open transcripts of the user and of the model.
+	// input and output are the user's and the model's open transcripts.
 	input, output []byte
 	turn          turn
 }
@@ -32,16 +31,16 @@ type turn struct {
 	// text was sent in chunks and is not yet complete; thought reports that it is one.
 	text    []byte
 	thought bool
-	// calls are complete, but wait for the end of the turn.
+	// calls are complete, but wait for the turn's end.
 	calls         []*genai.FunctionCall
 	callGrounding *genai.GroundingMetadata
 	grounding     *genai.GroundingMetadata
-	// generated reports that nothing but the end of the turn is missing.
+	// generated reports that only the turn's end is missing.
 	generated bool
 }
 
-// NewReceiver returns the receiver of a new connection. version is the model's name in
-// responses, sessionID the model's id of the connection.
+// NewReceiver returns a new connection's receiver. version is the model's name in responses,
+// sessionID the model's ID for the connection.
 func NewReceiver(traits model.LiveTraits, version, sessionID string) *Receiver {
 	return &Receiver{traits: traits, version: version, sessionID: sessionID}
 }
@@ -140,7 +139,7 @@ func (r *Receiver) receiveContent(m *model.LiveMessage, out *responses) {
 	out.addResponse(resp)
 }
 
-// addMergedText adds the text of all chunks so far.
+// addMergedText adds the text from all chunks so far.
 func (r *Receiver) addMergedText(out *responses, interrupted bool, grounding *genai.GroundingMetadata) {
 	out.addResponse(&model.Response{
 		Content: &genai.Content{
@@ -214,7 +213,7 @@ func newTranscript(t *genai.Transcription, fromUser, partial bool) *model.Respon
 	return resp
 }
 
-// completeTurn adds what is open, and the end of the turn.
+// completeTurn adds what is open, and ends the turn.
 func (r *Receiver) completeTurn(m *model.LiveMessage, out *responses) {
 	grounding := r.removeGrounding()
 	if len(r.turn.text) > 0 {
@@ -240,7 +239,7 @@ func (r *Receiver) interruptTurn(m *model.LiveMessage, out *responses) {
 		return
 	}
 	if m.Content != nil && len(m.Content.Parts) > 0 {
-		return // the response of the content is marked
+		return // the content's response is marked
 	}
 	out.addResponse(&model.Response{
 		Interrupted: true, GroundingMetadata: r.removeGrounding(), ModelVersion: r.version, LiveSessionID: r.sessionID,
@@ -275,9 +274,8 @@ func (r *Receiver) newCallResponse(calls []*genai.FunctionCall, grounding *genai
 	}
 }
 
-// mergeGrounding returns the grounding of a turn with that of one more message: lists of
-// strings without repeats, chunks appended, supports with shifted chunk indices, and other
-// fields replaced.
+// mergeGrounding merges one more message's grounding into the turn's: string lists without repeats,
+// chunks appended, supports with shifted chunk indices, and other fields replaced.
 func mergeGrounding(before, more *genai.GroundingMetadata) *genai.GroundingMetadata {
 	switch {
 	case before == nil:
@@ -323,8 +321,7 @@ func overlayGrounding(g, more *genai.GroundingMetadata) {
 	}
 }
 
-// withListsOf returns the grounding of one message with the turn's lists of strings, as
-// ADK sends it.
+// withListsOf returns one message's grounding with the turn's string lists, as ADK sends it.
 func withListsOf(own, turn *genai.GroundingMetadata) *genai.GroundingMetadata {
 	shown := *own
 	shown.ImageSearchQueries = turn.ImageSearchQueries

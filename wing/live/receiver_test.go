@@ -20,7 +20,7 @@ import (
 	"agenthost/wing/live"
 )
 
-// serverMessage is the part of the Live API's messages that the traces use.
+// serverMessage has the keys of Live API messages that the traces use.
 type serverMessage struct {
 	ServerContent *struct {
 		ModelTurn           *genai.Content
@@ -71,13 +71,12 @@ type trace struct {
 		Name, Kind, Model string
 	}
 	Steps []map[string]json.RawMessage
-	// Events have many keys; the receiver makes only some of them.
+	// Events have many keys; the receiver sets only some.
 	Events []map[string]any
 }
 
-// The receiver makes the events that ADK's runner made from the same messages. Traces with
-// several connections, saved audio or plugins need more than a receiver; the runtime's
-// test runs all of them.
+// The receiver makes the events that ADK's runner made from the same messages. Traces with several
+// connections, saved audio or plugins need more than a receiver; the runtime's test runs them all.
 func TestReceiverTraces(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "adk_traces.jsonl"))
 	if err != nil {
@@ -130,14 +129,14 @@ func (tr *trace) check(t *testing.T) {
 			want = append(want, e)
 		}
 	}
-	// The type of a segment omits an index of 0, which is the default of the API.
+	// The segment type omits index 0, the API's default.
 	zeroIndex := cmpopts.IgnoreMapEntries(func(key string, v any) bool { return key == "startIndex" && v == 0.0 })
 	if diff := cmp.Diff(want, got, zeroIndex); diff != "" {
 		t.Errorf("responses (-ADK +ours):\n%s", diff)
 	}
 }
 
-// eventFields returns the JSON form of a response's event, without what every event has.
+// eventFields returns a response event's JSON form, without what every event has.
 func eventFields(t *testing.T, resp *model.Response) map[string]any {
 	text, err := session.AppendEvent(nil, &session.Event{Response: *resp})
 	if err != nil {
@@ -153,8 +152,8 @@ func eventFields(t *testing.T, resp *model.Response) map[string]any {
 	return fields
 }
 
-// A model that never completes a turn fills no memory: long texts and transcripts are
-// completed in parts, of which nothing is lost, and calls do not wait.
+// A model that never completes a turn fills no memory: long texts and transcripts are completed in
+// parts without loss, and calls do not wait.
 func TestReceiverBounds(t *testing.T) {
 	const chunks, size = 1000, 1000
 	chunk := strings.Repeat("a", size)

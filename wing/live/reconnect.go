@@ -9,12 +9,12 @@ import (
 	"agenthost/pkg/model"
 )
 
-// Bounds of reconnecting.
+// Reconnect bounds.
 const (
-	// MaxFailedConnects is the number of consecutive connections that may fail, or end
-	// within [StableConnection] without a complete turn, before the run ends.
+	// MaxFailedConnects is how many consecutive connections may fail, or end within
+	// [StableConnection] without a complete turn, before the run ends.
 	MaxFailedConnects = 5
-	// MaxConnectsPerMinute limits the connections of a run, however they end.
+	// MaxConnectsPerMinute limits a run's connections, however they end.
 	MaxConnectsPerMinute = 12
 	// StableConnection is the age at which a connection counts as successful. A service
 	// that accepts connections and drops them at once is thus not retried without end.
@@ -24,7 +24,7 @@ const (
 	maxReconnectDelay = 5 * time.Second
 )
 
-// Close codes of RFC 6455, section 7.4, and of the IANA registry.
+// Close codes from RFC 6455, section 7.4, and the IANA registry.
 const (
 	CloseNormal         = 1000
 	CloseGoingAway      = 1001
@@ -36,10 +36,10 @@ const (
 	CloseTryAgainLater  = 1013
 )
 
-// IsRecoverable reports whether the conversation can continue on another connection after
-// one ended with err. adk-python recovers the codes 1000, 1006 and 1011; 1001, 1012 and 1013
-// also mean that nothing is wrong with what was sent. Errors of the network are recoverable,
-// refusals by the service are not.
+// IsRecoverable reports whether the conversation can continue on another connection after one ended
+// with err. adk-python recovers the codes 1000, 1006 and 1011; 1001, 1012 and 1013 also mean that
+// nothing is wrong with what was sent. Network errors are recoverable, refusals by the service are
+// not.
 func IsRecoverable(err error) bool {
 	var closed *model.LiveCloseError
 	var refused *model.Error
@@ -72,17 +72,17 @@ func RefusesHandle(err error) bool {
 	return false
 }
 
-// Reconnects decides whether and when a live run connects again. The zero value is that of a
-// run without connections.
+// Reconnects decides whether and when a live run connects again. The zero value is for a run
+// without connections.
 type Reconnects struct {
 	// Random returns a number in [0, 1) for the jitter; nil means 0.5.
 	Random func() float64
 
 	failed   int
-	connects []time.Time // of the last minute, oldest first
+	connects []time.Time // in the last minute, oldest first
 }
 
-// Opened records the start of an attempt to connect.
+// Opened records when an attempt to connect starts.
 func (r *Reconnects) Opened(now time.Time) {
 	for len(r.connects) > 0 && now.Sub(r.connects[0]) >= time.Minute {
 		r.connects = r.connects[1:]
@@ -90,14 +90,14 @@ func (r *Reconnects) Opened(now time.Time) {
 	r.connects = append(r.connects, now)
 }
 
-// HasBudget reports whether another connection fits into the limit of connections per minute.
+// HasBudget reports whether [MaxConnectsPerMinute] allows another connection.
 func (r *Reconnects) HasBudget(now time.Time) bool {
 	full := len(r.connects) >= MaxConnectsPerMinute
 	return !full || now.Sub(r.connects[len(r.connects)-MaxConnectsPerMinute]) >= time.Minute
 }
 
-// Ended records the end of a connection that lived for the given time, 0 for an attempt that
-// failed. Useful reports that a turn was completed on it.
+// Ended records that a connection ended after the given time, 0 for a failed attempt. Useful
+// reports that a turn was completed on it.
 func (r *Reconnects) Ended(lived time.Duration, useful bool) {
 	if useful || lived >= StableConnection {
 		r.failed = 0

@@ -152,8 +152,8 @@ func TestOutboxReplay(t *testing.T) {
 	}
 }
 
-// TestOutboxRestart: a new conversation begins with the history; frames that the session has
-// stored are part of it.
+// TestOutboxRestart: a new conversation begins with the history, which contains the frames that the
+// session has stored.
 func TestOutboxRestart(t *testing.T) {
 	now := time.Now()
 	o := live.NewOutbox()

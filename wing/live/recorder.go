@@ -11,49 +11,49 @@ import (
 	"agenthost/internal/textlive"
 )
 
-// Bounds of recordings. A turn of five minutes at 24 kHz fits.
+// Recording bounds. A five-minute turn at 24 kHz fits.
 const (
 	maxTurnRecording = 16 << 20
 	maxRunRecording  = 256 << 20
 )
 
-// A Recorder collects the audio of both sides, turn by turn. It is for one goroutine.
+// A Recorder collects both sides' audio, turn by turn. It is for one goroutine.
 type Recorder struct {
 	input, output recording
 	bytes         int
 }
 
-// A recording is the audio of one side of a turn.
+// A recording is one side's audio in a turn.
 type recording struct {
 	mimeType string
 	data     []byte
 	start    time.Time
-	// spanned is the number of bytes before the next span.
+	// spanned counts the bytes before the next span.
 	spanned int
-	// truncated reports that audio beyond the bounds, or of another type, was dropped.
+	// truncated reports that audio beyond the bounds, or with another type, was dropped.
 	truncated bool
 }
 
-// A Span is a part of a recording, from its start.
+// A Span is part of a recording, from its start.
 type Span struct{ Start, End time.Duration }
 
-// A Recording is a file with the audio of one side of a turn.
+// A Recording is a file with one side's audio in a turn.
 type Recording struct {
 	// Name is the name that ADK gives such files, with an extension that players know.
 	Name string
-	// Blob is a WAV file, or audio of another type as it was sent.
+	// Blob is a WAV file, or audio in another format as it was sent.
 	Blob *genai.Blob
-	// Start is the time of its first chunk.
+	// Start is when its first chunk arrived.
 	Start time.Time
-	// Truncated reports that audio is missing: a turn has at most 16 MiB, a run 256 MiB, and
-	// all of a recording has the type and the sampling rate of its first chunk.
+	// Truncated reports that audio is missing: a turn has at most 16 MiB, a run 256 MiB, and each
+	// chunk has the first chunk's type and sampling rate.
 	Truncated bool
 }
 
-// AddInput adds audio of the user; other media is ignored.
+// AddInput adds the user's audio; other media is ignored.
 func (r *Recorder) AddInput(b *genai.Blob, now time.Time) { r.addChunk(&r.input, b, now) }
 
-// AddOutput adds audio of the model; other media is ignored.
+// AddOutput adds the model's audio; other media is ignored.
 func (r *Recorder) AddOutput(b *genai.Blob, now time.Time) { r.addChunk(&r.output, b, now) }
 
 func (r *Recorder) addChunk(to *recording, b *genai.Blob, now time.Time) {
@@ -71,7 +71,7 @@ func (r *Recorder) addChunk(to *recording, b *genai.Blob, now time.Time) {
 	r.bytes += len(b.Data)
 }
 
-// sameAudio reports whether audio of two types fits into one file.
+// sameAudio reports whether audio with both types fits into one file.
 func sameAudio(first, other string) bool {
 	a, pcm := strings.CutPrefix(first, "audio/pcm")
 	b, otherPCM := strings.CutPrefix(other, "audio/pcm")
@@ -83,14 +83,14 @@ func sameAudio(first, other string) bool {
 	return ok == otherOK && rate == otherRate
 }
 
-// SpanInput returns the part of the user's recording since the last span, or since
+// SpanInput returns what was recorded from the user since the last span, or since
 // [Recorder.SkipInput]. It is the zero value if there is none, or if the audio is not PCM.
 func (r *Recorder) SpanInput() Span { return r.input.nextSpan() }
 
-// SpanOutput returns the part of the model's recording since the last span, as SpanInput.
+// SpanOutput returns what was recorded from the model since the last span, as SpanInput does.
 func (r *Recorder) SpanOutput() Span { return r.output.nextSpan() }
 
-// SkipInput begins the next span of the user's recording with the audio that follows.
+// SkipInput begins the user's next span with the audio that follows.
 func (r *Recorder) SkipInput() { r.input.spanned = len(r.input.data) }
 
 func (r *recording) nextSpan() Span {
@@ -106,10 +106,10 @@ func (r *recording) durationOf(size int) time.Duration {
 	return textlive.PCMDuration(&genai.Blob{MIMEType: r.mimeType, Data: r.data[:size]})
 }
 
-// RemoveInput returns the audio of the user since the last call, or nil.
+// RemoveInput returns the user's audio since the last call, or nil.
 func (r *Recorder) RemoveInput() *Recording { return r.input.removeFile("input") }
 
-// RemoveOutput returns the audio of the model since the last call, or nil.
+// RemoveOutput returns the model's audio since the last call, or nil.
 func (r *Recorder) RemoveOutput() *Recording { return r.output.removeFile("output") }
 
 func (r *recording) removeFile(side string) *Recording {
@@ -130,8 +130,8 @@ func (r *recording) removeFile(side string) *Recording {
 	return f
 }
 
-// encodeWAV returns a WAV file with 16-bit mono samples, whose rate is in the parameters of
-// their media type (RIFF WAVE, PCM).
+// encodeWAV returns a WAV file with 16-bit mono samples; their media type's parameters name the
+// rate (RIFF WAVE, PCM).
 func encodeWAV(samples []byte, parameters string) []byte {
 	rate, ok := textlive.PCMRate(parameters)
 	if !ok || rate == 0 {

@@ -10,7 +10,7 @@ import (
 	"agenthost/wing/live"
 )
 
-// A recording is a WAV file: its header has the rate, the size and the format of the samples.
+// A recording is a WAV file: its header has the samples' rate, size and format.
 func TestRecorder(t *testing.T) {
 	var r live.Recorder
 	start := time.UnixMilli(1234)
@@ -46,7 +46,7 @@ func TestRecorderBounds(t *testing.T) {
 	}
 }
 
-// A span is the part of a recording since the last one. Audio of another rate is not mixed in.
+// A span is what was recorded since the last one. Audio at another rate is not mixed in.
 func TestRecorderSpans(t *testing.T) {
 	var r live.Recorder
 	second := &genai.Blob{MIMEType: "audio/pcm;rate=8000", Data: make([]byte, 16000)}

@@ -70,7 +70,7 @@ func TestLiveDropBeforeResponseIsAnswered(t *testing.T) {
 	})
 }
 
-// keyTool is a tool that records the idempotency keys of its calls.
+// keyTool is a tool that records its calls' idempotency keys.
 func keyTool(keys *[]string) tool.Tool {
 	return &testTool{name: "book", run: func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		*keys = append(*keys, c.IdempotencyKey)
@@ -78,7 +78,7 @@ func keyTool(keys *[]string) tool.Tool {
 	}}
 }
 
-// storeLater stores copies of events in the ended run, as if it had been killed after them.
+// storeLater copies events into the ended run, as if it had been killed after them.
 func (l *liveTest) storeLater(events []*session.Event) {
 	l.Helper()
 	for i, ev := range events {
@@ -99,8 +99,8 @@ func (l *liveTest) storeEvent(ev *session.Event) {
 	}
 }
 
-// runKilled holds a conversation whose run ends after text input, stores more events of that run, and
-// starts the next run, which resumes the handle from before the text.
+// runKilled holds a conversation whose run ends after text input, stores more events for that run,
+// and starts the next run, which resumes the handle from before the text.
 func runKilled(t *testing.T, m *liveModel, book tool.Tool, more ...*session.Event) *liveTest {
 	config := runtime.DefaultRunConfig()
 	config.SessionResumption = &genai.SessionResumptionConfig{Handle: live.LatestHandle}
@@ -122,9 +122,8 @@ func partEvent(part *genai.Part) *session.Event {
 	return ev
 }
 
-// TestLiveRepeatedCallOfKilledRun: a call that a killed run has made runs with the key of the first
-// attempt when the model repeats it, and is stored once. Its response, if it is stored, is
-// sent instead.
+// TestLiveRepeatedCallOfKilledRun: a killed run's call runs with the first attempt's key when the
+// model repeats it, and is stored once. Its response, if it is stored, is sent instead.
 func TestLiveRepeatedCallOfKilledRun(t *testing.T) {
 	call := &genai.Part{FunctionCall: &genai.FunctionCall{ID: "c1", Name: "book"}}
 	response := &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: "c1", Name: "book", Response: map[string]any{"first": true}}}
@@ -160,8 +159,8 @@ func TestLiveRepeatedCallOfKilledRun(t *testing.T) {
 	}
 }
 
-// TestLiveResumeAfterAnswer: the next run does not send text again that was answered, even if
-// the end of its turn is not stored, but one whose turn only ended with a call.
+// TestLiveResumeAfterAnswer: the next run sends text again if its turn only ended with a call, but
+// not if it was answered, even if its turn's end is not stored.
 func TestLiveResumeAfterAnswer(t *testing.T) {
 	answer := &session.Event{}
 	answer.OutputTranscription = &genai.Transcription{Text: "Booked.", Finished: true}
@@ -190,7 +189,7 @@ func TestLiveResumeAfterAnswer(t *testing.T) {
 }
 
 // TestLiveResumeTwice: a run that only stored the answer, without an end, counts: the run after it
-// does not send the text again. One that only stored text of the user counts as well.
+// does not send the text again. One that only stored the user's text counts as well.
 func TestLiveResumeTwice(t *testing.T) {
 	answer := &session.Event{}
 	answer.OutputTranscription = &genai.Transcription{Text: "Booked.", Finished: true}
@@ -221,8 +220,8 @@ func TestLiveResumeTwice(t *testing.T) {
 	}
 }
 
-// TestLiveReplayedSpeech: the transcript of audio that is sent again is stored once, and it is
-// stored if the audio is not sent again after all.
+// TestLiveReplayedSpeech: a transcript whose audio is sent again is stored once, and also if the
+// audio is not sent again after all.
 func TestLiveReplayedSpeech(t *testing.T) {
 	for name, refused := range map[string]bool{"resumed": false, "handle refused": true} {
 		t.Run(name, func(t *testing.T) {

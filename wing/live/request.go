@@ -1,18 +1,19 @@
-// Package live has the parts of live runs that need no connection: the requests of clients,
-// and the rules by which messages of a model become events (adk-python run_live).
+// Package live holds live conversations, in which the client and the model send whenever they
+// like (adk-python run_live). [Run] runs one: agent.go draws its goroutines, and loop.go has the
+// loop that decides.
 package live
 
 import "google.golang.org/genai"
 
-// A Request is what a client sends during a live run: ADK's LiveRequest. It has one JSON
-// form with keys in snake_case or camelCase. It has at most one of Blob, ActivityStart,
-// ActivityEnd and AudioStreamEnd; a state delta comes first, content and a close follow.
+// A Request is what a client sends during a live run: ADK's LiveRequest. Its JSON form has keys in
+// snake_case or camelCase. It has at most one of Blob, ActivityStart, ActivityEnd and
+// AudioStreamEnd; a state delta comes first, content and a close follow.
 type Request struct {
 	// Content is text, or the answers to function calls. A partial content does not
 	// complete the user's turn and is not stored.
 	Content *genai.Content
 	Partial bool
-	// Blob is a chunk of audio, or an image.
+	// Blob is an audio chunk, or an image.
 	Blob *genai.Blob
 	// ActivityStart and ActivityEnd mark speech when its detection is disabled.
 	ActivityStart, ActivityEnd bool
@@ -22,7 +23,7 @@ type Request struct {
 	StateDelta map[string]any
 	// Close ends the run.
 	Close bool
-	// otherBytes is the size of the JSON form without the data of the blob.
+	// otherBytes is the JSON form's size without the blob's data.
 	otherBytes int
 }
 

@@ -14,7 +14,7 @@ import (
 	"agenthost/wing/live"
 )
 
-// Requests are read in both spellings, and both alphabets of base64.
+// Requests are read in both spellings, and both base64 alphabets.
 func TestDecodeRequest(t *testing.T) {
 	for text, want := range map[string]*live.Request{
 		`{"blob":{"mime_type":"audio/pcm;rate=16000","data":"AAEC_w=="}}`: {Blob: &genai.Blob{MIMEType: "audio/pcm;rate=16000", Data: []byte{0, 1, 2, 0xff}}},
@@ -71,7 +71,7 @@ func TestDecodeRequestErrors(t *testing.T) {
 
 const manyInputs = `expected only one of blob, activity_start, activity_end and audio_stream_end: send each in a request of its own`
 
-// A request that cannot be sent has an error, and nothing of it is sent or stored.
+// A request that cannot be sent returns an error, and no part is sent or stored.
 func TestTranslateErrors(t *testing.T) {
 	answer := &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: "1", Name: "f"}}
 	for _, c := range []struct {
@@ -124,7 +124,7 @@ func FuzzDecodeRequest(f *testing.F) {
 	})
 }
 
-// A chunk of 40 ms is decoded in a few microseconds.
+// A 40 ms chunk is decoded in a few microseconds.
 func BenchmarkDecodeRequest(b *testing.B) {
 	text := []byte(`{"blob":{"mime_type":"audio/pcm;rate=16000","data":"` + strings.Repeat("AAEC", 428) + `"}}`)
 	for b.Loop() {

@@ -11,16 +11,16 @@ import (
 	"agenthost/pkg/session"
 )
 
-// LatestHandle is the value of session_resumption.handle that resumes the newest
-// conversation of the session with the agent, if there is one that is young enough.
+// LatestHandle is the session_resumption.handle value that resumes the session's newest
+// conversation with the agent, if one is young enough.
 const LatestHandle = "latest"
 
-// maxHandleAge is how long after it was issued a handle is resumed: as long as the Gemini API
-// keeps it after the end of a conversation.
+// maxHandleAge is how long after it was issued a handle is resumed: as long as the Gemini API keeps
+// it after a conversation ends.
 const maxHandleAge = 2 * time.Hour
 
-// openFirst begins the first conversation of the agent, or resumes one of an earlier run. An
-// agent that was transferred to begins a new one, and speaks first.
+// openFirst begins the agent's first conversation, or resumes an earlier run's. An agent that was
+// transferred to begins a new one, and speaks first.
 func (a *liveAgent) openFirst(ctx context.Context) {
 	handle, at := "", -1
 	if !a.Continues {
@@ -49,9 +49,9 @@ func (a *liveAgent) openFirst(ctx context.Context) {
 	a.openConn(ctx)
 }
 
-// isForeignHandle reports whether a handle that is not of the session comes from a client. The
-// model's service gives a conversation to all with the host's key that know its handle: a
-// client with one of another user would continue that user's conversation.
+// isForeignHandle reports whether a client sent a handle that is not in the session. The model's
+// service resumes a conversation for everyone with the host's key and the handle: a client with
+// another user's handle would continue that user's conversation.
 func (a *liveAgent) isForeignHandle(handle string) bool {
 	if a.req.Config == nil || a.req.Writer != session.WriterClient {
 		return false
@@ -60,7 +60,7 @@ func (a *liveAgent) isForeignHandle(handle string) bool {
 	return own == nil || own.Handle != handle
 }
 
-// findHandle returns the handle of run_config, and the index of the event that has it, or -1.
+// findHandle returns run_config's handle and the index of the event that has it, or -1.
 func (a *liveAgent) findHandle() (handle string, at int) {
 	c := a.config.SessionResumption
 	if c == nil || c.Handle == "" {
@@ -88,10 +88,9 @@ func (a *liveAgent) findHandle() (handle string, at int) {
 	return c.Handle, -1
 }
 
-// resendStored sends what the session has stored, the model has not answered, and the state of
-// a handle does not have: texts of the user, and responses to calls that the model has made
-// before. A state has what the model has answered: text that was stored before its handle may
-// be missing as well.
+// resendStored sends what the session has stored, the model has not answered, and the handle's
+// state lacks: the user's texts, and responses to calls that the model made before. A state has
+// what the model has answered: text that was stored before its handle may be missing as well.
 func (a *liveAgent) resendStored(at int) {
 	if at < 0 {
 		return
@@ -119,9 +118,9 @@ func (a *liveAgent) resendStored(at int) {
 	}
 }
 
-// callsOfState returns the calls that the state of a handle, the last of the events, has: those
-// of connections that had a handle after them. A connection that ended before that is not a
-// part of any state.
+// callsOfState returns the calls in the state of a handle, which is the last event: calls on
+// connections that had a handle after them. A connection that ended earlier is not part of any
+// state.
 func callsOfState(events []*session.Event) map[string]bool {
 	made, connections := map[string]bool{}, map[string]bool{}
 	for _, ev := range slices.Backward(events) {
@@ -138,14 +137,14 @@ func callsOfState(events []*session.Event) map[string]bool {
 // unansweredInput collects what the model has not answered.
 type unansweredInput struct {
 	frames []*model.LiveFrame
-	// settled are the frames of the last answer, which are open again if it was a call.
+	// settled are the last answer's frames, which are open again if it was a call.
 	settled []*model.LiveFrame
 	// made are the calls that the model's state has; calls are the others, which the model may
 	// repeat.
 	made  map[string]bool
 	calls []*earlierCall
-	// open are the calls without a response; called reports that the end of the turn is not
-	// the end of the answer, because there were calls.
+	// open are the calls without a response; called reports that the turn's end does not end the
+	// answer, because there were calls.
 	open   map[string]bool
 	called bool
 }
@@ -195,8 +194,8 @@ func (u *unansweredInput) addResponses(responses []*genai.FunctionResponse) {
 	}
 }
 
-// completesAnswer reports whether an event completes an answer of the model: the end of a turn,
-// or all of its text, after which the connection may have ended.
+// completesAnswer reports whether an event completes the model's answer: a turn's end, or its whole
+// text, after which the connection may have ended.
 func completesAnswer(ev *session.Event) bool {
 	if ev.TurnComplete {
 		return true
@@ -207,8 +206,8 @@ func completesAnswer(ev *session.Event) bool {
 	return ev.OutputTranscription != nil || len(ev.Calls()) == 0 && model.TextOf(ev.Content) != ""
 }
 
-// An earlierCall is a call that another run of the session has made, and that the model may
-// repeat because the state that it resumes does not have it.
+// An earlierCall is a call from another of the session's runs. The model may repeat it because the
+// resumed state does not have it.
 type earlierCall struct {
 	call       *genai.FunctionCall
 	invocation string
@@ -216,8 +215,8 @@ type earlierCall struct {
 	response *genai.FunctionResponse
 }
 
-// repeatCall handles a call that was made before. It returns true if the tool must run, with
-// the idempotency key of the first attempt, because no run has stored a response.
+// repeatCall handles a call that was made before. It returns true if the tool must run, with the
+// first attempt's idempotency key, because no run has stored a response.
 func (a *liveAgent) repeatCall(c *genai.FunctionCall) bool {
 	e := a.earlier[c.ID]
 	if e == nil {

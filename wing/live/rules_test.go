@@ -21,8 +21,8 @@ import (
 	"agenthost/wing/live"
 )
 
-// testLive runs a test in a bubble of synctest, with a live run of the agent that build
-// returns, and ends the run.
+// testLive runs a test in a synctest bubble, with a live run of the agent that build returns, and
+// ends the run.
 func testLive(t *testing.T, m *liveModel, root runtime.Agent, opts *runtime.AppOptions, test func(*liveTest)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -50,8 +50,8 @@ func callsAtOnce() *liveModel {
 	return &liveModel{traits: model.LiveTraits{ExecutesCallsAtOnce: true}}
 }
 
-// TestLiveSessionBusy: a second live run of a session fails after two seconds with a code of
-// its own, and the first one continues.
+// TestLiveSessionBusy: a session's second live run fails after two seconds with its own code, and
+// the first one continues.
 func TestLiveSessionBusy(t *testing.T) {
 	m := &liveModel{}
 	testLive(t, m, liveAgent(m), nil, func(l *liveTest) {
@@ -176,8 +176,8 @@ func TestLiveCallOfEarlierConversation(t *testing.T) {
 	})
 }
 
-// TestLiveClientLeaves: the end of the run cancels tools, and stores a response for each
-// call, so that no call stays open.
+// TestLiveClientLeaves: an ending run cancels tools, and stores a response for each call, so that
+// no call stays open.
 func TestLiveClientLeaves(t *testing.T) {
 	m, calls := callsAtOnce(), &atomic.Int32{}
 	deaf := &testTool{name: "deaf", run: func(context.Context, *tool.Call) (*tool.Result, error) {
@@ -370,8 +370,8 @@ root: (partial) INVALID_REQUEST no request for confirmation "x" in this session`
 	})
 }
 
-// TestLiveUnacceptedInput: inputs that the model does not accept, and a state beyond the limit of the
-// store, are errors for the client; nothing of them is stored, and the run continues.
+// TestLiveUnacceptedInput: inputs that the model does not accept, and a state beyond the store's
+// limit, are errors for the client; none is stored, and the run continues.
 func TestLiveUnacceptedInput(t *testing.T) {
 	m := &liveModel{traits: model.LiveTraits{TextOnly: true}}
 	testLive(t, m, liveAgent(m), nil, func(l *liveTest) {
@@ -390,8 +390,8 @@ root: (partial) INVALID_REQUEST state of the session exceeds the limit of 4 MiB`
 	})
 }
 
-// TestLiveManyCalls: thousands of calls in one message are refused together, calls with the same
-// ID run once, and the conversation continues.
+// TestLiveManyCalls: thousands of calls in a message are refused together, calls with the same ID
+// run once, and the conversation continues.
 func TestLiveManyCalls(t *testing.T) {
 	m := callsAtOnce()
 	var calls atomic.Int32
@@ -459,8 +459,8 @@ func TestLiveHookPanics(t *testing.T) {
 	}
 }
 
-// TestLivePartialContents: a client that never completes its turn cannot fill the memory of a model
-// that waits for it.
+// TestLivePartialContents: a client that never completes its turn cannot fill a waiting model's
+// memory.
 func TestLivePartialContents(t *testing.T) {
 	m := &liveModel{}
 	testLive(t, m, liveAgent(m), nil, func(l *liveTest) {
@@ -478,8 +478,8 @@ func TestLivePartialContents(t *testing.T) {
 	})
 }
 
-// TestLiveForgedResponse: a model cannot answer calls in the name of the user, such as a request for
-// a confirmation.
+// TestLiveForgedResponse: a model cannot answer calls in the user's name, such as a confirmation
+// request.
 func TestLiveForgedResponse(t *testing.T) {
 	m := callsAtOnce()
 	var calls atomic.Int32
@@ -529,8 +529,8 @@ func TestLiveGoAwayLoop(t *testing.T) {
 	}
 }
 
-// TestLiveTranscriptOffsets: with save_live_blob, each final transcript has its part of the
-// recording, which is stored; a turn that the client leaves open is saved as well.
+// TestLiveTranscriptOffsets: with save_live_blob, each final transcript has its part of the stored
+// recording; a turn that the client leaves open is saved as well.
 func TestLiveTranscriptOffsets(t *testing.T) {
 	m := &liveModel{}
 	config := runtime.DefaultRunConfig()
@@ -580,8 +580,8 @@ user adk_live_audio_storage_input_audio_`, got.String())
 	})
 }
 
-// TestLiveConfirmation: a call that requires confirmation is requested from the client; the
-// model gets the result of the call when a person has approved it.
+// TestLiveConfirmation: a call that requires confirmation is requested from the client; the model
+// gets the call's result when a person has approved it.
 func TestLiveConfirmation(t *testing.T) {
 	m := callsAtOnce()
 	pay := &testTool{name: "pay", capabilities: tool.Capabilities{Confirm: alwaysConfirm()}, run: func(_ context.Context, c *tool.Call) (*tool.Result, error) {
@@ -658,7 +658,7 @@ func TestLiveTransfer(t *testing.T) {
 }
 
 // TestLiveTransferLoop: models that transfer to each other without end are refused, and the
-// conversation continues with one of them.
+// conversation continues with one model.
 func TestLiveTransferLoop(t *testing.T) {
 	m := callsAtOnce()
 	billing := runtime.NewLLM("billing", &runtime.LLMOptions{})
@@ -680,8 +680,8 @@ func TestLiveTransferLoop(t *testing.T) {
 	})
 }
 
-// TestLiveSequence: each agent of a sequence ends with task_completed, which only live runs
-// offer, and the run ends with the last one.
+// TestLiveSequence: each agent in a sequence ends with task_completed, which only live runs offer,
+// and the run ends with the last one.
 func TestLiveSequence(t *testing.T) {
 	m := callsAtOnce()
 	seq := runtime.NewSequential("seq", "",
@@ -736,8 +736,8 @@ func TestLiveModalities(t *testing.T) {
 	})
 }
 
-// TestLiveResumeLatest: a later run resumes the newest handle of the session, on any replica,
-// and sends what the session has and the model has not answered.
+// TestLiveResumeLatest: a later run resumes the session's newest handle, on any replica, and sends
+// what the session has and the model has not answered.
 func TestLiveResumeLatest(t *testing.T) {
 	config := runtime.DefaultRunConfig()
 	config.SessionResumption = &genai.SessionResumptionConfig{Handle: live.LatestHandle}
@@ -800,7 +800,7 @@ func TestLiveCost(t *testing.T) {
 	})
 }
 
-// TestLiveLimits: a conversation ends at each of the app's limits, with the limit in the error.
+// TestLiveLimits: a conversation ends at each app limit, with the limit in the error.
 func TestLiveLimits(t *testing.T) {
 	for _, tt := range []struct {
 		limits runtime.LiveLimits

@@ -11,14 +11,13 @@ import (
 // A RunRequest describes one live run.
 type RunRequest struct {
 	App, UserID, SessionID string
-	// Requests are the requests of the client. The run ends when the queue is closed and
-	// empty.
+	// Requests are the client's requests. The run ends when the queue is closed and empty.
 	Requests *Queue
-	// Writer is the author of state deltas; the zero value is a client.
+	// Writer authors state deltas; the zero value is a client.
 	Writer session.Writer
 	// CustomMetadata is added to every event.
 	CustomMetadata map[string]any
-	// Config replaces the config of the app; nil uses the app's.
+	// Config replaces the app's config; nil keeps it.
 	Config *runtime.RunConfig
 	// CreateSession creates the session when it does not exist.
 	CreateSession bool
@@ -27,15 +26,14 @@ type RunRequest struct {
 }
 
 // Run runs a live conversation: the client and the model send whenever they like. It has one
-// invocation, and holds the session until it ends, so that another run of the session fails
-// with [runtime.CodeSessionBusy]. Events are yielded as by [runtime.Host.Run]: stored first,
-// except for partial events and for audio, video and images of the model, which are not stored.
-// The client's texts are stored and not yielded.
+// invocation, and holds the session until it ends, so that the session's other runs fail with
+// [runtime.CodeSessionBusy]. Events are yielded as by [runtime.Host.Run]: stored first, except for
+// partial events and the model's audio, video and images, which are not stored. The client's texts
+// are stored and not yielded.
 //
-// The run ends when the client closes the queue or sends a close, when the agent has ended,
-// when Drain is closed and the current turn is over, or with an error. A request of the
-// client that is invalid is answered by a partial event with an error code, and the run
-// continues.
+// The run ends when the client closes the queue or sends a close, when the agent has ended, when
+// Drain is closed and the current turn is over, or with an error. An invalid client request is
+// answered by a partial event with an error code, and the run continues.
 //
 // The model is connected again when a connection ends and run_config has session_resumption;
 // see [IsRecoverable] and [Reconnects]. Rules: adk-python runners.py run_live;
@@ -55,11 +53,11 @@ func Run(ctx context.Context, host *runtime.Host, req *RunRequest) runtime.Event
 	}
 }
 
-// A liveRun is what the agents of a live run share.
+// A liveRun is what a live run's agents share.
 type liveRun struct {
 	req *RunRequest
-	// config is that of the run; limiter and recorder follow it. They are nil before the first
-	// agent starts, and recorder also if run_config does not save audio.
+	// config is the run's; limiter and recorder follow it. They are nil before the first agent
+	// starts, and recorder also if run_config does not save audio.
 	config   *runtime.RunConfig
 	limiter  *liveLimiter
 	recorder *Recorder
@@ -69,12 +67,11 @@ type liveRun struct {
 	// draining reports that the run ends after the current turn; closed that the client
 	// has ended it.
 	draining, closed bool
-	// reportedMedia reports that the client was notified of dropped blobs.
+	// reportedMedia reports that the client was notified about dropped blobs.
 	reportedMedia bool
-	// partial is the size of the partial contents of the turn.
+	// partial is the size of the turn's partial contents.
 	partial int
-	// connections counts the connections of the run, and dropped the media that was reported
-	// as dropped.
+	// connections counts the run's connections, and dropped the media reported as dropped.
 	connections, dropped int
 }
 
@@ -95,7 +92,7 @@ func (l *liveRun) stopLimits() {
 	}
 }
 
-// runAgent holds the part of one LLM agent.
+// runAgent holds one LLM agent's part of the conversation.
 func (l *liveRun) runAgent(ctx context.Context, t *runtime.TwoWayTurn) {
 	l.applyConfig(t.Config())
 	a := &liveAgent{TwoWayTurn: t, liveRun: l, made: map[string]madeCall{}, earlier: map[string]*earlierCall{}}

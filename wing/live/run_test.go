@@ -196,7 +196,7 @@ func formatFrame(f *model.LiveFrame) string {
 	return strings.TrimSpace(b.String())
 }
 
-// A liveTest is a live run in a bubble of synctest: each step waits until nothing happens.
+// A liveTest is a live run in a synctest bubble: each step waits until nothing happens.
 type liveTest struct {
 	*testing.T
 	env    *testenv.Env
@@ -213,7 +213,7 @@ type liveTest struct {
 	ended  chan struct{}
 }
 
-// runLive starts a live run of an agent, or of the root of the tree.
+// runLive starts a live run with an agent, or with the tree's root.
 func runLive(t *testing.T, m *liveModel, root runtime.Agent, opts *runtime.AppOptions) *liveTest {
 	t.Helper()
 	e := testenv.New(t, nil)
@@ -270,7 +270,7 @@ func (l *liveTest) stop() {
 	<-l.ended
 }
 
-// yielded returns the events of the run so far, one a line, and its error.
+// yielded returns the run's events so far, one a line, and its error.
 func (l *liveTest) yielded() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -351,9 +351,8 @@ func withResumption() *runtime.AppOptions {
 	return &runtime.AppOptions{Config: &config}
 }
 
-// TestLiveText: text of the client is stored and sent; chunks are yielded and not stored;
-// the merged text is both. A client that closes the queue ends the run, and the model gets a
-// close frame.
+// TestLiveText: the client's text is stored and sent; chunks are yielded and not stored; the merged
+// text is both. A client that closes the queue ends the run, and the model gets a close frame.
 func TestLiveText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &liveModel{}

@@ -11,7 +11,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// recordOutput records the audio of a response.
+// recordOutput records a response's audio.
 func (a *liveAgent) recordOutput(response *model.Response) {
 	if a.recorder == nil || response.Content == nil {
 		return
@@ -21,9 +21,9 @@ func (a *liveAgent) recordOutput(response *model.Response) {
 	}
 }
 
-// locateTranscript sets where in the recording of its speaker a final transcript is, unless
-// the service has set it: what was recorded since the last transcript, because services send
-// no times with transcripts.
+// locateTranscript sets a final transcript's place in its speaker's recording, unless the service
+// has set it: what was recorded since the last transcript, because services send no times with
+// transcripts.
 func (a *liveAgent) locateTranscript(response *model.Response) {
 	if a.recorder == nil || response.Partial {
 		return
@@ -39,16 +39,16 @@ func (a *liveAgent) locateTranscript(response *model.Response) {
 	locate(response.OutputTranscription, a.recorder.SpanOutput)
 }
 
-// saveOpenRecordings saves the audio of a turn that the end of the conversation leaves open.
+// saveOpenRecordings saves the audio of a turn that is open when the conversation ends.
 func (a *liveAgent) saveOpenRecordings(ctx context.Context) {
 	if a.recorder != nil && !a.IsDone() && ctx.Err() == nil && a.saveRecording(ctx, a.recorder.RemoveInput(), session.UserAuthor, genai.RoleUser) {
 		a.saveRecording(ctx, a.recorder.RemoveOutput(), a.Agent().Name(), genai.RoleModel)
 	}
 }
 
-// saveRecordings saves the audio of the turn as artifacts, each with an event of its
-// speaker, before the event that ends the turn. An interruption ends only the speech of the
-// model (adk-python flows/llm_flows/audio_cache_manager.py).
+// saveRecordings saves the turn's audio as artifacts, each with an event from its speaker, before
+// the event that ends the turn. An interruption ends only the model's speech (adk-python
+// flows/llm_flows/audio_cache_manager.py).
 func (a *liveAgent) saveRecordings(ctx context.Context, response *model.Response) bool {
 	if a.recorder == nil || !response.TurnComplete && !response.Interrupted {
 		return true

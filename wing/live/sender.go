@@ -10,7 +10,7 @@ import (
 	"agenthost/pkg/model"
 )
 
-// Errors of a request. The run continues after them.
+// Request errors. The run continues after them.
 var (
 	errFunctionCall   = errors.New("the content must not contain a function call")
 	errMixedResponses = errors.New("the content must contain either function responses or other parts, not both")
@@ -18,20 +18,20 @@ var (
 	errManyInputs     = errors.New("expected only one of blob, activity_start, activity_end and audio_stream_end: send each in a request of its own")
 )
 
-// An Outgoing is what a request of a client means: frames for the model, and what the
-// session stores before they are sent.
+// An Outgoing is what a client request means: frames for the model, and what the session stores
+// before they are sent.
 type Outgoing struct {
 	Frames []*model.LiveFrame
-	// Content is stored as an event of the user; nil if there is none.
+	// Content is stored as a user event; nil if there is none.
 	Content *genai.Content
-	// StateDelta is stored with the content, or in an event of its own.
+	// StateDelta is stored with the content, or in a separate event.
 	StateDelta map[string]any
 	// Responses answer calls. They are also in Frames.
 	Responses []*genai.FunctionResponse
-	// PartialBytes is the size of a partial content, which the model holds until a content
+	// PartialBytes is a partial content's size. The model holds that content until another one
 	// completes the turn; nothing stores it.
 	PartialBytes int
-	// Dropped is the type of a blob that the model does not accept; empty if there is none.
+	// Dropped is the type of a blob that the model rejects; empty if there is none.
 	Dropped string
 	// Close ends the run after the rest.
 	Close bool
@@ -110,7 +110,7 @@ func singleText(c *genai.Content) (string, bool) {
 	return c.Parts[0].Text, true
 }
 
-// acceptsMedia reports whether a model accepts blobs of a type.
+// acceptsMedia reports whether a model accepts blobs with a media type.
 func acceptsMedia(traits model.LiveTraits, mimeType string) bool {
 	switch {
 	case traits.TextOnly:

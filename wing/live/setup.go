@@ -13,8 +13,8 @@ import (
 	"agenthost/pkg/tool/declare"
 )
 
-// TaskCompleted is the tool with which an agent of a sequence ends its part of a live
-// conversation (adk-python agents/sequential_agent.py).
+// TaskCompleted is the tool with which an agent in a sequence ends its part of a live conversation
+// (adk-python agents/sequential_agent.py).
 const TaskCompleted = "task_completed"
 
 const taskCompletedInstruction = "When the user is satisfied with your part of the task, or you are done with it, " +
@@ -32,10 +32,10 @@ func (a *liveAgent) addTaskCompleted() error {
 	return nil
 }
 
-// buildSetup builds what all connections of a conversation have in common, and returns its
-// history. before_model sees the request that begins a conversation, and may change it; its
-// answer ends the agent before it connects. adk-python calls no callbacks of models in live
-// runs, which would disable plugins such as global_instruction.
+// buildSetup builds what a conversation's connections share, and returns its history. before_model
+// sees the request that begins a conversation, and may change it; its answer ends the agent before
+// it connects. adk-python calls no model callbacks in live runs, which would disable plugins such
+// as global_instruction.
 func (a *liveAgent) buildSetup(ctx context.Context) (history []*genai.Content, err error) {
 	req, answer, err := a.BuildRequest(ctx, func(req *model.Request) {
 		req.Contents = withoutAudio(req.Contents)
@@ -54,7 +54,7 @@ func (a *liveAgent) buildSetup(ctx context.Context) (history []*genai.Content, e
 	return req.Contents, nil
 }
 
-// attemptSetup returns the setup of the attempt.
+// attemptSetup returns the attempt's setup.
 func (a *liveAgent) attemptSetup() *model.LiveSetup {
 	setup := *a.setup
 	if setup.Resumption != nil || a.attempt.handle != "" {
@@ -93,8 +93,8 @@ func (a *liveAgent) sendHistory() {
 	a.out.Seed(frame, speak, time.Now())
 }
 
-// newSetup returns the setup of a live connection: the settings of the request that the
-// Live API has, and those of the run (adk-python flows/llm_flows/basic.py).
+// newSetup returns a live connection's setup: the request's settings that the Live API supports,
+// and the run's (adk-python flows/llm_flows/basic.py).
 func newSetup(c *runtime.RunConfig, req *model.Request, traits model.LiveTraits) *model.LiveSetup {
 	s := &model.LiveSetup{
 		Model: req.Model, SystemInstruction: req.Config.SystemInstruction, Tools: req.Config.Tools,

@@ -11,10 +11,10 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// OperationLive is the operation of the span of a live connection.
+// OperationLive is the span operation of a live connection.
 const OperationLive = "live"
 
-// A liveSpan is the span of one live connection, and the measurement of its turns.
+// A liveSpan is a live connection's span, and measures its turns.
 type liveSpan struct {
 	// span is nil if the run is not traced.
 	span  trace.Span
@@ -23,7 +23,7 @@ type liveSpan struct {
 	turn, first time.Time
 }
 
-// beginConnSpan starts the span of a connection.
+// beginConnSpan starts a connection's span.
 func (a *liveAgent) beginConnSpan(ctx context.Context) {
 	a.connSpan = liveSpan{start: a.ReadClock()}
 	a.connSpan.turn = a.connSpan.start
@@ -34,7 +34,7 @@ func (a *liveAgent) beginConnSpan(ctx context.Context) {
 	}
 }
 
-// endConnSpan ends the span of a connection; err is nil if the host has ended it.
+// endConnSpan ends a connection's span; err is nil if the host has ended it.
 func (a *liveAgent) endConnSpan(err error) {
 	if a.connSpan.start.IsZero() {
 		return
@@ -52,7 +52,7 @@ func (a *liveAgent) endConnSpan(err error) {
 	a.connSpan = liveSpan{}
 }
 
-// measureTurn reports the tokens and the cost of a turn like those of a model call.
+// measureTurn reports a turn's tokens and cost as for a model call.
 func (a *liveAgent) measureTurn(response *model.Response) {
 	end := a.ReadClock()
 	m := runtime.Measurement{

@@ -23,7 +23,7 @@ const (
 	// streamFirstWait is how long a call waits for its first result: one that is there at
 	// once is sent before the status that others follow, as in adk-python.
 	streamFirstWait = 10 * time.Millisecond
-	// streamPause is the least time between two results of a stream.
+	// streamPause is the least time between a stream's results.
 	streamPause = 20 * time.Millisecond
 	// streamStopWait is how long stop_streaming waits for a tool to end (adk-python).
 	streamStopWait = time.Second
@@ -33,10 +33,10 @@ const (
 
 var errStreamStopped = errors.New("the model stopped the stream")
 
-// liveStreams are the tools of a live conversation that return results repeatedly. Calls
-// start and stop them on goroutines of their own; the loop receives the results.
+// liveStreams are a live conversation's tools that return results repeatedly. Calls start and stop
+// them on their own goroutines; the loop receives the results.
 type liveStreams struct {
-	ctx   context.Context //nolint:containedctx // of the conversation, which owns this value
+	ctx   context.Context //nolint:containedctx // the conversation's, which owns this value
 	items chan *streamItem
 
 	mu   sync.Mutex
@@ -47,7 +47,7 @@ func newLiveStreams(ctx context.Context) *liveStreams {
 	return &liveStreams{ctx: ctx, items: make(chan *streamItem), open: map[*liveStream]bool{}}
 }
 
-// A liveStream is a call of a tool that streams.
+// A liveStream is a call to a tool that streams.
 type liveStream struct {
 	agent  *liveAgent
 	tool   tool.Tool
@@ -63,7 +63,7 @@ type liveStream struct {
 	last string
 }
 
-// A streamItem is a result of a stream.
+// A streamItem is a stream's result.
 type streamItem struct {
 	stream   *liveStream
 	response map[string]any
@@ -72,7 +72,7 @@ type streamItem struct {
 	failure error
 }
 
-// startStream starts the stream of a call, and returns the response to the call.
+// startStream starts a call's stream, and returns the response to the call.
 func (l *liveStreams) startStream(a *liveAgent, t tool.Tool, call *tool.Call, traits tool.Capabilities) *tool.Result {
 	ctx, cancel := context.WithCancelCause(l.ctx)
 	st := &liveStream{
@@ -108,7 +108,7 @@ func (l *liveStreams) endStream(st *liveStream) {
 	close(st.done)
 }
 
-// runStream yields the results of a stream until it ends.
+// runStream yields a stream's results until it ends.
 func (l *liveStreams) runStream(ctx context.Context, st *liveStream) {
 	limit := st.traits.Stream.For
 	if limit > 0 {
@@ -127,7 +127,7 @@ func (l *liveStreams) runStream(ctx context.Context, st *liveStream) {
 	}
 }
 
-// runSource yields the results of a tool whose source streams.
+// runSource yields results from a tool whose source streams.
 func (l *liveStreams) runSource(ctx context.Context, st *liveStream, t tool.Streamer) {
 	var actions session.Actions
 	call := st.newCall(&actions)
@@ -137,7 +137,7 @@ func (l *liveStreams) runSource(ctx context.Context, st *liveStream, t tool.Stre
 			return
 		}
 		item := &streamItem{stream: st, actions: actions}
-		actions = session.Actions{} // the loop has those of the item
+		actions = session.Actions{} // the loop has the item's
 		item.setResult(result, err)
 		if !l.sendItem(ctx, item) || err != nil {
 			return
@@ -193,8 +193,7 @@ func (st *liveStream) callOnce(ctx context.Context) (*streamItem, error) {
 	return item, err
 }
 
-// newCall returns a call for one result. Each has an idempotency key and a budget of
-// expressions of its own.
+// newCall returns a call for one result. Each has its own idempotency key and expression budget.
 func (st *liveStream) newCall(actions *session.Actions) *tool.Call {
 	call := st.agent.NewCall(&genai.FunctionCall{ID: st.call.ID, Name: st.call.Name, Args: st.call.Args}, actions)
 	call.IdempotencyKey = fmt.Sprintf("%s/%d", call.IdempotencyKey, st.sent)
@@ -256,7 +255,7 @@ func (l *liveStreams) offerMedia(b *genai.Blob) bool {
 	return watched
 }
 
-// countOpen returns the number of streams.
+// countOpen counts the open streams.
 func (l *liveStreams) countOpen() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -277,8 +276,8 @@ func (l *liveStreams) cancelStreams(match func(*liveStream) bool, cause error) [
 	return canceled
 }
 
-// stopStreams runs stop_streaming for the streams of a tool (adk-python
-// flows/llm_flows/functions.py _process_function_live_helper).
+// stopStreams runs stop_streaming for a tool's streams (adk-python flows/llm_flows/functions.py
+// _process_function_live_helper).
 func (l *liveStreams) stopStreams(ctx context.Context, name string) *tool.Result {
 	status := func(format string) *tool.Result {
 		return &tool.Result{Response: map[string]any{"status": fmt.Sprintf(format, name)}}
@@ -313,8 +312,8 @@ func (a *liveAgent) interceptCall(ctx context.Context, t tool.Tool, call *tool.C
 	return nil
 }
 
-// receiveItem sends a result of a stream to the model. It is not stored, but for the state and
-// the artifacts that the tool has written.
+// receiveItem sends a stream's result to the model. Only the state and the artifacts that the tool
+// has written are stored.
 func (a *liveAgent) receiveItem(ctx context.Context, item *streamItem) {
 	if item.failure != nil {
 		a.Fail(item.failure)
@@ -336,7 +335,7 @@ func (a *liveAgent) receiveItem(ctx context.Context, item *streamItem) {
 	a.pushResponses(response)
 }
 
-// schedulingOf returns when the model receives the responses of a tool.
+// schedulingOf returns when the model receives a tool's responses.
 func (a *liveAgent) schedulingOf(name string) genai.FunctionResponseScheduling {
 	t := a.FindTool(name)
 	if t == nil || a.traits.NoAsyncCalls {

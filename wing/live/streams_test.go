@@ -148,8 +148,8 @@ func TestLiveStreamFailOnError(t *testing.T) {
 	})
 }
 
-// TestLiveStreamWrites: what a stream writes to the state is stored at once, and each call has
-// an idempotency key of its own.
+// TestLiveStreamWrites: what a stream writes to the state is stored at once, and each call has its
+// own idempotency key.
 func TestLiveStreamWrites(t *testing.T) {
 	m := callsAtOnce()
 	watch := pollingTool("watch", &tool.Stream{Every: time.Second, For: 1500 * time.Millisecond}, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
@@ -171,7 +171,7 @@ response c1 watch {"status":"The stream of watch has ended after 1.5s."}`, "PEND
 	})
 }
 
-// stateValue returns a value of the stored state.
+// stateValue returns a stored state value.
 func (l *liveTest) stateValue(key string) any {
 	l.Helper()
 	sess, err := l.env.Store.Sessions.Get(context.Background(), l.key, nil)
@@ -182,7 +182,7 @@ func (l *liveTest) stateValue(key string) any {
 	return v
 }
 
-// TestLiveStreamWatches: each call of a tool that watches the camera waits for a new image, and
+// TestLiveStreamWatches: each call to a tool that watches the camera waits for a new image, and
 // receives the newest; one that watches the microphone receives all that it has recorded.
 func TestLiveStreamWatches(t *testing.T) {
 	see := func(_ context.Context, c *tool.Call) (*tool.Result, error) {

@@ -14,9 +14,8 @@ import (
 // maxTapAudio is how much audio waits for a reader; the oldest is dropped.
 const maxTapAudio = 30 * time.Second
 
-// A Tap gives a tool the media that the user sends: of images the newest one, of audio all
-// since the last call, at most the last 30 seconds, as a WAV file. It is safe for concurrent
-// use.
+// A Tap gives a tool the media that the user sends: the newest image, or all audio since the last
+// call, at most the last 30 seconds, as a WAV file. It is safe for concurrent use.
 type Tap struct {
 	prefix string
 	ready  chan struct{}
@@ -26,7 +25,7 @@ type Tap struct {
 	data     []byte
 }
 
-// NewTap returns a tap of "video", which is images, or of "audio".
+// NewTap returns a tap for "video", which is images, or for "audio".
 func NewTap(media string) *Tap {
 	t := &Tap{prefix: "image/", ready: make(chan struct{}, 1)}
 	if media == "audio" {
@@ -56,7 +55,7 @@ func (t *Tap) Offer(b *genai.Blob) {
 	}
 }
 
-// maxBytes returns the size of the audio that may wait, in whole samples.
+// maxBytes returns how much audio may wait, in whole samples.
 func (t *Tap) maxBytes(b *genai.Blob) int {
 	perSecond := len(b.Data)
 	if d := textlive.PCMDuration(b); d > 0 {
@@ -65,7 +64,7 @@ func (t *Tap) maxBytes(b *genai.Blob) int {
 	return perSecond * int(maxTapAudio/time.Second) &^ 1
 }
 
-// Next waits for media that no earlier call has returned, or for the end of ctx.
+// Next waits for media that no earlier call has returned, or until ctx ends.
 func (t *Tap) Next(ctx context.Context) (*genai.Blob, error) {
 	for {
 		if b := t.removeMedia(); b != nil {

@@ -33,7 +33,7 @@ import (
 	"agenthost/wing/live"
 )
 
-// A liveTrace is a recorded live run of ADK; the head of the file describes the format.
+// A liveTrace is a live run recorded from ADK; the file's head describes the format.
 type liveTrace struct {
 	Name, Backend string
 	Timing        bool
@@ -69,8 +69,8 @@ type traceStep struct {
 	WaitMS      int `json:"wait_ms"`
 }
 
-// loadLiveTraces returns what adk-python's run_live did with the scripted messages of a
-// live API: its frames, events and stored events, without generated IDs and times.
+// loadLiveTraces returns what adk-python's run_live did with a live API's scripted messages: its
+// frames, events and stored events, without generated IDs and times.
 func loadLiveTraces(t *testing.T) []*liveTrace {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "adk_traces.jsonl"))
@@ -88,8 +88,7 @@ func loadLiveTraces(t *testing.T) []*liveTrace {
 	return traces
 }
 
-// TestLiveTraces: live.Run does what ADK's run_live does, but for the differences of
-// liveDifferences.
+// TestLiveTraces: live.Run does what ADK's run_live does, but for those in liveDifferences.
 func TestLiveTraces(t *testing.T) {
 	for _, trace := range loadLiveTraces(t) {
 		t.Run(trace.Name, func(t *testing.T) {
@@ -105,8 +104,8 @@ func TestLiveTraces(t *testing.T) {
 	}
 }
 
-// TestLiveTraceComparison: a trace without one of its events, frames or stored events is
-// not equal to itself.
+// TestLiveTraceComparison: a trace that lacks one event, frame or stored event is not equal to the
+// whole one.
 func TestLiveTraceComparison(t *testing.T) {
 	for _, trace := range loadLiveTraces(t) {
 		whole := func() *traceResult {
@@ -323,7 +322,7 @@ func tracePlugin(what string) *runtime.Plugin {
 	return p
 }
 
-// traceTool returns a tool of the file's table.
+// traceTool returns a tool from the file's table.
 func traceTool(t *testing.T, name, scheduling string) tool.Tool {
 	t.Helper()
 	f := newTraceTool(t, name)
@@ -455,8 +454,8 @@ func (f *traceFunc) Run(_ context.Context, c *tool.Call) (*tool.Result, error) {
 	return &tool.Result{Response: response}, nil
 }
 
-// A traceWire is the service of the models of a trace: the fake of the Live API, reached
-// through memory by the real provider.
+// A traceWire serves a trace's models: the fake Live API, which the real provider reaches through
+// memory.
 type traceWire struct {
 	fake   *fakegemini.Server
 	client *http.Client
@@ -515,8 +514,8 @@ func (w *traceWire) closeLast(code int, reason string) {
 	c.Close(code, reason)
 }
 
-// listFrames returns the messages of the host by connection, normalized like the file. A
-// connection that the host has closed has its code at the end.
+// listFrames returns the host's messages by connection, normalized like the file. A connection that
+// the host has closed has its code at the end.
 func (w *traceWire) listFrames(t *testing.T) []map[string]any {
 	t.Helper()
 	w.mu.Lock()
@@ -546,7 +545,7 @@ func (w *traceWire) listFrames(t *testing.T) []map[string]any {
 	return dropZeros(all)
 }
 
-// normalizeSetup replaces the texts of a setup.
+// normalizeSetup replaces a setup's texts.
 func normalizeSetup(setup map[string]any) {
 	if setup["systemInstruction"] != nil {
 		setup["systemInstruction"] = parseMap(`{"role":"system","parts":[{"text":"<instruction>"}]}`)
@@ -622,8 +621,7 @@ var (
 	recordingMilli = regexp.MustCompile(`_audio_[0-9]+\.wav`)
 )
 
-// normalizeEvents returns the JSON of events like the file: without ids, times and empty
-// actions.
+// normalizeEvents returns the events' JSON like the file: without ids, times and empty actions.
 func normalizeEvents(t *testing.T, events []*session.Event) []map[string]any {
 	t.Helper()
 	var all []map[string]any
