@@ -7,9 +7,9 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// The types that a program's own kinds declare and get. A config of an agent class embeds
-// [CommonConfig] and, for the agents and tools to build first, has methods AgentRefs and
-// ToolRefs that return references of its fields.
+// The types that a program's own kinds declare and get. An agent class config embeds [CommonConfig]
+// and, for the agents and tools to build first, has methods AgentRefs and ToolRefs that return
+// references to its fields.
 type (
 	// AgentEnv is what the loader has resolved for an agent before it is built.
 	AgentEnv = agentconfig.AgentEnv
@@ -29,8 +29,8 @@ type (
 	ExecutorEnv = agentconfig.ExecutorEnv
 	// ExecutorUse is how an agent uses a code executor.
 	ExecutorUse = agentconfig.ExecutorUse
-	// ExecutorChecker, ProgramExecutor, HostChecker and ADKExecutor are what the config of a
-	// code executor may implement.
+	// ExecutorChecker, ProgramExecutor, HostChecker and ADKExecutor are what a code executor config
+	// may implement.
 	ExecutorChecker = agentconfig.ExecutorChecker
 	ProgramExecutor = agentconfig.ProgramExecutor
 	HostChecker     = agentconfig.HostChecker
@@ -39,11 +39,11 @@ type (
 	Functions = agentconfig.Functions
 )
 
-// AgentKinds returns the agent classes of agenthost.
+// AgentKinds returns agenthost's agent classes.
 func AgentKinds() spec.Kinds[AgentEnv, runtime.Agent] { return agentconfig.AgentKinds() }
 
-// AgentToolKinds returns the tools of agenthost that run an agent or a model.
+// AgentToolKinds returns agenthost's tools that run an agent or a model.
 func AgentToolKinds() spec.Kinds[AgentToolEnv, tool.Set] { return agentconfig.AgentToolKinds() }
 
-// PluginKinds returns the plugins of agenthost.
+// PluginKinds returns agenthost's plugins.
 func PluginKinds() spec.Kinds[PluginEnv, *runtime.Plugin] { return agentconfig.PluginKinds() }

@@ -19,11 +19,11 @@ type appModel struct {
 	doc     document
 	appNode *spec.Node // app.yaml with its overlay; nil if there is none
 	names   registry
-	// partKeys are the keys of declarations in agents' files.
+	// partKeys are the declaration keys in agent files.
 	partKeys []*spec.Node
 	used     map[*spec.Node]bool
-	// unused are the declarations that no agent uses, if the app was valid when they were
-	// found: the user of a declaration may have errors.
+	// unused are the declarations that no agent uses, if the app was valid when they were found: an
+	// agent that uses one may have errors.
 	unused []unusedPart
 	// choosesTool reports that a variable names a tool to use, so that any declared tool
 	// may be used.
@@ -32,21 +32,20 @@ type appModel struct {
 	documents []*spec.Node
 
 	root *resolvedAgent // nil if it could not be resolved
-	// agents are all resolved agents, once for each use, descendants first; slots is the
-	// number of their slots.
+	// agents are all resolved agents, once per use, descendants first; slots is their slot count.
 	agents []*resolvedAgent
 	slots  int
 
 	plugins    []*runtime.Plugin
 	summarizer model.LLM
-	// defaultModel returns the model of agents that neither name nor inherit one. It is
-	// built on first use.
+	// defaultModel returns the model for agents that neither name nor inherit one. It is built on
+	// first use.
 	defaultModel func() model.LLM
-	// builtinTools are the names of all built-in tools.
+	// builtinTools are all built-in tool names.
 	builtinTools []string
-	// listModelLimits returns the context limits of a model by its name in the app.
+	// listModelLimits returns a model's context limits by its name in the app.
 	listModelLimits func(name string) []namedLimits
-	// findGeminiToolRefuser returns the name of a model that refuses tools of Gemini's.
+	// findGeminiToolRefuser returns the name of a model that rejects Gemini's tools.
 	findGeminiToolRefuser func(name string) string
 }
 
@@ -56,7 +55,7 @@ type unusedPart struct {
 	node       *spec.Node
 }
 
-// contextCacheNode returns the context cache setting of app.yaml, or nil.
+// contextCacheNode returns app.yaml's context cache setting, or nil.
 func (a *appModel) contextCacheNode() *spec.Node { return a.appNode.Get("context_cache_config") }
 
 // isResumable reports whether the app or its root agent enables resumable invocations.
@@ -73,10 +72,10 @@ func (a *appModel) isResumable() bool {
 	return c.Resumable()
 }
 
-// resumabilityKey is the key of the setting in app.yaml and on the root agent.
+// resumabilityKey is the setting's key in app.yaml and on the root agent.
 const resumabilityKey = "resumability_config"
 
-// stateSchema returns the state schema of the app, which the root agent declares.
+// stateSchema returns the app's state schema, which the root agent declares.
 func (a *appModel) stateSchema() *tool.StateSchema {
 	n := a.root.plan.Node.Get("state_schema")
 	if n.IsNull() {
@@ -91,20 +90,20 @@ func (a *appModel) stateSchema() *tool.StateSchema {
 type resolvedAgent struct {
 	plan spec.Plan[agentconfig.AgentEnv, runtime.Agent]
 	name string
-	// at is the reference to the agent, nil for the root. base is the mapping as
-	// written, with the defaults of its class.
+	// at is the reference to the agent, nil for the root. base is the mapping as written, with its
+	// class defaults.
 	at, base *spec.Node
 	subs     []*resolvedAgent
 	tools    []*resolvedTool
-	prompts  tool.PromptSource         // of its instruction; nil if there is none
-	executor *agentconfig.ExecutorPlan // of a kind; nil if there is none
+	prompts  tool.PromptSource         // for its instruction; nil without one
+	executor *agentconfig.ExecutorPlan // from a kind; nil without one
 	model    model.LLM
-	// modelRef is the name of its own model, or "".
+	// modelRef is its own model's name, or "".
 	modelRef string
 
 	callbacks runtime.Callbacks
 	use       *lazyStateUse
-	// slot is the position of the agent in the order of the documents.
+	// slot is the agent's position in document order.
 	slot int
 }
 
@@ -125,7 +124,7 @@ func (p *resolvedAgent) visitTree(visit func(*resolvedAgent)) {
 	}
 }
 
-// workflowEdges returns the edges of a workflow, whose nodes are the sub-agents.
+// workflowEdges returns the edges between a workflow's nodes, its sub-agents.
 func workflowEdges(p *resolvedAgent) []runtime.Edge {
 	c, ok := p.plan.Config.(agentconfig.EdgeConfig)
 	if !ok {
@@ -134,22 +133,22 @@ func workflowEdges(p *resolvedAgent) []runtime.Edge {
 	return c.WorkflowEdges()
 }
 
-// resolvedTool is a validated tool of an agent. Its set is built, unless it waits for
+// resolvedTool is a validated tool that belongs to an agent. Its set is built, unless it waits for
 // the agent that it calls.
 type resolvedTool struct {
 	at  *spec.Node // where the agent names it
 	set tool.Set
-	// kind is the kind of the tool, or the name of the built-in tool.
+	// kind is the tool's kind, or the built-in tool's name.
 	kind string
-	// config and node are the settings of the set.
+	// config and node are the set's settings.
 	config any
 	node   *spec.Node
 	plan   spec.Plan[agentconfig.AgentToolEnv, tool.Set]
 	agent  *resolvedAgent
 	use    *lazyStateUse
 
-	// tools are the tools of the set, if it has listed them, and names their names for the
-	// model. The name of an agent as a tool is that of the agent.
+	// tools are the set's tools, if it has listed them, and names their names for the model. An
+	// agent tool has the agent's name.
 	tools  []tool.Tool
 	listed bool
 	names  []string
@@ -158,8 +157,8 @@ type resolvedTool struct {
 // isDynamic reports whether the tools are unknown until a run lists them.
 func (t *resolvedTool) isDynamic() bool { return t.set != nil && tool.Dynamic(t.set) }
 
-// listTools lists the tools of the set and their names for the model. A set that cannot
-// list its tools now has none; the run reports the error.
+// listTools lists the set's tools and their names for the model. A set that cannot list its tools
+// now has none; the run reports the error.
 func (t *resolvedTool) listTools(ctx context.Context) {
 	switch {
 	case t.isDynamic():
@@ -203,7 +202,7 @@ func (u *lazyStateUse) get() tool.StateUse {
 	return *u.found
 }
 
-// newLazyUse returns the state use of a tool with this config.
+// newLazyUse returns the state use for a tool with this config.
 func newLazyUse(config any, n *spec.Node) *lazyStateUse {
 	return &lazyStateUse{find: func() tool.StateUse {
 		if c, ok := config.(tool.StateConfig); ok {
@@ -213,7 +212,7 @@ func newLazyUse(config any, n *spec.Node) *lazyStateUse {
 	}}
 }
 
-// collectStateUse returns the state use of the tool, without the agent that it calls.
+// collectStateUse returns the tool's state use, without the agent that it calls.
 func (t *resolvedTool) collectStateUse() tool.StateUse {
 	if t.use == nil {
 		return tool.StateUse{Opaque: t.kind == ""} // a registered tool
@@ -221,10 +220,10 @@ func (t *resolvedTool) collectStateUse() tool.StateUse {
 	return t.use.get()
 }
 
-// cachedStateUse returns the state use of the agent itself, including its callbacks.
+// cachedStateUse returns the agent's own state use, including its callbacks.
 func (p *resolvedAgent) cachedStateUse() tool.StateUse { return p.use.get() }
 
-// namedLimits are the context limits of a model.
+// namedLimits are a model's context limits.
 type namedLimits struct {
 	model string
 	provider.ContextLimits

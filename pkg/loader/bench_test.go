@@ -13,10 +13,10 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// agents is the number of agents in the benchmarks.
+// agents is how many agents the benchmarks load.
 const agents = 1000
 
-// helperYAML returns the file of one agent.
+// helperYAML returns one agent's file.
 func helperYAML(i int, instruction string) string {
 	return fmt.Sprintf(`name: helper_%d
 description: Helps with part %[1]d.
@@ -31,7 +31,7 @@ before_model_callbacks:
 `, i, instruction)
 }
 
-// agentsPerDesk is the number of agents below each intermediate agent.
+// agentsPerDesk is how many agents each intermediate agent has.
 const agentsPerDesk = 40
 
 // writeApps distributes the agents over the apps, one file for each agent, and returns
@@ -54,10 +54,9 @@ func writeApps(b *testing.B, top string, apps int) func(i int) string {
 	return file
 }
 
-// BenchmarkReload measures the cost of a change of one file among 1000 agents in 1, 100
-// or 1000 apps: full is the start of a host, quiet a poll without changes, one-file a
-// poll with one change. cpu-ms is the CPU time of the process, because wall time varies
-// on a busy machine.
+// BenchmarkReload measures what a change to one file among 1000 agents in 1, 100 or 1000 apps
+// costs: full is a host's start, quiet a poll without changes, one-file a poll with one change.
+// cpu-ms is the process's CPU time, because wall time varies on a busy machine.
 func BenchmarkReload(b *testing.B) {
 	for _, apps := range []int{1, 100, agents} {
 		top := b.TempDir()
@@ -100,7 +99,7 @@ func BenchmarkReload(b *testing.B) {
 	}
 }
 
-// cpuTime returns the CPU time of the process.
+// cpuTime returns the process's CPU time.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -109,8 +108,8 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkReloadOpenAPI measures a reload of an app with 50 tools of an OpenAPI document after
-// a change of its instruction, which moves the tools by a line, and the same without tools.
+// BenchmarkReloadOpenAPI measures the reload of an app with 50 tools from an OpenAPI document, and
+// the same without tools. The change to its instruction moves the tools by a line.
 func BenchmarkReloadOpenAPI(b *testing.B) {
 	var paths strings.Builder
 	for i := range 50 {

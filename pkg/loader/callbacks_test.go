@@ -57,8 +57,8 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// TestNodeFunctionByName expects the edges of a workflow to name a registered function,
-// and to refer to it by the last word of its name.
+// TestNodeFunctionByName expects workflow edges to name a registered function, and to refer to it
+// by its name's last word.
 func TestNodeFunctionByName(t *testing.T) {
 	route := func(context.Context, *runtime.CallbackContext, any) (any, error) { return "again", nil }
 	opts := &loader.Options{Functions: loader.Functions{Nodes: map[string]runtime.NodeFunc{".agent.route": route}}}

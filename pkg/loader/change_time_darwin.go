@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// changeTime returns when the content or the attributes of a file were last changed. Unlike
-// the modification time, no program can set it.
+// changeTime returns when a file's content or attributes were last changed. Unlike the modification
+// time, no program can set it.
 func changeTime(info fs.FileInfo) time.Time {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return time.Unix(stat.Ctimespec.Unix())

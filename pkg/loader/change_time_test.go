@@ -43,7 +43,7 @@ func TestReadStateInPlace(t *testing.T) {
 		t.Error("an unchanged file was read again")
 	}
 	after := write("instruction: two", modified)
-	for changeTime(after).Equal(changeTime(before)) { // within one tick of the file system
+	for changeTime(after).Equal(changeTime(before)) { // within one file system tick
 		after = write("instruction: two", modified)
 	}
 	if changed := read(h, after, now.Add(time.Minute)); changed.sum == first.sum {

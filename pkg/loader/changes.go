@@ -14,9 +14,9 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A Report is the result of one change of an app's folder.
+// A Report describes one change to an app's folder.
 type Report struct {
-	// Number is the sequence number of the report, from 1.
+	// Number counts reports from 1.
 	Number int
 	App    string
 	Time   time.Time
@@ -57,8 +57,8 @@ type journal struct {
 	changed chan struct{}
 }
 
-// A journalEntry is a report with the revisions to compute its changes from. They are
-// computed lazily: loading two revisions costs more than a reload of one file.
+// A journalEntry is a report with the revisions to compute its changes from. They are computed
+// lazily: loading two revisions costs more than reloading one file.
 type journalEntry struct {
 	mu            sync.Mutex
 	report        Report
@@ -132,21 +132,20 @@ func (e *journalEntry) releaseFiles() {
 	}
 }
 
-// A Summary lists the fields of an app by agent, for comparisons. Values of environment
-// variables appear as ${env:NAME}.
+// A Summary lists an app's fields by agent, for comparisons. Environment variables appear as
+// ${env:NAME}, not as their values.
 type Summary struct {
-	agents   []string // names in the order of the tree; empty strings are unused slots
+	agents   []string // names in tree order; empty strings are unused slots
 	sections map[string]fieldTexts
 }
 
-// fieldTexts are the fields of an agent or of app.yaml as text. A list of tools has one
-// field for each tool.
+// fieldTexts are the text fields of an agent or app.yaml. A tool list has one field per tool.
 type fieldTexts map[string]string
 
-// appSection is the section of app.yaml; no agent can have this name.
+// appSection is app.yaml's section; no agent can have this name.
 const appSection = "app.yaml"
 
-// Summarize returns the summary of a revision, even if it has errors.
+// Summarize summarizes a revision, even if it has errors.
 func (l *Loader) Summarize(ctx context.Context, rev *store.Revision) *Summary {
 	r := l.newRevisionResolver(rev, func(name string) string { return "${env:" + name + "}" })
 	defer r.held.close()
@@ -180,8 +179,8 @@ func (s *Summary) addApp(n *spec.Node) {
 	s.sections[appSection] = p
 }
 
-// addAgent adds the own fields of an agent in its slot. An agent that is used more than
-// once is added once.
+// addAgent adds an agent's own fields in its slot. An agent that is used more than once is added
+// once.
 func (s *Summary) addAgent(a *resolvedAgent) {
 	p, n := fieldTexts{}, a.plan.Node
 	for _, e := range n.Entries {
@@ -209,7 +208,7 @@ func (s *Summary) addAgent(a *resolvedAgent) {
 	s.sections[name] = p
 }
 
-// toolName returns the name of a tool in the list of an agent.
+// toolName returns a tool's name in an agent's list.
 func toolName(n *spec.Node) string {
 	for _, key := range []string{"use", "name"} {
 		if at := n.Get(key); at != nil {
@@ -225,8 +224,7 @@ func toolName(n *spec.Node) string {
 	return n.Entries[0].Key.Value
 }
 
-// textOf returns a value as text: the text of a scalar, else JSON. An agent is
-// represented by its name.
+// textOf returns a value as text: a scalar's text, else JSON. An agent is represented by its name.
 func textOf(n *spec.Node) string {
 	if n == nil {
 		return ""
@@ -263,7 +261,7 @@ func withoutAgents(n *spec.Node) any {
 
 // A Change is one difference between two summaries.
 type Change struct {
-	// Where is an agent or app.yaml. Field is empty if all of it was added or removed.
+	// Where is an agent or app.yaml. Field is empty if it was added or removed as a whole.
 	Where string `json:"where"`
 	Field string `json:"field,omitempty"`
 	// Kind is added, removed or changed.
@@ -280,8 +278,8 @@ const (
 	Changed = "changed"
 )
 
-// Compare lists the changes from a to b: app.yaml first, then agents in the order of
-// b's tree. It omits changes without effect on the loader.
+// Compare lists the changes from a to b: app.yaml first, then agents in b's tree order. It omits
+// changes without effect on the loader.
 func Compare(a, b *Summary) []Change {
 	names := append([]string{appSection}, b.agents...)
 	for _, name := range a.agents {
@@ -328,7 +326,7 @@ func (p fieldTexts) diffFields(q fieldTexts, where string) []Change {
 	return all
 }
 
-// ChangedFiles returns the names of the files that differ, sorted.
+// ChangedFiles returns the sorted names of files that differ.
 func ChangedFiles(a, b map[string][]byte) []string {
 	both := maps.Clone(a)
 	maps.Copy(both, b)

@@ -29,8 +29,8 @@ func (s *watchEnv) formatReports(after int) string {
 	return b.String()
 }
 
-// TestReports covers the report of each save: a change by agent and field, an error
-// once, its fix, and the removal of the folder.
+// TestReports covers what each save reports: a change by agent and field, an error once, its fix,
+// and the folder's removal.
 func TestReports(t *testing.T) {
 	s := newServingEnv(t)
 	_, more := s.watch.Reports(1)
@@ -60,7 +60,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// TestReportsManualReload covers the report of a pending change.
+// TestReportsManualReload covers how a pending change is reported.
 func TestReportsManualReload(t *testing.T) {
 	s := newWatchEnv(t)
 	s.writeFile("x/app.yaml", "reload: {sessions: manual}\n")

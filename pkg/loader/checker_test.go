@@ -11,8 +11,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// pricesConfig is checked in the pattern of docs/embedding.md: its fields may be missing, and its
-// nested parts decode themselves.
+// pricesConfig is checked as in docs/embedding.md: its fields may be missing, and its nested parts
+// decode themselves.
 type pricesConfig struct {
 	Name   spec.Text          `yaml:"name" required:"true" doc:"The name."`
 	Prices map[string]float64 `yaml:"prices" doc:"The prices."`
@@ -45,7 +45,7 @@ func (p *pricesPeriod) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// A Check method's problem at a missing field is reported at the kind's settings. Its problems of
+// A Check method's problem at a missing field is reported at the kind's settings. Problems with
 // values that could not be decoded are left out.
 func TestCheckMethod(t *testing.T) {
 	s := newWatchEnv(t)

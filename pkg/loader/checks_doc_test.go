@@ -15,10 +15,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// docs is the path of the documentation folder.
+// docs is the path to the documentation folder.
 const docs = "../../docs"
 
-// TestLanguagePage loads every app of the language pages without errors or warnings.
+// TestLanguagePage loads every app on the language pages without errors or warnings.
 func TestLanguagePage(t *testing.T) {
 	page := readPage(t, "language.md") + readPage(t, "memory.md")
 	apps := map[string][]block{}
@@ -43,8 +43,8 @@ func TestLanguagePage(t *testing.T) {
 	}
 }
 
-// TestChecksPage runs every example of the page of rules: its files must produce the
-// text that follows, with the rule of the section.
+// TestChecksPage runs every example on the page about rules: its files must produce the text that
+// follows, with the section's rule.
 func TestChecksPage(t *testing.T) {
 	page := readPage(t, "checks.md")
 	shown := page
@@ -81,8 +81,7 @@ func TestChecksPage(t *testing.T) {
 	}
 }
 
-// runExample writes the app of an example. It adds a valid root agent if the example
-// has none.
+// runExample writes an example's app. It adds a valid root agent if the example has none.
 func runExample(t *testing.T, files []block) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "app")
@@ -119,8 +118,8 @@ func TestChecksPageIsComplete(t *testing.T) {
 	}
 }
 
-// rulesOfCode returns the rules in the sources, sorted: the values of fields named
-// Rule, and the rule arguments of functions that create diagnostics.
+// rulesOfCode returns the rules in the sources, sorted: the values in Rule fields, and the rule
+// arguments passed to functions that create diagnostics.
 func rulesOfCode(t *testing.T) []string {
 	t.Helper()
 	var rules []string
@@ -168,7 +167,7 @@ func ruleIn(n ast.Node) string {
 	return ""
 }
 
-// calleeOf returns the name of the called function, or "" for functions of fmt.
+// calleeOf returns the called function's name, or "" for fmt's functions.
 func calleeOf(call *ast.CallExpr) string {
 	switch f := call.Fun.(type) {
 	case *ast.Ident:
@@ -205,8 +204,7 @@ func readPage(t *testing.T, name string) string {
 	return string(b)
 }
 
-// A section is the text after a third-level heading. rule is the heading if it is the
-// name of a rule.
+// A section is the text after a third-level heading. rule is the heading if it names a rule.
 type section struct{ rule, text string }
 
 func sectionsOf(page string) []section {
@@ -225,8 +223,7 @@ func sectionsOf(page string) []section {
 // it ends the preceding example.
 type block struct{ mark, language, text, whole string }
 
-// blocksOf returns the marked blocks of a page in order, and the text blocks after the
-// first marked one.
+// blocksOf returns a page's marked blocks in order, and the text blocks after the first marked one.
 func blocksOf(page, kind string) []block {
 	var all []block
 	fence := regexp.MustCompile("(?:<!-- " + kind + ": ([^ ]+) -->\n```(yaml)|```(text))\n((?s:.*?))```\n")

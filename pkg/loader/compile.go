@@ -14,12 +14,11 @@ import (
 	"agenthost/pkg/tool/declare"
 )
 
-// A compiler builds the agents of a valid model into an app. The model's tools and models
-// are built when they are resolved, so that their problems have places.
+// A compiler builds a valid model's agents into an app. Its tools and models are built when they
+// are resolved, so that their problems have places.
 type compiler struct{ *appLoad }
 
-// compileApp builds the agents, leaves first, into an app, which owns the resources of
-// the load.
+// compileApp builds the agents, leaves first, into an app, which owns what the load opened.
 func (c *compiler) compileApp(ctx context.Context) (*runtime.App, error) {
 	agent, err := c.buildAgent(ctx, c.app.root)
 	if err != nil {
@@ -35,7 +34,7 @@ func (c *compiler) compileApp(ctx context.Context) (*runtime.App, error) {
 	})
 }
 
-// runConfig returns the run_config of the app, or nil for the defaults.
+// runConfig returns the app's run_config, or nil for the defaults.
 func (c *compiler) runConfig() *runtime.RunConfig {
 	config, limit := c.app.doc.runConfig(), c.src.maxLLMCalls
 	if limit == nil || config != nil && !c.app.doc.RunConfig.node.Get("max_llm_calls").IsNull() {
@@ -108,10 +107,10 @@ func (c *compiler) buildTools(ctx context.Context, t *resolvedTool) ([]tool.Tool
 
 type wrappedTool struct{ tool.Tool }
 
-// Capabilities returns the capabilities of the wrapped tool.
+// Capabilities returns the wrapped tool's capabilities.
 func (t wrappedTool) Capabilities() tool.Capabilities { return tool.CapabilitiesOf(t.Tool) }
 
-// RecordTools returns a value for [Options.WrapTool] that records the calls of tools.
+// RecordTools returns a value for [Options.WrapTool] that records tool calls.
 func RecordTools(rec *provider.Recorder) func(tool.Tool) tool.Tool {
 	return func(t tool.Tool) tool.Tool { return &recordedTool{wrappedTool{t}, rec} }
 }

@@ -23,8 +23,8 @@ import (
 	"agenthost/wing/openapitool"
 )
 
-// TestConnection checks that tools share the token of a connection, also after a reload,
-// and that neither events nor spans contain it, even if the service repeats it.
+// TestConnection checks that tools share a connection's token, also after a reload, and that
+// neither events nor spans contain it, even if the service repeats it.
 func TestConnection(t *testing.T) {
 	var issued, authorized atomic.Int32
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -88,8 +88,8 @@ tools:
 	}
 }
 
-// TestConnectionExchange checks that a tool gets a token for that of another connection, also after
-// a reload that changes only the other connection.
+// TestConnectionExchange checks that a tool gets a token in exchange for another connection's
+// token, also after a reload that changes only the other connection.
 func TestConnectionExchange(t *testing.T) {
 	var header atomic.Value
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -150,8 +150,8 @@ models: {m: {provider: scripted, script: m.script.yaml}}
 	}
 }
 
-// TestProgramWithoutConnections checks that a program whose kinds have no connections reports those
-// of an app at their places, and loads apps that use none.
+// TestProgramWithoutConnections checks that a program whose kinds have no connections reports an
+// app's connections at their places, and loads apps that use none.
 func TestProgramWithoutConnections(t *testing.T) {
 	kinds := testenv.Kinds()
 	kinds.Connections = nil

@@ -18,7 +18,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// sample is an app of the corpus of agent config files.
+// sample is an app from the corpus with agent config files.
 type sample struct {
 	Root, Verdict string
 	Builtin, Code []string
@@ -107,8 +107,8 @@ func newAnsweringModel(t *testing.T, text string) model.LLM {
 	return provider.NewScripted(script, nil)
 }
 
-// checkCode expects an error for every name of code, and otherwise only errors for
-// unsupported tools of ADK.
+// checkCode expects an error for every code name, and otherwise only errors for unsupported ADK
+// tools.
 func checkCode(t *testing.T, dir string, s sample) {
 	t.Helper()
 	var got []string
@@ -116,8 +116,7 @@ func checkCode(t *testing.T, dir string, s sample) {
 		words := strings.Fields(d.Message)
 		switch {
 		case d.Rule == "code" && strings.Contains(d.Source, "func:"):
-			// The list of LongRunningFunctionTool names only the wrapper, not the wrapped
-			// function.
+			// LongRunningFunctionTool's list names only the wrapper, not the wrapped function.
 			if !slices.Contains(s.Builtin, "LongRunningFunctionTool") {
 				t.Errorf("Check: %s", d)
 			}
@@ -141,8 +140,8 @@ func checkCode(t *testing.T, dir string, s sample) {
 	}
 }
 
-// TestCorpusMapped declares a replacement for each name of code in the corpus. The apps
-// then load and run a turn.
+// TestCorpusMapped declares a replacement for each code name in the corpus. The apps then load and
+// run a turn.
 func TestCorpusMapped(t *testing.T) {
 	folder, all := readSamples(t)
 	mapped := 0
@@ -174,8 +173,7 @@ func TestCorpusMapped(t *testing.T) {
 	}
 }
 
-// stubFunctions returns a functions section with an entry for each name of code of an
-// app.
+// stubFunctions returns a functions section with an entry for each code name in an app.
 func stubFunctions(t *testing.T, dir string) (string, bool) {
 	t.Helper()
 	var b strings.Builder

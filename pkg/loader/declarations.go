@@ -58,7 +58,7 @@ func (r *declarationReader) extractParts(n *spec.Node, file string, root bool) *
 	return &rest
 }
 
-// includeFiles registers the declarations of included files.
+// includeFiles registers the declarations in included files.
 func (r *declarationReader) includeFiles(files []spec.Text, from string) {
 	for _, at := range files {
 		file := path.Join(path.Dir(from), at.Value)
@@ -101,8 +101,8 @@ func (r *declarationReader) declareParts(p *parts, from part) {
 	declareNamed(r, partTable{"default of", r.app.names.defaults}, p.Defaults, from)
 }
 
-// declareNamed registers the declarations of a document. A duplicate name is an error
-// with both positions.
+// declareNamed registers a document's declarations. A duplicate name is an error with both
+// positions.
 func declareNamed[N partNode](r *declarationReader, into partTable, found map[string]N, from part) {
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		n := found[name].yamlNode()
@@ -117,8 +117,8 @@ func declareNamed[N partNode](r *declarationReader, into partTable, found map[st
 	}
 }
 
-// inlineNames replaces the names of schemas and callbacks in an agent's mapping with
-// their definitions. Every node keeps its position.
+// inlineNames replaces schema and callback names in an agent's mapping with their definitions.
+// Every node keeps its position.
 func (r *declarationReader) inlineNames(n *spec.Node) *spec.Node {
 	for _, key := range []string{"output_schema", "input_schema", "state_schema"} {
 		n = r.inlineSchema(n, key)
@@ -126,7 +126,7 @@ func (r *declarationReader) inlineNames(n *spec.Node) *spec.Node {
 	return r.inlineCallbacks(n)
 }
 
-// applyDefaults adds the default values of the keys that the agent does not set.
+// applyDefaults adds the default values for keys that the agent does not set.
 func (r *declarationReader) applyDefaults(n *spec.Node, class string) *spec.Node {
 	p, ok := r.app.names.defaults[class]
 	if !ok {
@@ -162,7 +162,7 @@ func (r *declarationReader) replaceKeyCached(n *spec.Node, key string, value *sp
 	return getOrMake(r.src.cache, composedKey{n, key, value}, func() (*spec.Node, bool) { return replaceKey(n, key, value), true })
 }
 
-// checkDefaults checks the classes and keys of defaults.
+// checkDefaults checks the classes and keys in defaults.
 func (r *declarationReader) checkDefaults() {
 	own := []string{"name", "agent_class", "sub_agents", "instruction", "instruction_provider"}
 	for class, d := range sortedParts(r.app.names.defaults) {
@@ -183,8 +183,8 @@ func (r *declarationReader) checkDefaults() {
 	}
 }
 
-// inlineSchema replaces the name of a schema, or of a code class that functions: maps
-// to a schema, with the schema.
+// inlineSchema replaces a schema name, or a code class that functions: maps to a schema, with the
+// schema.
 func (r *declarationReader) inlineSchema(n *spec.Node, key string) *spec.Node {
 	at := n.Get(key)
 	if at.IsNull() {
@@ -241,8 +241,8 @@ func isTypeName(name string) bool {
 	return slices.Contains([]string{"string", "integer", "number", "boolean", "object", "any"}, name)
 }
 
-// inlineCallbacks replaces names of callbacks with their rules from functions. A
-// registered Go function of the name takes precedence.
+// inlineCallbacks replaces callback names with their rules from functions. A registered Go function
+// with the name takes precedence.
 func (r *declarationReader) inlineCallbacks(n *spec.Node) *spec.Node {
 	for _, e := range n.Entries {
 		if strings.HasSuffix(e.Key.Value, "_callbacks") && e.Value.Kind == spec.Sequence {
@@ -279,8 +279,8 @@ func (r *declarationReader) inlineRules(list *spec.Node) *spec.Node {
 	return &all
 }
 
-// checkCodeArgs reports arguments of a code name. Python passes them to the code;
-// a replacement in functions takes none.
+// checkCodeArgs reports arguments for a code name. Python passes them to the code; a replacement in
+// functions takes none.
 func checkCodeArgs(ref *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	for _, e := range ref.Entries {

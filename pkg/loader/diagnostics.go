@@ -45,7 +45,7 @@ func agentFieldHints() map[string]string {
 	}
 }
 
-// addFieldHints adds hints to the problems about unknown fields of a mapping.
+// addFieldHints adds hints to the problems about a mapping's unknown fields.
 func addFieldHints(ds spec.Diagnostics, n *spec.Node, advice map[string]string) spec.Diagnostics {
 	known := map[spec.Pos]string{}
 	for _, e := range n.Entries {
@@ -75,8 +75,8 @@ func unknownNameError(at *spec.Node, what, name string, names []string) spec.Dia
 	return d
 }
 
-// missingKindError returns the error for a name that a list of Kinds lacks, with the package
-// that has it, if it is known.
+// missingKindError returns the error for a name that a list in Kinds lacks, with the package that
+// has it, if known.
 func missingKindError(at *spec.Node, list, name string, names []string) spec.Diagnostic {
 	what := map[string]string{agentconfig.ModelList: "provider %s", agentconfig.ToolList: "kind of tool %s", agentconfig.BuiltinList: "built-in tool %s"}[list]
 	hint, ok := agentconfig.HintSource(list, name)
@@ -108,7 +108,7 @@ func policyDiagnostic(err error, at spec.Text) spec.Diagnostics {
 // slashHint is the hint for paths with backslashes.
 const slashHint = `write / instead of \`
 
-// addSlashHint adds slashHint to the diagnostic of such a path.
+// addSlashHint adds slashHint to the diagnostic about such a path.
 func addSlashHint(d spec.Diagnostic, given string) spec.Diagnostic {
 	if strings.Contains(given, "\\") {
 		return d.WithHint("%s: %s", slashHint, strings.ReplaceAll(given, "\\", "/"))
@@ -125,8 +125,8 @@ func isIdentifier(s string) bool {
 	return s != ""
 }
 
-// mergeByPlace joins warnings of one rule at one place, which differ only in the
-// agents that lead there, into the first.
+// mergeByPlace joins one rule's warnings at one place, which differ only in the agents that lead
+// there, into the first.
 func mergeByPlace(ds spec.Diagnostics) spec.Diagnostics {
 	type place struct {
 		at     spec.Pos
@@ -181,32 +181,32 @@ func unreadableDiagnostics(dir, revision, reason string) spec.Diagnostics {
 	return spec.Diagnostics{d.WithHint("restore the folder; the app is reloaded as soon as it can be read")}
 }
 
-// The limits of an app's folder, hidden folders apart. A poll of an unchanged
-// folder reads each of its entries once.
+// Limits for an app's folder without hidden folders. Polling an unchanged folder reads each entry
+// once.
 const (
 	maxFolderDepth   = 32
 	maxFolderEntries = 10_000
 	maxFolderBytes   = 256 << 20
-	// maxWatchedFolders limits the folders of one app with file notifications;
-	// changes in other folders are found by polling.
+	// maxWatchedFolders limits the folders per app with file notifications; changes in other
+	// folders are found by polling.
 	maxWatchedFolders = 500
 )
 
-// maxOutsideFiles limits the files outside of its folder that an app depends on.
-// limit.AppLoad has the other limits of a load without its tests.
+// maxOutsideFiles limits the outside files that an app depends on. limit.AppLoad has the other
+// limits for a load without its tests.
 const maxOutsideFiles = 1000
 
-// maxAgents limits the size of the tree. Agents that use each other twice at each level
-// would otherwise grow exponentially.
+// maxAgents limits the tree size. Agents that use each other twice at each level would otherwise
+// grow exponentially.
 const maxAgents = 4000
 
-// maxTransferPairs limits the pairs of agents that may transfer to each other. The
-// requests of each agent describe all of its transfer targets, so 1000 sub-agents of
-// one agent would take 1,000,000 descriptions.
+// maxTransferPairs limits the agent pairs that may transfer to each other. An agent's requests
+// describe all its transfer targets, so 1000 sub-agents under one agent would take 1,000,000
+// descriptions.
 const maxTransferPairs = 100_000
 
-// A watch keeps maxReports reports. Only the last maxCompared of them keep the files
-// that are needed to compute changes.
+// A watch keeps maxReports reports. Only the last maxCompared keep the files to compute changes
+// from.
 const (
 	maxReports  = 64
 	maxCompared = 8
@@ -224,13 +224,13 @@ type limitError struct{ message, hint string }
 // Error returns the message.
 func (e *limitError) Error() string { return e.message }
 
-// toDiagnostic returns the error as a problem of an app's folder.
+// toDiagnostic returns the error as a problem with an app's folder.
 func (e *limitError) toDiagnostic(dir string) spec.Diagnostic {
 	return spec.Diagnostic{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "limit", Message: e.message, Hint: e.hint}
 }
 
-// A loadBudget tracks the limits of one load. The first exceeded limit ends the load:
-// nothing more is read.
+// A loadBudget tracks one load's limits. The first exceeded limit ends the load: nothing more is
+// read.
 type loadBudget struct {
 	cause        func() error
 	deadline     time.Time
@@ -295,15 +295,15 @@ const (
 	// maxListTime limits how long all folders may take to be listed. A folder that takes
 	// longer is unreadable until its listing has ended.
 	maxListTime = 3 * time.Second
-	// maxFolderProblems limits the problems in the status of one folder.
+	// maxFolderProblems limits the problems in one folder's status.
 	maxFolderProblems = 20
 	// maxLaneTime is how long a poll blocks others in its lane; then they run
 	// concurrently.
 	maxLaneTime = time.Second
 	// costlyThreshold is the poll duration from which an app is costly.
 	costlyThreshold = 250 * time.Millisecond
-	// idleFactor is the minimum pause between polls, as a multiple of the poll duration,
-	// so that an idle app uses at most a tenth of a processor.
+	// idleFactor is the minimum pause between polls, in poll durations, so that an idle app uses at
+	// most 10 % of a processor.
 	idleFactor = 10
 	// reloadTimeout limits how long Reload waits for all apps.
 	reloadTimeout = 30 * time.Second

@@ -14,7 +14,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A document is app.yaml: the settings of an app apart from its agents' files.
+// A document is app.yaml: the app's settings outside the agent files.
 type document struct {
 	Name        spec.Text      `yaml:"name" doc:"The app's name. It must match the name of the folder."`
 	Description string         `yaml:"description" doc:"Description of the app."`
@@ -54,7 +54,7 @@ func (r *rootRef) SchemaSpec() map[string]any {
 	}}
 }
 
-// pluginRef is a plugin of the app: its name, with optional settings.
+// pluginRef is an app's plugin: its name, with optional settings.
 type pluginRef struct {
 	name   *spec.Node
 	config *spec.Node
@@ -81,8 +81,8 @@ func (p *pluginRef) DecodeSpec(n *spec.Node) spec.Diagnostics {
 // SchemaSpec refers to the definition.
 func (p *pluginRef) SchemaSpec() map[string]any { return map[string]any{"$ref": "#/$defs/plugin"} }
 
-// These types keep the nodes of sections that are decoded later, when their kinds are
-// known. Their schemas describe the possible values for editors.
+// These types keep section nodes that are decoded later, when their kinds are known. Their schemas
+// describe the possible values for editors.
 type (
 	modelNode      struct{ node *spec.Node }
 	agentNode      struct{ node *spec.Node }
@@ -142,7 +142,7 @@ func (f *functionNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return nil
 }
 
-// SchemaSpec describes the possible replacements of a name.
+// SchemaSpec describes a name's possible replacements.
 func (f *functionNode) SchemaSpec() map[string]any {
 	return map[string]any{
 		"title": "a tool, a callback, a schema, an agent or a model",
@@ -180,7 +180,7 @@ func (d *defaultsNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return decodeMapping(n, &d.node, "the defaults of a class")
 }
 
-// SchemaSpec describes a mapping of an agent's fields.
+// SchemaSpec describes a mapping with agent fields.
 func (d *defaultsNode) SchemaSpec() map[string]any {
 	return map[string]any{"type": "object", "title": "mapping of fields of the class"}
 }
@@ -193,7 +193,7 @@ func decodeMapping(n *spec.Node, into **spec.Node, what string) spec.Diagnostics
 	return nil
 }
 
-// parts are the named declarations of a document. Names are global to the app.
+// parts are a document's named declarations. Names are global to the app.
 type parts struct {
 	Models      map[string]modelNode      `yaml:"models" doc:"Models by the names that agents use, each with its provider."`
 	Agents      map[string]agentNode      `yaml:"agents" doc:"Agents by name, for {use: NAME}."`
@@ -214,12 +214,12 @@ type rootParts struct {
 	Defaults  map[string]defaultsNode `yaml:"defaults" doc:"At the top of the root agent's file: default values of agents, by class."`
 }
 
-// agentParts are the declarations that the file of any other agent may contain.
+// agentParts are the declarations that any other agent's file may contain.
 type agentParts struct {
 	Agents map[string]agentNode `yaml:"agents" doc:"At the top of a file: agents by name, for {use: NAME}."`
 }
 
-// partNode is the node of a declaration of any kind.
+// partNode is the node of any declaration.
 type partNode interface{ yamlNode() *spec.Node }
 
 // A part is a declaration: its node and its file.
@@ -230,7 +230,7 @@ type part struct {
 	shared bool
 }
 
-// registry holds the declarations of an app by kind and name.
+// registry holds an app's declarations by kind and name.
 type registry struct {
 	models, agents, tools, connections, functions, schemas, defaults map[string]part
 }
@@ -242,8 +242,7 @@ func newRegistry() registry {
 	}
 }
 
-// A partTable holds the declarations of one kind, and the label of the kind in
-// messages.
+// A partTable holds the declarations of one kind, and the kind's label in messages.
 type partTable struct {
 	label string
 	parts map[string]part
@@ -334,7 +333,7 @@ type compactionConfig struct {
 	Summarizer summarizerConfig `yaml:"summarizer" doc:"Model and prompt of the summaries."`
 }
 
-// summarizerConfig is the model and the prompt of summaries.
+// summarizerConfig is the model and the prompt for summaries.
 type summarizerConfig struct {
 	Model  spec.Text `yaml:"model" doc:"The model, named as in agents. Default: the model of the root agent."`
 	Prompt spec.Text `yaml:"prompt" doc:"Prompt of the summary; {conversation_history} is replaced by the conversation. Default: a built-in prompt."`
@@ -386,8 +385,8 @@ type contextCacheConfig struct {
 // time.Duration.
 const maxTTLSeconds = 100 * 365 * 24 * 60 * 60
 
-// Check reports numbers out of range at their position in n, the mapping that the
-// config was decoded from.
+// Check reports numbers that exceed their range at their position in n, the mapping that the config
+// was decoded from.
 func (c *contextCacheConfig) Check(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	require := func(key string, ok bool, expected string) {
@@ -423,17 +422,17 @@ type reloadConfig struct {
 	KeepRevisions int                   `yaml:"keep_revisions" default:"20" doc:"Number of revisions whose files the session database keeps, including the current one."`
 }
 
-// budgetConfig is the budget of a gate.
+// budgetConfig is a gate's budget.
 type budgetConfig struct {
 	Time spec.Duration `yaml:"time" default:"2m" doc:"Maximum time of all checks together, at most 1h."`
 	Cost float64       `yaml:"cost" doc:"Maximum cost of the model calls of evals, in US dollars, including judges. All models must have a price. Default: no limit."`
 }
 
-// maxBudgetTime limits the time of a gate.
+// maxBudgetTime limits a gate's time.
 const maxBudgetTime = time.Hour
 
-// Check reports settings out of range, and those without effect, at their position in n,
-// the mapping that the config was decoded from.
+// Check reports settings that exceed their range or have no effect, at their position in n, the
+// mapping that the config was decoded from.
 func (c *reloadConfig) Check(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if c.KeepRevisions < 1 {

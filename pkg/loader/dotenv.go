@@ -15,11 +15,11 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A .env is read as python-dotenv reads it for ADK. A binding is NAME=value or NAME alone,
-// which declares no value, with an optional export. A value is quoted, over several lines if
-// need be, or the rest of its line up to white space and #. ${NAME} and ${NAME:-default} in
-// any value are replaced: by the value of an earlier line, else by the environment variable
-// if the app may read it, else by the default or nothing. The last binding of a name counts.
+// A .env is read as python-dotenv reads it for ADK. A binding is NAME=value or NAME alone, which
+// declares no value, with an optional export. A value is quoted, if need be over several lines, or
+// extends to the white space and # in its line. ${NAME} and ${NAME:-default} in any value are
+// replaced: by an earlier line's value, else by the environment variable if the app may read it,
+// else by the default or nothing. A name's last binding counts.
 
 // dotenvBinding is a name with its value as written, without quotes and escapes.
 type dotenvBinding struct {
@@ -28,8 +28,8 @@ type dotenvBinding struct {
 	line        int
 }
 
-// readDotenv reads the variables of the app's .env, and reports the lines that are no
-// binding, without their text, which may be secret.
+// readDotenv reads the variables of the app's .env, and reports the lines that are no binding
+// without their text, which may be secret.
 func (s *source) readDotenv() error {
 	b, err := s.readWithinBudget(dotenvFile)
 	switch {
@@ -51,7 +51,7 @@ func (s *source) readDotenv() error {
 	return s.expandDotenv(bindings)
 }
 
-// maxDotenvProblems is how many problems of a .env are reported one by one.
+// maxDotenvProblems is how many problems in a .env are reported one by one.
 const maxDotenvProblems = 20
 
 func (s *source) reportDotenv(line int, rule, message, hint string) {
@@ -76,8 +76,8 @@ func (s *source) reportMoreDotenv() {
 	s.dotenvProblems = append(s.dotenvProblems, last)
 }
 
-// dotenvSyntax returns the patterns of a .env, which match at the start of a
-// text, except for comments and references.
+// dotenvSyntax returns the .env patterns. They match at the start of a text, except for comments
+// and references.
 var dotenvSyntax = sync.OnceValue(func() (p struct {
 	key, quotedKey, trailingComment, singleQuoted, doubleQuoted, comment, end, restOfLine, reference *regexp.Regexp
 },
@@ -99,7 +99,7 @@ var dotenvSyntax = sync.OnceValue(func() (p struct {
 	return p
 })
 
-// parseDotenv returns the bindings of a .env, and the lines of what is none.
+// parseDotenv returns a .env's bindings, and its other lines.
 func parseDotenv(text string) (bindings []dotenvBinding, badLines []int) {
 	line := 1
 	for {
@@ -177,8 +177,8 @@ func parseDotenvValue(text string) (value, rest string, ok bool) {
 	return strings.TrimRightFunc(value, isLineSpace), text[len(line):], true
 }
 
-// expandDotenv replaces the references in the values. A variable of the environment is read
-// under the rules for the app.
+// expandDotenv replaces the references in the values. Environment variables are read under the
+// rules for the app.
 func (s *source) expandDotenv(bindings []dotenvBinding) error {
 	s.dotenv = map[string]string{}
 	declared := map[string]bool{}
@@ -223,8 +223,7 @@ func (s *source) expandDotenvValue(b dotenvBinding, declared map[string]bool) (v
 	return expanded.String(), expanded.Len() <= limit.AppFile.Bytes
 }
 
-// expandHostVariable returns a variable of the environment for a value of the .env, or the
-// default.
+// expandHostVariable returns an environment variable for a .env value, or the default.
 func (s *source) expandHostVariable(line int, name, fallback string, hasFallback bool) string {
 	value, isSet := s.env(name)
 	err := s.policy.CheckVariable(s.name, name)
@@ -249,7 +248,7 @@ func (s *source) expandHostVariable(line int, name, fallback string, hasFallback
 // isPythonSpace reports whether Python's patterns take a character for white space.
 func isPythonSpace(r rune) bool { return isLineSpace(r) || r == '\n' || r == '\r' }
 
-// isLineSpace is isPythonSpace without the ends of lines of a .env.
+// isLineSpace is isPythonSpace without the line ends in a .env.
 func isLineSpace(r rune) bool {
 	switch {
 	case r == '\n', r == '\r':

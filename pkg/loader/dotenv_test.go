@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestParseDotenv covers the notation of a .env. The results are those of python-dotenv
-// 1.2.2, with which ADK reads the file.
+// TestParseDotenv covers the .env notation. The results are those of python-dotenv 1.2.2, with
+// which ADK reads the file.
 func TestParseDotenv(t *testing.T) {
 	for _, tt := range []struct {
 		text string
@@ -49,8 +49,8 @@ func TestParseDotenv(t *testing.T) {
 	}
 }
 
-// The problems of a .env are bounded: its first lines are reported one by one, and the others
-// as a number.
+// The problems in a .env are bounded: the first lines are reported one by one, and the others as a
+// number.
 func TestDotenvProblems(t *testing.T) {
 	for _, tt := range []struct {
 		bad   int

@@ -16,8 +16,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// TestBrokenApps checks the diagnostics of invalid apps. Each archive has the rule in a
-// sentence, the files of the app, and the printed diagnostics.
+// TestBrokenApps checks the diagnostics for invalid apps. Each archive has the rule in a sentence,
+// the app's files, and the printed diagnostics.
 func TestBrokenApps(t *testing.T) {
 	for name, archive := range readArchives(t, "err") {
 		t.Run(name, func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestBrokenApps(t *testing.T) {
 	}
 }
 
-// checkGolden compares the diagnostics of an archive with its file want.
+// checkGolden compares an archive's diagnostics with its file want.
 func checkGolden(t *testing.T, folder, name string, archive *txtar.Archive) spec.Diagnostics {
 	t.Helper()
 	dir := unpackArchive(t, archive)
@@ -62,7 +62,7 @@ func checkOneVerdict(t *testing.T, dir string, ds spec.Diagnostics) {
 	}
 }
 
-// wantFile returns the last file of an archive, want.
+// wantFile returns the archive's last file, want.
 func wantFile(archive *txtar.Archive) *txtar.File {
 	last := len(archive.Files) - 1
 	if archive.Files[last].Name != "want" {
@@ -72,8 +72,8 @@ func wantFile(archive *txtar.Archive) *txtar.File {
 	return &archive.Files[last]
 }
 
-// checkPlaces expects every problem to have an existing file and line. Only problems of
-// a whole file or folder have no line.
+// checkPlaces expects every problem to have an existing file and line. Only problems with a whole
+// file or folder have no line.
 func checkPlaces(t *testing.T, above string, ds spec.Diagnostics) {
 	t.Helper()
 	for _, d := range ds {
@@ -145,8 +145,7 @@ func TestLargeProblems(t *testing.T) {
 	}
 }
 
-// TestManyProblems covers apps with thousands of errors. All are reported, in linear
-// time.
+// TestManyProblems covers apps with 1000 errors and more. All are reported, in linear time.
 func TestManyProblems(t *testing.T) {
 	for _, tt := range []struct {
 		name, agent string

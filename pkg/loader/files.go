@@ -33,7 +33,7 @@ func (p regularFS) Open(name string) (fs.File, error) {
 // Stat follows links; see [fs.StatFS].
 func (p regularFS) Stat(name string) (fs.FileInfo, error) { return p.root.Stat(name) }
 
-// A fileSet is a read-only file system of files by path, without folders.
+// A fileSet is a read-only file system with files by path, without folders.
 type fileSet map[string][]byte
 
 // Open opens a file.
@@ -45,7 +45,7 @@ func (s fileSet) Open(name string) (fs.File, error) {
 	return &setFile{bytes.NewReader(content), path.Base(name)}, nil
 }
 
-// setFile is an open file of a set and its file info.
+// setFile is an open file from a set and its file info.
 type setFile struct {
 	*bytes.Reader
 	name string
@@ -60,7 +60,7 @@ func (f *setFile) Close() error { return nil }
 // Name returns the base name.
 func (f *setFile) Name() string { return f.name }
 
-// Mode is that of a read-only regular file.
+// Mode is a read-only regular file's mode.
 func (f *setFile) Mode() fs.FileMode { return 0o444 }
 
 // ModTime is the zero time.
@@ -72,13 +72,13 @@ func (f *setFile) IsDir() bool { return false }
 // Sys is nil.
 func (f *setFile) Sys() any { return nil }
 
-// A walker visits the files and folders below a root, sorted by name. Like the loader,
-// it follows links that stay below the root. It enters a folder once, even if several
-// links lead to it. It stops with a [*limitError] at the limits of an app folder.
+// A walker visits the files and folders below a root, sorted by name. Like the loader, it follows
+// links that stay below the root. It enters a folder once, even if several links lead to it. It
+// stops with a [*limitError] at the app folder limits.
 type walker struct {
 	root    string
 	entered map[string]bool
-	// entries is the remaining number of entries.
+	// entries is how many more entries may be read.
 	entries int
 	// file is called for everything but folders. info is nil if it is not a regular
 	// file.
@@ -124,7 +124,7 @@ func (w *walker) walkFolder(ctx context.Context, dir, rel string, depth int) err
 	return nil
 }
 
-// readDir lists a folder by name, up to the remaining number of entries.
+// readDir lists a folder by name, up to the entries that may still be read.
 func (w *walker) readDir(dir string) ([]fs.DirEntry, error) {
 	f, err := os.Open(dir)
 	if err != nil {

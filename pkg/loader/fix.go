@@ -11,7 +11,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// Check reports all problems of a folder's app, its tests and its eval sets.
+// Check reports all problems with a folder's app, its tests and its eval sets.
 func (l *Loader) Check(ctx context.Context, dir string) spec.Diagnostics {
 	got := l.loadApp(ctx, dir, nil, checkFiles)
 	if got.app != nil {
@@ -24,10 +24,10 @@ func (l *Loader) Check(ctx context.Context, dir string) spec.Diagnostics {
 // error hides later problems.
 const maxFixRounds = 100
 
-// Fix applies the safe fixes to the files of an app; all other bytes stay
-// unchanged. It returns the repaired and the remaining problems. Files are
-// replaced atomically. The error is about a file that could not be written, for
-// example because it changed after it was read; this file stays unchanged.
+// Fix applies the safe fixes to an app's files; all other bytes stay unchanged. It returns the
+// repaired and the remaining problems. Files are replaced atomically. The error is about a file
+// that could not be written, for example because it changed after it was read; this file stays
+// unchanged.
 func (l *Loader) Fix(ctx context.Context, dir string) (repaired, remaining spec.Diagnostics, err error) {
 	for range maxFixRounds {
 		got := l.loadApp(ctx, dir, nil, checkFiles)
@@ -46,8 +46,8 @@ func (l *Loader) Fix(ctx context.Context, dir string) (repaired, remaining spec.
 	return repaired, remaining, nil
 }
 
-// repairFiles applies the fixes to the files of a load, and stops at a file that
-// cannot be written. It skips files that apps share, which lie above the folder.
+// repairFiles applies the fixes to a load's files, and stops at a file that cannot be written. It
+// skips shared files above the folder.
 func repairFiles(dir string, got loadResult) (repaired spec.Diagnostics, err error) {
 	of := map[string]map[spec.Fix]spec.Diagnostic{}
 	for _, d := range got.ds {
@@ -83,8 +83,8 @@ func repairFiles(dir string, got loadResult) (repaired spec.Diagnostics, err err
 	return repaired, nil
 }
 
-// parsesFurther reports whether the repaired text parses, or has its first syntax
-// error after that of the original.
+// parsesFurther reports whether the repaired text parses, or has a later first syntax error than
+// the original.
 func parsesFurther(before, after []byte) bool {
 	_, old := spec.Parse("", before)
 	_, now := spec.Parse("", after)

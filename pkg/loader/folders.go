@@ -32,12 +32,12 @@ func Discover(dir string) ([]string, error) {
 
 // A folderListing is what a folder contains.
 type folderListing struct {
-	// apps are the folders of apps: the folder itself, or subfolders sorted by name.
+	// apps are the app folders: the folder itself, or subfolders sorted by name.
 	apps []string
 	// candidates are the entries that are apps or may become one.
 	candidates []string
-	// unknown are the entries of which the system does not report whether they are apps,
-	// with its errors.
+	// unknown are the entries that may or may not be apps because the system returned an error,
+	// with that error.
 	unknown map[string]error
 	// err is the reason why the folder cannot be read.
 	err error
@@ -95,8 +95,7 @@ func isFolderOfApps(dir string) bool {
 	return !is && err == nil && statErr == nil && info.IsDir()
 }
 
-// misnamedFiles returns common wrong names of agentFile and appFile, with the correct
-// names.
+// misnamedFiles returns common wrong names for agentFile and appFile, with the correct names.
 func misnamedFiles() [][2]string {
 	return [][2]string{
 		{"root_agent.yml", agentFile},
@@ -128,16 +127,14 @@ func FindMisnamed(dir string) (file, name string) {
 	return "", ""
 }
 
-// A folderHasher computes the hash of an app folder. It does not read files again that
-// cannot have changed.
+// A folderHasher hashes an app folder. It does not read files again that cannot have changed.
 type folderHasher struct {
 	states map[string]fileState
-	// folders are the folders of the last hash, the app's own first. Their number is
-	// limited.
+	// folders are the folders in the last hash, the app's own first. Their number is limited.
 	folders []string
 }
 
-// A fileState is the state of a file when it was read.
+// A fileState is a file's state when it was read.
 type fileState struct {
 	size     int64
 	modified time.Time
@@ -147,13 +144,13 @@ type fileState struct {
 	sum      [sha256.Size]byte
 }
 
-// isSameFile reports whether a file has the size and the times of another state.
+// isSameFile reports whether a file has another state's size and times.
 func (f fileState) isSameFile(now fileState) bool {
 	return f.size == now.size && f.modified.Equal(now.modified) && f.changed.Equal(now.changed) && os.SameFile(f.id, now.id)
 }
 
-// racyWindow is the minimum age of the times at reading for equal times to mean equal
-// content: file systems have coarse timestamps.
+// racyWindow is how old the times must be at reading for equal times to mean equal content: file
+// systems have coarse timestamps.
 const racyWindow = 2 * time.Second
 
 // isSettled reports whether equal times mean equal content.
@@ -161,9 +158,9 @@ func (f fileState) isSettled() bool {
 	return f.read.Sub(f.modified) > racyWindow && f.read.Sub(f.changed) > racyWindow
 }
 
-// hashFolder hashes the folder and its subfolders, except hidden ones and those that
-// cannot contain parts of an app, and then the outside files that the app depends on.
-// The error is a [*limitError] if the folder is too large.
+// hashFolder hashes the folder and its subfolders, except hidden ones and those that cannot contain
+// app parts, and then the outside files that the app depends on. The error is a [*limitError] if
+// the folder is too large.
 func (t *folderHasher) hashFolder(ctx context.Context, dir string, outside []string) (string, error) {
 	root, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -210,12 +207,12 @@ func (t *folderHasher) hashFolder(ctx context.Context, dir string, outside []str
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// isDocumentFile reports whether a large file may be the document of a tool.
+// isDocumentFile reports whether a large file may be a tool's document.
 func isDocumentFile(file string) bool {
 	return slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(file))
 }
 
-// readState returns the state of a file, from the cache if it is unchanged.
+// readState returns a file's state, from the cache if it is unchanged.
 func (t *folderHasher) readState(path string, info fs.FileInfo, now time.Time) (fileState, error) {
 	m := fileState{size: info.Size(), modified: info.ModTime(), changed: changeTime(info), id: info, read: now}
 	if old, known := t.states[path]; known && old.isSameFile(m) && old.isSettled() {

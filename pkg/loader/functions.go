@@ -15,8 +15,8 @@ func missingToolCodeError(at *spec.Node, name string) spec.Diagnostic {
 		"declare a replacement under functions in app.yaml, write a tool here, or register a Go function of this name")
 }
 
-// resolveMappedTool resolves the tool that functions: has for a name of code. A tool
-// without a name is named after the last part of the code name.
+// resolveMappedTool resolves the tool that functions: has for a code name. A tool without a name is
+// named after the code name's last part.
 func (r *resolver) resolveMappedTool(ctx context.Context, f part, name string, t ancestry) []*resolvedTool {
 	mark := "function " + name
 	if t.hasVisited(mark) {
@@ -32,7 +32,7 @@ func (r *resolver) resolveMappedTool(ctx context.Context, f part, name string, t
 	return r.resolveTool(ctx, &ref, t.extendWith(f.file, mark))
 }
 
-// lastWord returns the last part of a dotted code name.
+// lastWord returns a dotted code name's last part.
 func lastWord(name string) string { return name[strings.LastIndex(name, ".")+1:] }
 
 // addToolName adds a name to a tool definition without one.
@@ -47,7 +47,7 @@ func addToolName(n *spec.Node, name string) *spec.Node {
 	return n
 }
 
-// resolveMappedAgent resolves the agent that functions: has for a name of code.
+// resolveMappedAgent resolves the agent that functions: has for a code name.
 func (r *resolver) resolveMappedAgent(ctx context.Context, f part, name string, t ancestry) *resolvedAgent {
 	var ref agentconfig.AgentRef
 	ds := ref.DecodeSpec(f.node)
@@ -74,9 +74,8 @@ func addDefaultName(n *spec.Node, name string) *spec.Node {
 	return n.WithEntry("name", name)
 }
 
-// applyMappedClass merges the agent that functions: maps a code class to into an
-// agent of this class; fields of the agent itself take precedence. It returns nil
-// when the mapped agent is invalid.
+// applyMappedClass merges the agent that functions: maps a code class to into an agent with this
+// class; the agent's own fields take precedence. It returns nil when the mapped agent is invalid.
 func (r *resolver) applyMappedClass(n *spec.Node) *spec.Node {
 	class := n.Get("agent_class")
 	if class.IsNull() || class.Kind != spec.Scalar || !isCodeName(class.Value) {
@@ -161,8 +160,8 @@ func missingCodeError(at *spec.Node, what, name, ways string) spec.Diagnostic {
 
 // This file handles spellings that differ between ADK for Python, Java and Go.
 
-// normalizeClassName removes the package and module that Python and Java allow in
-// front of the name of an agent class of ADK. Agent is an alias of LlmAgent.
+// normalizeClassName removes the package and module that Python and Java allow before an ADK agent
+// class. Agent is an alias for LlmAgent.
 func normalizeClassName(name string) string {
 	if rest, ok := strings.CutPrefix(strings.TrimPrefix(name, "com."), "google.adk.agents."); ok {
 		name = lastWord(rest)
@@ -173,8 +172,7 @@ func normalizeClassName(name string) string {
 	return name
 }
 
-// trimToolModule shortens the import path of an ADK tool to the tool's name; other
-// names stay unchanged.
+// trimToolModule shortens an ADK tool's import path to the tool's name; other names stay unchanged.
 func trimToolModule(name string) string {
 	if strings.HasPrefix(name, "google.adk.tools.") {
 		return lastWord(name)
@@ -182,8 +180,8 @@ func trimToolModule(name string) string {
 	return name
 }
 
-// normalizeArgs returns the args of a named tool as a mapping. ADK for Java writes
-// them as a list of {name, value}; without args the mapping is empty.
+// normalizeArgs returns a named tool's args as a mapping. ADK for Java writes them as a list with
+// {name, value}; without args the mapping is empty.
 func normalizeArgs(ref *agentconfig.ToolRef) *spec.Node {
 	empty := *ref.Node
 	empty.Entries = nil
@@ -202,8 +200,8 @@ func normalizeArgs(ref *agentconfig.ToolRef) *spec.Node {
 	return &empty
 }
 
-// normalizeAgentToolArgs returns the args of AgentTool. ADK for Go writes
-// skip_summarization into the agent reference; it moves to the args.
+// normalizeAgentToolArgs returns AgentTool's args. ADK for Go writes skip_summarization into the
+// agent reference; it moves to the args.
 func normalizeAgentToolArgs(args *spec.Node) *spec.Node {
 	agent := args.Get("agent")
 	skip := agent.Get("skip_summarization")

@@ -55,15 +55,15 @@ func newEvalGatedEnv(t *testing.T, settings string) *watchEnv {
 	return s
 }
 
-// problemsOf returns the diagnostics of x without the temporary folder.
+// problemsOf returns x's diagnostics without the temporary folder.
 func problemsOf(s *watchEnv) string {
 	st, _ := s.watch.Status("x")
 	return strings.ReplaceAll(strings.Join(st.Diagnostics.Strings(), "\n"), filepath.ToSlash(s.top)+"/", "")
 }
 
-// TestGateEvals expects a change whose eval case fails to be rejected, with the set, the
-// case, the metric, the score and the threshold at the place of the case; the old revision
-// serves, and the next good save is published.
+// TestGateEvals expects a change whose eval case fails to be rejected, with set, case, metric,
+// score and threshold at the case's place; the old revision serves, and the next good save is
+// published.
 func TestGateEvals(t *testing.T) {
 	s := newEvalGatedEnv(t, "")
 	before, _ := s.watch.Status("x")
@@ -111,8 +111,8 @@ func TestGateTestsBeforeEvals(t *testing.T) {
 	}
 }
 
-// TestGateCostBudget expects a gate that reaches its budget of cost to reject the change
-// and to name the budget; with one more dollar the same change is published.
+// TestGateCostBudget expects a gate that reaches its cost budget to reject the change and to name
+// the budget; with one more dollar the same change is published.
 func TestGateCostBudget(t *testing.T) {
 	s := newEvalGatedEnv(t, "")
 	writeGated(s, "new", "new", ", budget: {cost: 0.5}")
@@ -144,8 +144,7 @@ func (m blockingModel) Generate(ctx context.Context, req *model.Request) iter.Se
 	}
 }
 
-// TestGateTimeBudget expects a gate to end at its budget of time, with the number of cases
-// that ran.
+// TestGateTimeBudget expects a gate to end at its time budget, with the number of cases that ran.
 func TestGateTimeBudget(t *testing.T) {
 	s := newWatchEnv(t)
 	writeGated(s, "good", "good", ", budget: {time: 7s}")
@@ -168,8 +167,8 @@ func TestGateTimeBudget(t *testing.T) {
 	})
 }
 
-// TestGateNewerSave expects a newer save to stop the gate of the older one, whose problems
-// are not reported, and to be published.
+// TestGateNewerSave expects a newer save to stop the older save's gate, whose problems are not
+// reported, and to be published.
 func TestGateNewerSave(t *testing.T) {
 	s := newServingEnv(t)
 	s.watch.opts.Settle, s.watch.opts.Clock = time.Millisecond, time.Now
@@ -227,9 +226,8 @@ func TestGateStoppedWithEvals(t *testing.T) {
 	}
 }
 
-// TestGateStoredRevision expects the evals of a stored revision not to run again: it
-// passed them, and a restart must not depend on the models' next answer. The control is a
-// store without the revision.
+// TestGateStoredRevision expects a stored revision's evals not to run again: it passed them, and a
+// restart must not depend on the models' next answer. The control is a store without the revision.
 func TestGateStoredRevision(t *testing.T) {
 	s := newWatchEnv(t)
 	writeGated(s, "good", "good", "")
@@ -279,8 +277,8 @@ func TestGateEvalsRequestedAgain(t *testing.T) {
 	}
 }
 
-// TestGateLargeEvalSet: an eval set above the limit of a file is too large, for the gate and for
-// check, and not invalid JSON at the place where it was cut off.
+// TestGateLargeEvalSet: an eval set above the file limit is reported as too large by the gate and
+// by check, and not as invalid JSON at the place where it was cut off.
 func TestGateLargeEvalSet(t *testing.T) {
 	s := newEvalGatedEnv(t, "")
 	s.writeFile("x/large.evalset.json", `{"eval_set_id": "large", "description": "`+strings.Repeat("x", limit.AppFile.Bytes)+`", "eval_cases": []}`)

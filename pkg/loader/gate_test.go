@@ -17,7 +17,7 @@ func newGatedEnv(t *testing.T) *watchEnv {
 	return s
 }
 
-// instructionTest returns a test of the instruction.
+// instructionTest returns a test for the instruction.
 func instructionTest(instruction string) string {
 	return "- name: has it\n  user: hi\n  model: [{text: yes}]\n  expect: ['requests[0].instruction contains \"" + instruction + "\"']\n"
 }

@@ -14,7 +14,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// An EffectiveApp is the effective configuration of an app.
+// An EffectiveApp is an app's effective configuration.
 type EffectiveApp struct {
 	// Document is the effective app.yaml, with overlay, includes and values. root_agent
 	// contains the whole agent tree with defaults and schemas. Each node has the
@@ -23,11 +23,11 @@ type EffectiveApp struct {
 	// Files are all files that were read. Values are the variables and secrets that were
 	// read, such as "env MODEL". Both are sorted.
 	Files, Values []string
-	// Revision is the revision of the app.
+	// Revision is the app's revision.
 	Revision string
 }
 
-// ResolveEffective returns the effective configuration of an app, or nil if there are errors.
+// ResolveEffective returns an app's effective configuration, or nil if there are errors.
 func (l *Loader) ResolveEffective(ctx context.Context, dir string) (*EffectiveApp, spec.Diagnostics) {
 	var e *EffectiveApp
 	ds := l.inspectApp(ctx, dir, func(r *resolver) {
@@ -39,10 +39,9 @@ func (l *Loader) ResolveEffective(ctx context.Context, dir string) (*EffectiveAp
 	return e, ds
 }
 
-// VisitModels calls visit for each model that an app uses: those of agents in the order
-// of the tree, of summaries, and then their routes and fallbacks. The models are closed
-// when it returns. It visits nothing if there are errors, or if Options.Model replaces all
-// models.
+// VisitModels calls visit for each model that an app uses: first for agents in tree order, then for
+// summaries, then for their routes and fallbacks. The models are closed when it returns. It visits
+// nothing if there are errors, or if Options.Model replaces all models.
 func (l *Loader) VisitModels(ctx context.Context, dir string, visit func(ModelUse)) spec.Diagnostics {
 	return l.inspectApp(ctx, dir, func(r *resolver) {
 		for _, use := range r.listModelUses(ctx) {
@@ -128,8 +127,8 @@ func expandNode(n *spec.Node, at map[*spec.Node]*resolvedAgent) *spec.Node {
 	return &out
 }
 
-// An Outline lists the names that the documents of an app declare, for editors. If the
-// app has errors, the outline may be incomplete.
+// An Outline lists the names that an app's documents declare, for editors. If the app has errors,
+// the outline may be incomplete.
 type Outline struct {
 	// Agents, Tools and Models are sorted by name.
 	Agents, Tools, Models []Symbol
@@ -144,12 +143,12 @@ type Symbol struct {
 	Name string
 	// Doc is its description.
 	Doc string
-	// Pos is the position of the declaration.
+	// Pos is where the name is declared.
 	Pos spec.Pos
 }
 
-// Outline reads the folder of an app, with its tests, for editors. The diagnostics are
-// those of [Loader.Check].
+// Outline reads an app's folder, with its tests, for editors. The diagnostics are those of
+// [Loader.Check].
 func (l *Loader) Outline(ctx context.Context, dir string) (*Outline, spec.Diagnostics) {
 	var o *Outline
 	got := l.loadApp(ctx, dir, nil, func(ctx context.Context, r *resolver) {
@@ -238,11 +237,11 @@ func collectStateKeys(documents map[string]*spec.Node) []string {
 	return slices.Compact(keys)
 }
 
-// An Instruction is the instruction of an agent, as a file of its app has it.
+// An Instruction is an agent's instruction as written in the app's file.
 type Instruction struct {
-	// Agent is the name of the agent.
+	// Agent is the agent's name.
 	Agent string
-	// File is the path of the file in the app's folder, Source its content.
+	// File is the file's path in the app folder, Source its content.
 	File   string
 	Source []byte
 	// Text is written: references such as ${env:NAME} are not replaced.
@@ -250,9 +249,8 @@ type Instruction struct {
 	Pos  spec.Pos
 }
 
-// FindInstruction returns the instruction of an agent, that of the root agent for an empty
-// name. The diagnostics are those of the app. Without an app that loads, the instruction
-// and the error are nil.
+// FindInstruction returns an agent's instruction, that of the root agent for an empty name. The
+// diagnostics are the app's. Without an app that loads, the instruction and the error are nil.
 func (l *Loader) FindInstruction(ctx context.Context, dir, agent string) (*Instruction, spec.Diagnostics, error) {
 	var found *Instruction
 	var err error
@@ -300,7 +298,7 @@ func (r *resolver) findInstruction(agent string) (*Instruction, error) {
 	return nil, fmt.Errorf("the instruction of agent %s is not a string of a file of the app", at.name)
 }
 
-// ReplaceText returns the file with another text of the instruction; see [spec.ReplaceString].
+// ReplaceText returns the file with another instruction text; see [spec.ReplaceString].
 func (i *Instruction) ReplaceText(text string) ([]byte, error) {
 	return spec.ReplaceString(i.Source, i.Pos, text)
 }

@@ -20,15 +20,15 @@ import (
 // be used after the function that received it returns.
 type Inspection struct{ r *resolver }
 
-// Inspect loads the app of a folder and calls look before the files are closed, even if the
-// app has errors. It returns the app and the diagnostics as [Loader.Load] does, with those
-// that look reports.
+// Inspect loads a folder's app and calls look before the files are closed, even if the app has
+// errors. It returns the app and the diagnostics as [Loader.Load] does, with those that look
+// reports.
 func (l *Loader) Inspect(ctx context.Context, dir string, look func(context.Context, *Inspection)) (*runtime.App, spec.Diagnostics) {
 	got := l.loadApp(ctx, dir, nil, func(ctx context.Context, r *resolver) { look(ctx, &Inspection{r}) })
 	return got.app, got.ds
 }
 
-// checkFiles reads the files of all kinds in an app for their problems.
+// checkFiles checks an app's files of all kinds.
 func checkFiles(ctx context.Context, r *resolver) {
 	for _, k := range r.loader.kinds.Files {
 		if k.Check != nil {
@@ -37,19 +37,19 @@ func checkFiles(ctx context.Context, r *resolver) {
 	}
 }
 
-// FolderName returns the name of the app, which is that of its folder.
+// FolderName returns the app's name, which is that of its folder.
 func (in *Inspection) FolderName() string { return in.r.src.name }
 
-// Revision returns the ID of the app's content, as far as it was read.
+// Revision returns the ID of the content read so far.
 func (in *Inspection) Revision() string { return in.r.src.computeRevision() }
 
-// Report adds problems to those of the load. An error means that no app is built.
+// Report adds problems to the load's problems. An error means that no app is built.
 func (in *Inspection) Report(ds ...spec.Diagnostic) { in.r.report(ds...) }
 
 // HasErrors reports whether the load has errors until now.
 func (in *Inspection) HasErrors() bool { return in.r.ds.HasErrors() }
 
-// Setting returns the node below a path of keys in app.yaml with its overlay, or nil.
+// Setting returns the node at a key path in app.yaml with its overlay, or nil.
 func (in *Inspection) Setting(keys ...string) *spec.Node {
 	n := in.r.app.appNode
 	for _, key := range keys {
@@ -58,12 +58,12 @@ func (in *Inspection) Setting(keys ...string) *spec.Node {
 	return n
 }
 
-// Reload returns how changes of the app take effect, or nil for the defaults.
+// Reload returns how app changes take effect, or nil for the defaults.
 func (in *Inspection) Reload() *runtime.ReloadOptions { return in.r.app.doc.reloadOptions() }
 
-// FindFiles lists the files with one of the suffixes, by their paths in the app, in folders
-// that are not hidden. An unreadable file or folder is reported, since nothing else would
-// show that its content has no effect; what names the files in the message.
+// FindFiles lists the files with these suffixes, by their paths in the app, in folders that are not
+// hidden. An unreadable file or folder is reported, since nothing else would show that its content
+// has no effect; what names the files in the message.
 func (in *Inspection) FindFiles(ctx context.Context, what string, suffixes ...string) []string {
 	r := in.r
 	root, err := filepath.EvalSymlinks(r.src.dir)
@@ -75,7 +75,7 @@ func (in *Inspection) FindFiles(ctx context.Context, what string, suffixes ...st
 		case !slices.ContainsFunc(suffixes, func(suffix string) bool { return strings.HasSuffix(file, suffix) }):
 		case r.src.fileExists(file):
 			files = append(files, file)
-		case !isIgnored(path.Base(file)): // the lock file of an editor may be a hidden dangling link
+		case !isIgnored(path.Base(file)): // an editor's lock file may be a hidden dangling link
 			r.reportIrregularFile(file)
 		}
 	}
@@ -90,30 +90,29 @@ func (in *Inspection) FindFiles(ctx context.Context, what string, suffixes ...st
 	return files
 }
 
-// DisplayPath returns the path of a file of the app in messages.
+// DisplayPath returns an app file's path in messages.
 func (in *Inspection) DisplayPath(file string) string { return in.r.src.displayPath(file) }
 
-// ReadDocument parses a YAML file of the app and expands its references to variables and
+// ReadDocument parses one of the app's YAML files and expands its references to variables and
 // secrets. The node is nil if it cannot be parsed.
 func (in *Inspection) ReadDocument(file string) (*spec.Node, spec.Diagnostics) {
 	return in.r.src.readDocument(file)
 }
 
-// ParseFile parses a YAML file of the app without expanding references.
+// ParseFile parses one of the app's YAML files without expanding references.
 func (in *Inspection) ParseFile(file string) (*spec.Node, spec.Diagnostics) {
 	return in.r.src.parseFile(file)
 }
 
-// ReadNamedFile reads the YAML file that a document names by a path from the app folder, or
-// reports a path outside of it.
+// ReadNamedFile reads the YAML file that a document names by a path from the app folder, or reports
+// a path that leaves it.
 func (in *Inspection) ReadNamedFile(ctx context.Context, at spec.Text) (*spec.Node, spec.Diagnostics) {
 	return in.r.readModelFile(ctx, at)
 }
 
-// ReadAppFile reads a file of the app by the path that [Inspection.FindFiles] or
-// [Inspection.DisplayPath] returns. The error is [fs.ErrNotExist] if there is none; a file
-// above the limit of a load is an error as well. [Inspection.DescribeReadError] returns its
-// diagnostics.
+// ReadAppFile reads an app file by the path that [Inspection.FindFiles] or [Inspection.DisplayPath]
+// returns. The error is [fs.ErrNotExist] if there is none; a file above the load limit is an error
+// as well. [Inspection.DescribeReadError] returns its diagnostics.
 func (in *Inspection) ReadAppFile(file string) ([]byte, error) {
 	rel := strings.TrimPrefix(filepath.ToSlash(file), in.r.src.displayDir+"/")
 	if !in.r.src.fileExists(rel) {
@@ -122,7 +121,7 @@ func (in *Inspection) ReadAppFile(file string) ([]byte, error) {
 	return in.r.src.readEvalFile(rel)
 }
 
-// DescribeReadError returns the problem of a file that could not be read.
+// DescribeReadError describes why a file could not be read.
 func (in *Inspection) DescribeReadError(file string, err error) spec.Diagnostic {
 	if isLimitError(err) {
 		return in.r.src.budget.exceeded.toDiagnostic(in.r.src.displayDir)
@@ -137,7 +136,7 @@ type AppNames struct {
 	Agents []string
 	// Tools are the names that models see.
 	Tools []string
-	// State has a value of the type of each key of the state schema; nil if there is none.
+	// State has a value with the right type for each key in the state schema; nil without a schema.
 	State map[string]any
 }
 
@@ -169,12 +168,12 @@ func (in *Inspection) ListNames() AppNames {
 	return names
 }
 
-// HasAgents reports whether the agents of the app are known: its root agent was resolved and
-// the load has no errors.
+// HasAgents reports whether the app's agents are known: its root agent was resolved and the load
+// has no errors.
 func (in *Inspection) HasAgents() bool { return in.r.app.root != nil && !in.r.ds.HasErrors() }
 
 // SessionTools returns the tools that use only the session, without servers and programs:
-// expressions, the built-in tools except memory search, and the tools of the runtime.
+// expressions, the built-in tools except memory search, and the runtime's tools.
 func (in *Inspection) SessionTools() []string {
 	own := []string{"set_model_response", "transfer_to_agent", "finish_task"}
 	if in.r.app.root == nil {
@@ -191,14 +190,14 @@ func (in *Inspection) SessionTools() []string {
 	return own
 }
 
-// ResolveModel returns the model of a name, as agents name it. It is nil if the name is empty
-// or has problems, which it reports.
+// ResolveModel returns a model by the name that agents use. It is nil if the name is empty or has
+// problems, which it reports.
 func (in *Inspection) ResolveModel(ctx context.Context, name spec.Text) model.LLM {
 	return in.r.resolveModel(ctx, name)
 }
 
-// HasPrice reports whether calls of a model have a cost. All have one if [Options].Model
-// replaces the models.
+// HasPrice reports whether a model's calls have a cost. All have one if [Options].Model replaces
+// the models.
 func (in *Inspection) HasPrice(name string) bool {
 	return in.r.loader.opts.Model != nil || in.r.hasPrice(name)
 }
@@ -208,7 +207,7 @@ func (in *Inspection) UnpricedModels(ctx context.Context) []string {
 	return in.r.listUnpricedModels(ctx)
 }
 
-// ReportMissingPrice reports a limit of cost that requires the price of a model.
+// ReportMissingPrice reports a cost limit that requires the model's price.
 func (in *Inspection) ReportMissingPrice(at *spec.Node, rule, limit, name string) {
 	in.r.report(missingPrice(at, rule, limit, name))
 }

@@ -7,41 +7,41 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// InspectAgents resolves the app of a folder without building it, and calls look if it has
-// no errors. It returns the diagnostics of the documents, with those that look reports.
+// InspectAgents resolves a folder's app without building it, and calls look if it has no errors. It
+// returns the documents' diagnostics, with those that look reports.
 func (l *Loader) InspectAgents(ctx context.Context, dir string, look func(*Inspection)) spec.Diagnostics {
 	return l.inspectApp(ctx, dir, func(r *resolver) { look(&Inspection{r}) })
 }
 
-// An InspectedAgent is an agent at its position in the tree of an app.
+// An InspectedAgent is an agent at its position in an app's tree.
 type InspectedAgent struct {
 	// Name is its name, Class its agent class, such as LlmAgent.
 	Name, Class string
 	// At is the reference to the agent, nil for the root.
 	At *spec.Node
-	// Base is the mapping as written, with the defaults of its class. Node is the mapping
-	// that Config was decoded from, in which names are replaced by what they declare.
+	// Base is the mapping as written, with its class defaults. Node is the mapping that Config was
+	// decoded from, with names replaced by their declarations.
 	Base, Node *spec.Node
-	// Config are the settings, a value of the type that the class decodes.
+	// Config are the settings, a value with the type that the class decodes.
 	Config any
-	// Agents are the sub-agents, and the nodes of a workflow.
+	// Agents are the sub-agents, and a workflow's nodes.
 	Agents []*InspectedAgent
 	Tools  []*InspectedTool
 }
 
-// An InspectedTool is an entry in the tools of an agent.
+// An InspectedTool is an entry in an agent's tools.
 type InspectedTool struct {
 	// At is the entry. Declaration is the node that declares the tool: At, or the tool
 	// that At names.
 	At, Declaration *spec.Node
-	// Agent is the agent that the tool calls, or nil. Node has the settings of such a
-	// tool, and is nil for other tools.
+	// Agent is the agent that the tool calls, or nil. Node has such a tool's settings, and is nil
+	// for other tools.
 	Agent *InspectedAgent
 	Node  *spec.Node
 }
 
-// RootAgent returns the agents of the app from the root, or nil if the root agent could not be
-// resolved. Each call returns a new tree of the same nodes, which must not be changed.
+// RootAgent returns the app's agents from the root, or nil if the root agent could not be resolved.
+// Each call returns a new tree with the same nodes, which must not be changed.
 func (in *Inspection) RootAgent() *InspectedAgent {
 	if in.r.app.root == nil {
 		return nil
@@ -68,10 +68,10 @@ func (p *resolvedAgent) describeAgent(tools map[string]part) *InspectedAgent {
 	return a
 }
 
-// PartKeys returns the keys of declarations in files of agents, such as models.
+// PartKeys returns the declaration keys in agent files, such as models.
 func (in *Inspection) PartKeys() []*spec.Node { return in.r.app.partKeys }
 
-// UsedFunctions yields the entries of functions that the app uses, sorted by name.
+// UsedFunctions yields the functions entries that the app uses, sorted by name.
 func (in *Inspection) UsedFunctions() iter.Seq2[string, *spec.Node] {
 	return func(yield func(string, *spec.Node) bool) {
 		for name, f := range sortedParts(in.r.app.names.functions) {
@@ -82,12 +82,11 @@ func (in *Inspection) UsedFunctions() iter.Seq2[string, *spec.Node] {
 	}
 }
 
-// DeclaredModel returns the declaration of a model, or nil if the app declares none of this
-// name.
+// DeclaredModel returns a model's declaration, or nil if the app declares no such model.
 func (in *Inspection) DeclaredModel(name string) *spec.Node { return in.r.app.names.models[name].node }
 
-// SplitModelName returns the provider of a model that is not declared, and its name there.
-// ok is false if the name is of no provider.
+// SplitModelName returns an undeclared model's provider, and its name there. ok is false if no
+// provider has the name.
 func (in *Inspection) SplitModelName(name string) (provider, rest string, ok bool) {
 	kind, rest, ok := in.r.loader.findModelKind(name)
 	return kind.Name, rest, ok

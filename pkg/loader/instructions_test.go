@@ -20,8 +20,8 @@ sub_agents:
   - {config_path: more/sales.yaml}
 `
 
-// TestFindInstruction: the instruction of an agent is found in its file with references as
-// they are written, replaced in place, and written only if the file is unchanged.
+// TestFindInstruction: an agent's instruction is found in its file with references as they are
+// written, replaced in place, and written only if the file is unchanged.
 func TestFindInstruction(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "desk")
 	write(t, filepath.Join(dir, "root_agent.yaml"), instructedApp)

@@ -13,10 +13,9 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// OpenModels builds models by the names that agents of the app may use: those under
-// models:, PROVIDER/NAME, and names that a provider recognizes. It does not report problems
-// of the app itself. The models are nil if there are errors; else the caller calls release
-// after the last call of a model.
+// OpenModels builds models by the names that the app's agents may use: those under models:,
+// PROVIDER/NAME, and names that a provider recognizes. It does not report the app's own problems.
+// The models are nil if there are errors; else the caller calls release after the last model call.
 func (l *Loader) OpenModels(ctx context.Context, dir string, names []string) (models map[string]model.LLM, release func(), ds spec.Diagnostics) {
 	src, ds := l.openAppFolder(dir)
 	if src == nil {
@@ -38,10 +37,10 @@ func (l *Loader) OpenModels(ctx context.Context, dir string, names []string) (mo
 	return models, r.held.close, r.collectProblems()
 }
 
-// FingerprintModels returns a hash of each model by its name, as [Loader.OpenModels] takes
-// it: of its provider, name and address, of its settings without secrets, and of the models
-// that it calls. Answers of models with the same fingerprint may replace each other, such as
-// in a cache. Scripted models, models of programs and unknown ones have none.
+// FingerprintModels returns a hash for each model by its name, as [Loader.OpenModels] takes it. The
+// hash covers provider, name, address, settings without secrets, and the models that it calls.
+// Answers from models with the same fingerprint may replace each other, such as in a cache.
+// Scripted, unknown and a program's own models have none.
 func (l *Loader) FingerprintModels(ctx context.Context, dir string, names []string) map[string]string {
 	src, _ := l.openAppFolder(dir)
 	if src == nil {
@@ -62,7 +61,7 @@ func (l *Loader) FingerprintModels(ctx context.Context, dir string, names []stri
 	return all
 }
 
-// unrelatedSettings do not change the answers of a model.
+// unrelatedSettings do not change a model's answers.
 func unrelatedSettings() []string { return []string{"price", "limits", "timeouts", "retry", "context"} }
 
 // writeFingerprint writes what identifies a model and the models that it calls; false means
@@ -92,7 +91,7 @@ func (r *modelResolver) writeFingerprint(w io.Writer, name string, seen map[stri
 	return true
 }
 
-// writeSettings writes a value. Those of secrets are written as ***.
+// writeSettings writes a value. Secrets are written as ***.
 func writeSettings(w io.Writer, n *spec.Node) {
 	fmt.Fprintf(w, "%d %q %d %d\n", n.Kind, n.Value, len(n.Entries), len(n.Items))
 	for _, e := range n.Entries {
@@ -104,11 +103,10 @@ func writeSettings(w io.Writer, n *spec.Node) {
 	}
 }
 
-// OpenEvaluator returns the evaluation service of a vendor for the metrics that ADK leaves to
-// it, by Kinds.Evaluator, with the client and the credentials that models of the app in that
-// service would have. It is nil if that function is or returns nil,
-// and if Options.Model replaces all models. The caller calls release after the last call of
-// the service.
+// OpenEvaluator returns a vendor's evaluation service for the metrics that ADK leaves to it, by
+// Kinds.Evaluator. It has the client and the credentials that the app's models in that service
+// would have. It is nil if that function is or returns nil, and if Options.Model replaces all
+// models. The caller calls release after the last service call.
 func (l *Loader) OpenEvaluator(ctx context.Context, dir string) (service HostedEvaluator, release func(), err error) {
 	none := func() {}
 	if l.opts.Model != nil || l.kinds.Evaluator == nil {

@@ -13,13 +13,13 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// testKinds are those of testenv.Kinds, whose package imports this one: TestMain sets them.
+// testKinds are testenv.Kinds, whose package imports this one: TestMain sets them.
 var testKinds Kinds
 
-// SetTestKinds sets the kinds of the tests in this package.
+// SetTestKinds sets the kinds for this package's tests.
 func SetTestKinds(kinds Kinds) { testKinds = kinds }
 
-// listKinds returns the kinds of the program agenthost.
+// listKinds returns the kinds in the program agenthost.
 func listKinds() Kinds { return testKinds }
 
 // Without kinds, an app with an agent has a problem at the agent.
@@ -51,7 +51,7 @@ func TestUnknownGate(t *testing.T) {
 	}
 }
 
-// The default model is required of a program only if an agent needs it.
+// A program needs the default model only if an agent needs it.
 func TestNoVendor(t *testing.T) {
 	s := newWatchEnv(t)
 	kinds := Kinds{Models: provider.Kinds(), Agents: AgentKinds()}
@@ -73,7 +73,7 @@ func TestNoVendor(t *testing.T) {
 }
 
 // An executor whose package the program does not use is a problem at its name, which names the
-// package and nothing of the args.
+// package and nothing from the args.
 func TestUnlinkedExecutor(t *testing.T) {
 	s := newWatchEnv(t)
 	s.writeFile("x/app.yaml", "models: {m: {provider: scripted, script: s.yaml}}\n")
@@ -117,7 +117,7 @@ func TestExecutorWithoutPrograms(t *testing.T) {
 	}
 }
 
-// A program adds an executor with settings of its own, which the app closes.
+// A program adds an executor with its own settings, which the app closes.
 func TestOwnExecutor(t *testing.T) {
 	s := newWatchEnv(t)
 	s.writeFile("x/app.yaml", "models: {m: {provider: scripted, script: s.yaml}}\n")

@@ -17,8 +17,8 @@ import (
 	"agenthost/wing/live"
 )
 
-// TestLiveGuard: the live connections of an app reach only addresses that the policy allows, as
-// all of its requests do, however the app names the address.
+// TestLiveGuard: an app's live connections reach only addresses that the policy allows, as all its
+// requests do, however the app names the address.
 func TestLiveGuard(t *testing.T) {
 	var received atomic.Int64
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -67,8 +67,8 @@ func TestLiveGuard(t *testing.T) {
 	}
 }
 
-// TestLiveGuardWhenConnecting: an address that no check of documents saw, such as that of a name,
-// is refused when the connection is made.
+// TestLiveGuardWhenConnecting: an address that no document check saw, such as a name's address, is
+// refused when the connection is made.
 func TestLiveGuardWhenConnecting(t *testing.T) {
 	var received atomic.Int64
 	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { received.Add(1) }))

@@ -1,8 +1,8 @@
-// Package loader builds apps from folders of YAML, and keeps the apps of a host in
-// sync with the folders. From file to app, in order:
+// Package loader builds apps from folders of YAML, and keeps the apps of a host in sync with the
+// folders. From file to app, in order:
 //
 //  1. [Discover] finds app folders: those with a root_agent.yaml or an app.yaml.
-//  2. Files are read through the app's [os.Root]: files outside of the folder
+//  2. Files are read through the app's [os.Root]: files outside the folder
 //     are not accessible.
 //  3. ${env:…} references are resolved; each node keeps its position.
 //  4. Nodes are decoded into the config structs of agents ([agentconfig]), tools
@@ -11,9 +11,9 @@
 //  6. Rules check the whole app: names, cycles, unused parts.
 //  7. Models, tools and agents are built, leaves first, into a [runtime.App].
 //
-// Every problem is a [spec.Diagnostic]; all of them are reported at once, and an
-// error among them means that no app is built. check, run, serve and reload share
-// this path; [Watch] only decides when to load.
+// Every problem is a [spec.Diagnostic]; all of them are reported at once, and an error among them
+// means that no app is built. check, run, serve and reload share this path; [Watch] only decides
+// when to load.
 package loader
 
 import (
@@ -43,58 +43,55 @@ type Loader struct {
 type Options struct {
 	// Env looks up environment variables; nil is os.LookupEnv.
 	Env func(name string) (string, bool)
-	// Secrets is the folder of secrets, as Kubernetes mounts them: APP/NAME is a
-	// secret of one app, NAME a shared one. A secret without a file is looked up in
-	// the environment and in the app's .env. Policy controls which apps may use
-	// shared secrets and the environment.
+	// Secrets is the folder with secrets, as Kubernetes mounts them: APP/NAME is one app's secret,
+	// NAME a shared one. A secret without a file is looked up in the environment and in the app's
+	// .env. Policy controls which apps may use shared secrets and the environment.
 	Secrets string
-	// Overlay is the NAME of the file app.NAME.yaml that is merged into app.yaml, if
-	// the app has one; empty is none.
+	// Overlay is the NAME in the file app.NAME.yaml that is merged into app.yaml, if the app has
+	// one; empty is none.
 	Overlay string
-	// Open returns the unsaved content of files in an editor, by their full paths;
-	// other files are read from disk.
+	// Open returns a file's unsaved content in an editor, by its full path; other files are read
+	// from disk.
 	Open func(path string) ([]byte, bool)
-	// HTTP sends the requests of models and tools, and controls which addresses are
-	// allowed; nil creates a client for each app, guarded by Policy.
+	// HTTP sends requests for models and tools, and controls which addresses are allowed; nil
+	// creates a client for each app, guarded by Policy.
 	HTTP *http.Client
-	// Policy contains the permissions of apps; nil is the policy for local
-	// development. A program that listens, or that has secrets of its own in its
-	// environment, uses [ReadPolicy].
+	// Policy contains the apps' permissions; nil is the policy for local development. A program
+	// that listens, or that has its own secrets in its environment, uses [ReadPolicy].
 	Policy *Policy
-	// Model, if set, replaces every model of every app.
+	// Model, if set, replaces all apps' models.
 	Model model.LLM
 	// WrapModel, if set, wraps every model, such as [provider.Recorder.Wrap].
 	WrapModel func(model.LLM) model.LLM
-	// Prices has the prices of models without a price of their own; nil has none.
+	// Prices has prices for models without their own price; nil has none.
 	Prices *provider.PriceList
-	// WrapTool, if set, wraps every tool that documents declare and every tool of
-	// Functions, such as [RecordTools] and [ReplayTools]; it does not wrap built-in
-	// tools and agents.
+	// WrapTool, if set, wraps every tool that documents declare and every tool in Functions, such
+	// as [RecordTools] and [ReplayTools]; it does not wrap built-in tools and agents.
 	WrapTool func(tool.Tool) tool.Tool
 	// Offline prevents tools from connecting to servers and running programs; see
 	// [tool.Env].
 	Offline bool
-	// Interpreters is the folder of the interpreters that code executors run, such as the
-	// WebAssembly modules of wasi; empty means that there are none.
+	// Interpreters is the folder with the interpreters that code executors run, such as wasi's
+	// WebAssembly modules; empty means that there are none.
 	Interpreters string
 	// Functions are Go functions that documents may name.
 	Functions agentconfig.Functions
-	// MaxLLMCalls is max_llm_calls of apps whose run_config has none; nil is
+	// MaxLLMCalls is max_llm_calls for apps whose run_config has none; nil is
 	// [runtime.DefaultMaxLLMCalls], 0 or less means no limit.
 	MaxLLMCalls *int
-	// MissingKey, if set, is called in a load without errors for each model whose calls
-	// would fail without a key or an address, with a warning of the rule model-key. Such
-	// a model is not a problem of the app: its environment may differ where it runs.
-	// Loads of several apps call it concurrently.
+	// MissingKey, if set, is called in a load without errors for each model whose calls would fail
+	// without a key or an address, with a warning under the rule model-key. Such a model is not the
+	// app's problem: its environment may differ where it runs. Concurrent loads call it
+	// concurrently.
 	MissingKey func(app string, use ModelUse, d spec.Diagnostic)
-	// Logger receives the logs of models and tools; nil discards them.
+	// Logger receives the logs from models and tools; nil discards them.
 	Logger *slog.Logger
 
-	// documents are shared with the loaders of tests, whose client reaches no server.
+	// documents are shared with the test loaders, whose client reaches no server.
 	documents *documentCache
 }
 
-// New returns a loader of these kinds; options may be nil.
+// New returns a loader with these kinds; options may be nil.
 func New(kinds Kinds, opts *Options) *Loader {
 	if opts == nil {
 		opts = &Options{}
@@ -122,11 +119,11 @@ func New(kinds Kinds, opts *Options) *Loader {
 	return l
 }
 
-// Logger returns the logger of the loader's options; it discards logs if they have none.
+// Logger returns the logger in the loader's options; it discards logs if they have none.
 func (l *Loader) Logger() *slog.Logger { return l.opts.Logger }
 
-// WrapModels returns a loader that shares connections and logins with l, and wraps all
-// models, outside of [Options].WrapModel.
+// WrapModels returns a loader that shares connections and logins with l, and wraps all models,
+// around [Options].WrapModel.
 func (l *Loader) WrapModels(wrap func(model.LLM) model.LLM) *Loader {
 	own := *l
 	own.opts.WrapModel = func(llm model.LLM) model.LLM { return wrap(l.opts.WrapModel(llm)) }
@@ -145,7 +142,7 @@ func (l *Loader) Isolate(llm model.LLM, client *http.Client) *Loader {
 	return New(l.kinds, &opts)
 }
 
-// AppName returns the name of the app in a folder, which is the folder's base name.
+// AppName returns a folder's app name, its base name.
 func AppName(dir string) string {
 	full, err := filepath.Abs(dir)
 	if err != nil {
@@ -154,8 +151,8 @@ func AppName(dir string) string {
 	return filepath.Base(full)
 }
 
-// CheckAppName returns an error if the name of a folder is not a valid app name.
-// The folder need not exist.
+// CheckAppName returns an error if a folder's name is not a valid app name. The folder need not
+// exist.
 func CheckAppName(dir string) error {
 	ds := checkAppName(AppName(dir), dir)
 	if err := ds.Err(); err != nil {
@@ -164,7 +161,7 @@ func CheckAppName(dir string) error {
 	return nil
 }
 
-// checkAppName checks the name of the app in a folder.
+// checkAppName checks the name of a folder's app.
 func checkAppName(name, displayDir string) spec.Diagnostics {
 	if appName.MatchString(name) && name != "user" {
 		return nil

@@ -27,13 +27,13 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// lookUpEnv returns the environment of the test apps.
+// lookUpEnv returns the test apps' environment.
 func lookUpEnv(name string) (string, bool) {
 	v, ok := map[string]string{"SET": "from the environment", "SIXTY": "60", "ORDERS_KEY": "key", "OTHER_KEY": "key"}[name]
 	return v, ok
 }
 
-// readArchives returns the txtar files of a folder of testdata by name.
+// readArchives returns the txtar files in a testdata folder by name.
 func readArchives(t testing.TB, folder string) map[string]*txtar.Archive {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
@@ -54,9 +54,9 @@ func readArchives(t testing.TB, folder string) map[string]*txtar.Archive {
 	return all
 }
 
-// unpackArchive writes the files of an archive, except want, to a new folder. It
-// returns the folder of the app: app, or the first element of the paths if they are in
-// a folder of apps/. Files in secrets/ are the secrets of the app.
+// unpackArchive writes an archive's files, except want, to a new folder. It returns the app folder:
+// app, or the first path element if they are in a folder below apps/. Files in secrets/ are the
+// app's secrets.
 func unpackArchive(t testing.TB, archive *txtar.Archive) string {
 	t.Helper()
 	top := t.TempDir()
@@ -90,8 +90,8 @@ func write(t testing.TB, file, content string) {
 	}
 }
 
-// newOptions returns the options of the tests: the overlay app.prod.yaml and the
-// secrets folder next to the app are used.
+// newOptions returns the options for the tests: the overlay app.prod.yaml and the secrets folder
+// next to the app are used.
 func newOptions(dir string) *loader.Options {
 	opts := &loader.Options{Env: lookUpEnv, Overlay: "prod"}
 	if secrets := filepath.Join(filepath.Dir(dir), "secrets"); isFolder(secrets) {
@@ -105,8 +105,7 @@ func isFolder(dir string) bool {
 	return err == nil && info.IsDir()
 }
 
-// check runs Check and makes the paths of the problems relative to the app's parent
-// folder.
+// check runs Check and makes the problems' paths relative to the app's parent folder.
 func check(t testing.TB, dir string) spec.Diagnostics {
 	t.Helper()
 	ds := loader.New(testenv.Kinds(), newOptions(dir)).Check(t.Context(), dir)

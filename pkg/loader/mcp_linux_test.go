@@ -17,7 +17,7 @@ import (
 	"agenthost/pkg/store/storeurl"
 )
 
-// countChildren counts the child processes of this process, including zombies.
+// countChildren counts this process's child processes, including zombies.
 func countChildren(t *testing.T) int {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -121,8 +121,8 @@ func TestProgramsOutliveReloads(t *testing.T) {
 	}
 }
 
-// TestToolsServerDown expects an app to load and to answer while its server is down. A
-// call of the server fails with an error that names the server and what to check.
+// TestToolsServerDown expects an app to load and to answer while its server is down. A call to the
+// server fails with an error that names the server and what to check.
 func TestToolsServerDown(t *testing.T) {
 	s := newWatchEnv(t)
 	st, err := storeurl.Open(t.Context(), "memory:", nil)

@@ -64,8 +64,8 @@ func (a *mcpApp) run(t *testing.T, message *genai.Content, delta map[string]any)
 	return strings.Join(texts, "\n"), events
 }
 
-// TestPromptAndResources runs an app whose instruction is a prompt of its MCP server, and
-// whose model loads a resource of it.
+// TestPromptAndResources runs an app whose instruction is its MCP server's prompt, and whose model
+// loads a resource from it.
 func TestPromptAndResources(t *testing.T) {
 	a := newMCPApp(t, map[string]string{
 		"app.yaml":        "models: {m: {provider: scripted, script: s.yaml}}\ntools: {docs: {mcp: {url: URL, resources: true}}}",
@@ -90,8 +90,8 @@ func TestPromptAndResources(t *testing.T) {
 	}
 }
 
-// TestADKCredential checks that the credential of ADK's McpToolset authorizes the requests to
-// the server, and that a header of the app cannot replace it.
+// TestADKCredential checks that ADK's McpToolset credential authorizes the requests to the server,
+// and that an app's header cannot replace it.
 func TestADKCredential(t *testing.T) {
 	a := newMCPApp(t, map[string]string{
 		".env":     "DOCS_TOKEN=t0ken-of-docs\n",
@@ -123,8 +123,7 @@ tools:
 	}
 }
 
-// askForm is a tool that asks the user for a size, and then for an approval of the size,
-// before it orders.
+// askForm is a tool that asks the user for a size, and then to approve the size, before it orders.
 func askForm(orders *[]string) mcp.ToolHandlerFor[struct{}, any] {
 	return func(ctx context.Context, req *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
 		size, err := req.Session.Elicit(ctx, &mcp.ElicitParams{Message: "Which size?", RequestedSchema: map[string]any{
@@ -170,10 +169,10 @@ func newConfirmation(id string, response map[string]any) *genai.Content {
 	}}}}
 }
 
-// TestElicitation: questions of a server end the turn with a request for confirmation, and
-// the call is made again with the answers, in resumable apps as well, also after an approval
-// of the call itself, and by another host. After a wrong answer the request is repeated, and a
-// rejected question does not call the server.
+// TestElicitation: a server's questions end the turn with a request for confirmation, and the call
+// is made again with the answers, in resumable apps as well, also after the call itself was
+// approved, and by another host. After a wrong answer the request is repeated, and a rejected
+// question does not call the server.
 func TestElicitation(t *testing.T) {
 	for _, resumable := range []bool{false, true} {
 		t.Run(fmt.Sprint("resumable ", resumable), func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"agenthost/pkg/loader"
 )
 
-// The fingerprint of a model changes with its provider, name, address and settings, and with
-// the models that it calls; not with its key, price or limits.
+// A model's fingerprint changes with its provider, name, address and settings, and with the models
+// that it calls; not with its key, price or limits.
 func TestFingerprintModels(t *testing.T) {
 	fingerprint := func(models, env string) string {
 		t.Helper()

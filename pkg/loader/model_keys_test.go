@@ -15,8 +15,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// KeyVariables has the variables of the provider that a name belongs to, whether they are
-// set or not. Vertex AI with a project needs no key, and scripts need settings.
+// KeyVariables has the variables for the provider that a name belongs to, whether they are set or
+// not. Vertex AI with a project needs no key, and scripts need settings.
 func TestKeyVariables(t *testing.T) {
 	vertex := map[string]string{"GOOGLE_GENAI_USE_VERTEXAI": "true", "GOOGLE_CLOUD_PROJECT": "p"}
 	for _, tt := range []struct {
@@ -45,8 +45,8 @@ func TestKeyVariables(t *testing.T) {
 	}
 }
 
-// MissingVariables has all variables that calls of a model need and that are not set, those of
-// the address before the key. A key of express mode is not required on Vertex AI.
+// MissingVariables has all unset variables that model calls need, those for the address before the
+// key. An express mode key is not required on Vertex AI.
 func TestMissingVariables(t *testing.T) {
 	for _, tt := range []struct {
 		model string
@@ -77,18 +77,16 @@ func TestMissingVariables(t *testing.T) {
 	}
 }
 
-// An acmeConfig is the config of a kind of a program: it names its variables, and no
-// more.
+// An acmeConfig is a program's kind config: it names its variables, and no more.
 type acmeConfig struct {
 	Provider string `yaml:"provider" doc:"acme."`
 	Model    string `yaml:"model" doc:"The name of the model."`
 }
 
-// KeyVariables returns the variables of the key.
+// KeyVariables returns the key's variables.
 func (*acmeConfig) KeyVariables(provider.Env) []string { return []string{"ACME_KEY", "ACME_TOKEN"} }
 
-// The key of a program's kind that only names its variables is in one of them, or
-// missing.
+// If a program's kind only names its variables, its key is in one of them, or missing.
 func TestVisitModelsOfPrograms(t *testing.T) {
 	kinds := testenv.Kinds()
 	kinds.Models = append(kinds.Models, spec.NewKind("acme", "Acme.", func(context.Context, provider.Env, *acmeConfig) (model.LLM, error) {
@@ -128,8 +126,7 @@ func TestVisitModelsOfPrograms(t *testing.T) {
 	}
 }
 
-// Models of an app open by the names that agents may use; a name that no provider has is
-// an error.
+// Apps' models open by the names that agents may use; a name that no provider has is an error.
 func TestOpenModels(t *testing.T) {
 	dir := testenv.Files(t, "shop", map[string][]byte{
 		"root_agent.yaml":  []byte("name: clerk\ninstruction: Sell.\nmodel: demo\n"),

@@ -18,18 +18,17 @@ type ModelUse struct {
 	Name string
 	// Agents use the model, sorted. Those that inherit it are included.
 	Agents []string
-	// Summaries is set if the summaries of sessions use it.
+	// Summaries is set if session summaries use it.
 	Summaries bool
 	// RouteOf and FallbackOf are the models that call this one.
 	RouteOf, FallbackOf []string
 	// Provider and Model are the provider and the model's name there.
 	Provider, Model string
-	// URL is the address of its calls without user info and query; empty for models that
-	// reach no server.
+	// URL is its call address without user info and query; empty for models that reach no server.
 	URL string
-	// Credential describes the key of its calls.
+	// Credential describes the key for its calls.
 	Credential provider.Credential
-	// Fallbacks and Routes are the names of other models of the app.
+	// Fallbacks and Routes are the names of the app's other models that it calls.
 	Fallbacks, Routes []string
 	// At is where the model is declared or named.
 	At spec.Text
@@ -37,8 +36,8 @@ type ModelUse struct {
 	LLM model.LLM
 }
 
-// listModelLimits returns the context limits of a model, or those of the models of a route;
-// an empty name is the default model.
+// listModelLimits returns a model's context limits, or those of a route's models; an empty name is
+// the default model.
 func (r *modelResolver) listModelLimits(name string) []namedLimits {
 	if r.loader.opts.Model != nil {
 		return nil
@@ -59,8 +58,8 @@ func (r *modelResolver) listModelLimits(name string) []namedLimits {
 	return all
 }
 
-// findGeminiToolRefuser returns the model itself, or a model of its routes, if it refuses the
-// tools that run inside of Gemini's service; else "". An empty name is the default model.
+// findGeminiToolRefuser returns the model itself, or one on its routes, if it rejects the tools
+// that run inside Gemini's service; else "". An empty name is the default model.
 func (r *modelResolver) findGeminiToolRefuser(name string) string {
 	if r.loader.opts.Model != nil {
 		return ""
@@ -105,15 +104,15 @@ func (r *modelResolver) listModelUses(ctx context.Context) []ModelUse {
 	return uses
 }
 
-// A useCollector collects the models of an app.
+// A useCollector collects an app's models.
 type useCollector struct {
 	resolver *modelResolver
 	uses     []*ModelUse
 	byName   map[string]int
 }
 
-// addAgent adds the models of an agent and its descendants. inherited is the name of the
-// nearest ancestor's model.
+// addAgent adds the models for an agent and its descendants. inherited is the nearest ancestor's
+// model name.
 func (c *useCollector) addAgent(ctx context.Context, p *resolvedAgent, inherited string) {
 	if p.modelRef != "" {
 		inherited = p.modelRef
@@ -136,8 +135,8 @@ func (c *useCollector) addAgent(ctx context.Context, p *resolvedAgent, inherited
 	}
 }
 
-// usesDefaultModel reports whether an agent or one of its descendants neither names nor
-// inherits a model. The agent may be nil.
+// usesDefaultModel reports whether any agent in a subtree neither names nor inherits a model. The
+// agent may be nil.
 func usesDefaultModel(p *resolvedAgent) bool {
 	if p == nil || p.modelRef != "" || p.model != nil {
 		return false // those below inherit it
@@ -148,8 +147,8 @@ func usesDefaultModel(p *resolvedAgent) bool {
 	return slices.ContainsFunc(slices.Concat(p.subs, toolAgents(p.tools)), usesDefaultModel)
 }
 
-// addReachable adds the routes and the fallbacks of the models, and theirs. A fallback
-// is called without its own fallbacks.
+// addReachable adds the models' routes and fallbacks, and theirs. A fallback is called without its
+// own fallbacks.
 func (c *useCollector) addReachable() {
 	for changed := true; changed; {
 		changed = false
@@ -179,7 +178,7 @@ func (u *ModelUse) isCalledDirectly() bool {
 	return u.Summaries || len(u.Agents) > 0 || len(u.RouteOf) > 0
 }
 
-// findOrAdd returns a model by its name; nil is a model of a program, or with an error.
+// findOrAdd returns a model by its name; nil is a program's model, or one with an error.
 func (c *useCollector) findOrAdd(name string) *ModelUse {
 	i, ok := c.byName[name]
 	if !ok {
@@ -230,8 +229,8 @@ func bareAddress(address string) string {
 	return strings.TrimSuffix((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(), "/")
 }
 
-// reportMissingKeys calls Options.MissingKey for the models of agents, of routes and of
-// summaries whose calls would fail. A fallback without a key does not stop a turn.
+// reportMissingKeys calls Options.MissingKey for the models whose calls would fail, among those
+// that agents, routes and summaries use. A fallback without a key does not stop a turn.
 func (r *modelResolver) reportMissingKeys(ctx context.Context) {
 	if r.loader.opts.MissingKey == nil {
 		return
@@ -268,23 +267,23 @@ func (r *modelResolver) listUnpricedModels(ctx context.Context) []string {
 	return names
 }
 
-// hasPrice reports whether calls of a model have a cost. Those of a route have that of the
-// model that it chooses.
+// hasPrice reports whether a model's calls have a cost. A route's calls cost what the model that it
+// chooses costs.
 func (r *modelResolver) hasPrice(name string) bool {
 	plan := r.modelPlans[name]
 	_, isRoute := plan.config.(provider.RouteConfig)
 	return isRoute || plan.priced
 }
 
-// missingPrice reports a limit of cost that requires the price of a model.
+// missingPrice reports a cost limit that requires the model's price.
 func missingPrice(at *spec.Node, rule, limit, name string) spec.Diagnostic {
 	return at.Errorf(rule, "%s requires prices, and model %s has none", limit, name).
 		WithHint("give the model a price under models: in app.yaml, or pass --prices; a free model has price: {input: 0, output: 0}")
 }
 
-// KeyVariables returns the environment variables that may hold the key of a model, the
-// usual one first. It is empty if the model needs no key, or if its name is unknown. The
-// name is that of an agent's model in an app without models.
+// KeyVariables returns the environment variables that may hold a model's key, the usual one first.
+// It is empty if the model needs no key, or if its name is unknown. The name is as agents use it in
+// an app without models.
 func (l *Loader) KeyVariables(name string) []string {
 	kind, rest, ok := l.findModelKind(name)
 	if !ok {
@@ -300,9 +299,9 @@ func (l *Loader) KeyVariables(name string) []string {
 	return nil
 }
 
-// MissingVariables returns the environment variables that must be set before a model of this
-// name can be called: of its key, its address, its region or its project. The name is that
-// of an agent's model in an app without models.
+// MissingVariables returns the environment variables that must be set before the named model can be
+// called: for its key, address, region or project. The name is as agents use it in an app without
+// models.
 func (l *Loader) MissingVariables(name string) []string {
 	kind, rest, ok := l.findModelKind(name)
 	if !ok {
@@ -329,7 +328,7 @@ func (l *Loader) MissingVariables(name string) []string {
 	}
 }
 
-// exampleValue returns a valid value of a variable.
+// exampleValue returns a valid value for a variable.
 func exampleValue(name string) string {
 	switch {
 	case strings.HasSuffix(name, "_REGION"), strings.HasSuffix(name, "_LOCATION"):

@@ -22,8 +22,8 @@ func mustLoad(t testing.TB, dir string, opts *loader.Options) *runtime.App {
 	return app
 }
 
-// TestApps loads valid apps. The headline of each archive ends with the agents of its
-// tree, from the root down.
+// TestApps loads valid apps. Each archive's headline ends with the agents in its tree, from the
+// root down.
 func TestApps(t *testing.T) {
 	for name, archive := range readArchives(t, "ok") {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestApps(t *testing.T) {
 	}
 }
 
-// TestRevision covers changes with and without effect on the revision of an app.
+// TestRevision covers changes with and without effect on an app's revision.
 func TestRevision(t *testing.T) {
 	const (
 		agent  = "name: a\ninstruction: Say ${env:GREETING:-Hello}\nmodel: m\ndescription: ${file:d.md}"
@@ -101,8 +101,8 @@ func loadRevision(t *testing.T, files, env map[string]string) string {
 	return mustLoad(t, dir, &loader.Options{Env: lookup}).Revision()
 }
 
-// TestDotenv covers variables of a .env. The environment takes precedence over them, but not
-// inside of their values, where the earlier lines do.
+// TestDotenv covers variables in a .env. The environment takes precedence over them, but not inside
+// their values, where the earlier lines do.
 func TestDotenv(t *testing.T) {
 	for _, tt := range []struct{ lines, want string }{
 		{"X=plain", "plain"},
@@ -128,7 +128,7 @@ func TestDotenv(t *testing.T) {
 	}
 }
 
-// TestDotenvProblems reports lines of a .env without their text, which may be secret.
+// TestDotenvProblems reports .env lines without their text, which may be secret.
 func TestDotenvProblems(t *testing.T) {
 	const isBinding = "warning: this line is not NAME=value, and is ignored [env]"
 	for _, tt := range []struct{ lines, want string }{
@@ -154,8 +154,8 @@ func TestDotenvProblems(t *testing.T) {
 	}
 }
 
-// TestRouteKeys expects the routes of a mapping to have the types of ADK's YAML, unless they
-// have quotes.
+// TestRouteKeys expects a mapping's routes to have the types in ADK's YAML, unless they have
+// quotes.
 func TestRouteKeys(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "app")
 	write(t, filepath.Join(dir, "root_agent.yaml"), `agent_class: Workflow

@@ -22,17 +22,17 @@ type Origin struct {
 	// YAML is the effective agent without its sub-agents. Each line ends with the
 	// position where it was written.
 	YAML string `json:"yaml"`
-	// Model is the model of the agent or of the nearest ancestor with one; nil means the
-	// default model of the host.
+	// Model is the model of the agent or its nearest ancestor with one; nil means the host's
+	// default model.
 	Model *OriginPart `json:"model,omitempty"`
-	// Texts are the instruction templates of the model: the global instruction of the
-	// root and the instruction of the agent.
+	// Texts are the model's instruction templates: the root's global instruction and the agent's
+	// instruction.
 	Texts []OriginText `json:"-"`
-	// Provider is the position of the expression that computes the instruction, if any.
+	// Provider is where the expression is that computes the instruction, if any.
 	Provider string `json:"-"`
 	// Variables are the environment variables that the lines refer to.
 	Variables []string `json:"variables,omitempty"`
-	// StateUse is the state use of the agent itself.
+	// StateUse is the agent's own state use.
 	StateUse  OriginPart   `json:"-"`
 	Callbacks []OriginPart `json:"callbacks"`
 	Tools     []OriginPart `json:"tools"`
@@ -41,12 +41,11 @@ type Origin struct {
 // An OriginText is an instruction with placeholders and its position.
 type OriginText struct{ Field, Source, At string }
 
-// An OriginPart is a model, a tool or a callback of an agent.
+// An OriginPart is an agent's model, tool or callback.
 type OriginPart struct {
-	// Name is the name of a model or a tool, or the hook of a callback.
+	// Name is the name of the model or tool, or the callback's hook.
 	Name string `json:"name"`
-	// Detail is the kind of a tool, the effect of a callback, or the position of a model's
-	// settings.
+	// Detail is the tool kind, the callback's effect, or the position of the model's settings.
 	Detail string `json:"does,omitempty"`
 	At     string `json:"at"`
 	// Reads and Writes are the state keys that it names.
@@ -62,9 +61,8 @@ type OriginKey struct {
 	At  string `json:"at"`
 }
 
-// Origins finds an agent in a revision. It returns one entry for each declaration with
-// that name, usually one. Revisions contain no values of environment variables; they
-// appear as $NAME.
+// Origins finds an agent in a revision. It returns one entry per declaration with that name,
+// usually one. Environment variables appear in revisions as $NAME, not as their values.
 func (l *Loader) Origins(ctx context.Context, rev *store.Revision, agent string) []*Origin {
 	r := l.newRevisionResolver(rev, func(name string) string { return "$" + name })
 	defer r.held.close()
@@ -133,8 +131,7 @@ func (r *resolver) describeOrigin(p *resolvedAgent, model spec.Text) *Origin {
 	return o
 }
 
-// agentStateUse returns the state use of an agent, including the global instruction of
-// the root.
+// agentStateUse returns an agent's state use, including the root's global instruction.
 func agentStateUse(root, p *resolvedAgent) tool.StateUse {
 	use := agentconfig.AgentUse(p.plan.Node, p.plan.Config)
 	global := func(of *resolvedAgent) func(t tool.StateText) bool {
@@ -152,7 +149,7 @@ func agentStateUse(root, p *resolvedAgent) tool.StateUse {
 	return use
 }
 
-// instructionTexts returns the instruction templates of an agent's model.
+// instructionTexts returns the instruction templates for an agent's model.
 func instructionTexts(root, p *resolvedAgent) []OriginText {
 	var all []OriginText
 	for _, text := range []struct {
@@ -189,7 +186,7 @@ func newOriginPart(name, does string, at *spec.Node, use tool.StateUse) OriginPa
 	return part
 }
 
-// removeKey returns a copy of a mapping without a key.
+// removeKey returns a mapping's copy without a key.
 func removeKey(n *spec.Node, key string) *spec.Node {
 	rest := *n
 	rest.Entries = slices.DeleteFunc(slices.Clone(n.Entries), func(e spec.Entry) bool { return e.Key.Value == key })

@@ -17,9 +17,9 @@ import (
 
 const irregularSuffix = " is not a regular file of the app: it is a folder, a pipe, a device, or a link out of the app folder [file]"
 
-// TestFilesOutsideRejected covers everything in and around an app folder that is not a
-// regular file of the app: paths and links out of it, link cycles, pipes, devices and
-// folders. Each is rejected at its position without blocking.
+// TestFilesOutsideRejected covers everything in and around an app folder that is not the app's
+// regular file: paths and links that leave it, link cycles, pipes, devices and folders. Each is
+// rejected at its position without blocking.
 func TestFilesOutsideRejected(t *testing.T) {
 	for _, tt := range []struct{ name, app, agent, want string }{
 		{"a path up", "", "sub_agents: [{config_path: ../other/root_agent.yaml}]", "app/root_agent.yaml:3:28: config_path ../other/root_agent.yaml is outside of the folder of this file [path]"},
@@ -61,9 +61,8 @@ func TestFilesOutsideRejected(t *testing.T) {
 	}
 }
 
-// TestIrregularFiles covers optional files of an app, including tests, that are not
-// regular files. They are reported, not treated as missing. Lock files of editors are
-// ignored.
+// TestIrregularFiles covers an app's optional files, including tests, that are not regular files.
+// They are reported, not treated as missing. Editors' lock files are ignored.
 func TestIrregularFiles(t *testing.T) {
 	const message = "not a regular file of the app: it is a folder, a pipe, a device, or a link out of the app folder [file]"
 	for _, tt := range []struct{ from, to, want string }{
@@ -90,8 +89,8 @@ func TestIrregularFiles(t *testing.T) {
 	}
 }
 
-// newSurroundedApp returns an app folder with all kinds of irregular files in and
-// around it. Opening a pipe here would block.
+// newSurroundedApp returns an app folder with irregular files of all kinds in and around it.
+// Opening a pipe here would block.
 func newSurroundedApp(t *testing.T) string {
 	t.Helper()
 	top := t.TempDir()

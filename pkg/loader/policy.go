@@ -8,7 +8,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A Policy contains the permissions of apps on a host.
+// A Policy contains the permissions that a host grants to apps.
 type Policy = policy.Policy
 
 // A PolicyHost describes the host that a policy protects: its listeners, names,
@@ -35,7 +35,7 @@ func ReadPolicy(path string, host PolicyHost) (*Policy, error) {
 	return p.For(host), nil
 }
 
-// PolicyFiles returns the file kind of the host's policy.
+// PolicyFiles returns the file kind for the host's policy.
 func PolicyFiles() FileKind {
 	return FileKind{
 		Name: "policy", Matches: func(file string) bool { return path.Base(file) == "policy.yaml" }, Schema: policy.Schema,

@@ -13,7 +13,7 @@ import (
 // problem is reported at the line that the user wrote, with the caret below the
 // mistake.
 func TestProblemPositions(t *testing.T) {
-	// In line, ‹› marks the position of the caret.
+	// In line, ‹› marks the caret position.
 	mistakes := []struct{ rule, line string }{
 		{"unknown-field", `‹output_keyy›: x`},
 		{"enum", `include_contents: ‹al›`},

@@ -9,8 +9,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// acquirePrograms returns what runs the programs of the app, or nil if this program runs none.
-// The folders of sessions exist as long as an app uses it.
+// acquirePrograms returns what runs the app's programs, or nil if this program runs none. The
+// session folders exist as long as an app uses it.
 func (r *appLoad) acquirePrograms() (tool.ProgramRunner, func() error) {
 	open := r.loader.kinds.Programs
 	if open == nil {
@@ -23,7 +23,7 @@ func (r *appLoad) acquirePrograms() (tool.ProgramRunner, func() error) {
 	return host.Runner(r.src.name, r.src.absoluteDir()), end
 }
 
-// checkExecutor reports what the host of an executor does not grant or have.
+// checkExecutor reports what an executor's host does not grant or have.
 func (r *appLoad) checkExecutor(plan *agentconfig.ExecutorPlan) {
 	for _, p := range plan.Programs() {
 		r.report(r.checkOneProgram(p)...)
@@ -39,7 +39,7 @@ func (r *appLoad) newExecutorEnv(plan *agentconfig.ExecutorPlan) agentconfig.Exe
 	return agentconfig.ExecutorEnv{ExecutorUse: plan.Use, Interpreters: r.loader.opts.Interpreters, Logger: r.loader.opts.Logger}
 }
 
-// buildExecutor builds the executor of an agent. The app closes it.
+// buildExecutor builds an agent's executor. The app closes it.
 func (r *appLoad) buildExecutor(ctx context.Context, plan *agentconfig.ExecutorPlan) (runtime.CodeExecutor, error) {
 	env := r.newExecutorEnv(plan)
 	if len(plan.Programs()) > 0 && !r.loader.opts.Offline {

@@ -14,8 +14,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// Reference returns the Markdown reference of all fields. It is generated from the
-// types that the loader decodes.
+// Reference returns the Markdown reference for all fields. It is generated from the types that the
+// loader decodes.
 func (l *Loader) Reference() string {
 	var b strings.Builder
 	b.WriteString(referenceTop)
@@ -52,8 +52,8 @@ func writeChapter(b *strings.Builder, title, about string, pages ...string) {
 	fmt.Fprintf(b, "\n## %s\n\n%s\n\n%s", title, about, strings.Join(pages, "\n"))
 }
 
-// renderAgentTools returns the reference of both forms of an agent as a tool: ADK's
-// name and the key agent.
+// renderAgentTools returns the reference for both forms of an agent tool: ADK's name and the key
+// agent.
 func (l *Loader) renderAgentTools() (adk, short []string) {
 	for _, k := range l.kinds.AgentTools {
 		if k.Name == "AgentTool" {
@@ -86,7 +86,7 @@ func newLinkReplacer() *strings.Replacer {
 	)
 }
 
-// renderKinds returns the reference of each kind, sorted by name.
+// renderKinds returns the reference for each kind, sorted by name.
 func renderKinds[Env, T any](kinds spec.Kinds[Env, T]) []string {
 	var all []string
 	for _, k := range kinds {
@@ -95,9 +95,9 @@ func renderKinds[Env, T any](kinds spec.Kinds[Env, T]) []string {
 	return all
 }
 
-// SchemaNames returns the names of the documents with a JSON Schema: app is app.yaml,
-// agent is an agent's file, parts is an include, script is a script of the scripted
-// model; the others are those of the file kinds.
+// SchemaNames returns the document names with a JSON Schema: app is app.yaml, agent is an agent's
+// file, parts is an include, script is a script for the scripted model; the others belong to the
+// file kinds.
 func (k Kinds) SchemaNames() []string {
 	names := []string{"app", "agent", "parts", "script"}
 	for _, f := range k.Files {
@@ -106,8 +106,8 @@ func (k Kinds) SchemaNames() []string {
 	return names
 }
 
-// Schema returns the JSON Schema of a document, for editors. It is generated from the
-// types that the loader decodes.
+// Schema returns a document's JSON Schema, for editors. It is generated from the types that the
+// loader decodes.
 func (l *Loader) Schema(name string) (map[string]any, error) {
 	var set spec.SchemaSet
 	switch name {
@@ -145,7 +145,7 @@ func (l *Loader) addDefinitions(set *spec.SchemaSet) {
 	set.Define("events_compaction_config", set.Object(reflect.TypeFor[compactionConfig]()))
 }
 
-// renderConnections returns the section of a connection in the reference, if there are any.
+// renderConnections returns the reference section about connections, if there are any.
 func (l *Loader) renderConnections() []string {
 	if l.kinds.Connections == nil {
 		return nil
@@ -153,7 +153,7 @@ func (l *Loader) renderConnections() []string {
 	return []string{spec.Reference("A connection", "Exactly one kind of credential, and the hosts that may receive it.", l.kinds.Connections.ConfigType())}
 }
 
-// connectionSchema returns the schema of a connection.
+// connectionSchema returns the schema for a connection.
 func (l *Loader) connectionSchema(set *spec.SchemaSet) map[string]any {
 	if l.kinds.Connections == nil {
 		return map[string]any{"type": "object", "description": "Not supported by this program."}
@@ -161,8 +161,7 @@ func (l *Loader) connectionSchema(set *spec.SchemaSet) map[string]any {
 	return set.Object(l.kinds.Connections.ConfigType())
 }
 
-// modelSchemas returns a schema for each config of a provider; several providers may share
-// one.
+// modelSchemas returns a schema for each provider config; several providers may share one.
 func (l *Loader) modelSchemas(set *spec.SchemaSet) []any {
 	var all []any
 	for _, group := range l.groupProviders() {
@@ -178,7 +177,7 @@ func (l *Loader) modelSchemas(set *spec.SchemaSet) []any {
 	return all
 }
 
-// renderProviders returns a section of the reference for each config of a provider.
+// renderProviders returns a reference section for each provider config.
 func (l *Loader) renderProviders() []string {
 	var all []string
 	for _, group := range l.groupProviders() {
@@ -187,8 +186,7 @@ func (l *Loader) renderProviders() []string {
 	return all
 }
 
-// groupProviders returns the providers by the type of their config, in the order of the
-// first of each.
+// groupProviders returns the providers by config type, in the order of each type's first provider.
 func (l *Loader) groupProviders() []spec.Kinds[provider.Env, model.LLM] {
 	var groups []spec.Kinds[provider.Env, model.LLM]
 	for _, k := range l.kinds.Models {
@@ -202,7 +200,7 @@ func (l *Loader) groupProviders() []spec.Kinds[provider.Env, model.LLM] {
 	return groups
 }
 
-// describeKinds returns the description of a kind, or those of several with their names.
+// describeKinds returns a kind's description, or those of several kinds with their names.
 func describeKinds(kinds spec.Kinds[provider.Env, model.LLM]) string {
 	if len(kinds) == 1 {
 		return kinds[0].Doc
@@ -268,7 +266,7 @@ func (l *Loader) agentSchemas(set *spec.SchemaSet, named bool) []any {
 	})
 }
 
-// addSchemaCode adds ADK's key of code for each schema of an agent.
+// addSchemaCode adds ADK's code key for each schema of an agent.
 func addSchemaCode(agent map[string]any) {
 	properties := agent["properties"].(map[string]any)
 	for _, key := range slices.Sorted(maps.Keys(properties)) {
@@ -281,8 +279,8 @@ func addSchemaCode(agent map[string]any) {
 	}
 }
 
-// classNames returns ADK's names of a class, with and without package and module. No name
-// is LlmAgent's.
+// classNames returns ADK's names for a class, with and without package and module. No name is
+// LlmAgent's.
 func classNames(class string) []any {
 	module := strings.ToLower(strings.TrimSuffix(class, "Agent")) + "_agent"
 	names := []any{class, "google.adk.agents." + class, "com.google.adk.agents." + class, "google.adk.agents." + module + "." + class}
@@ -292,7 +290,7 @@ func classNames(class string) []any {
 	return names
 }
 
-// toolSchemas returns a schema for each form of a tool.
+// toolSchemas returns a schema for each tool form.
 func (l *Loader) toolSchemas(set *spec.SchemaSet) []any {
 	var names []any
 	for _, n := range append(l.kinds.Builtins.Names(), "AgentTool", "FunctionTool", "LongRunningFunctionTool") {
@@ -312,8 +310,8 @@ func (l *Loader) toolSchemas(set *spec.SchemaSet) []any {
 	return all
 }
 
-// newObjectSchema returns the schema of a closed mapping whose first key is required.
-// The arguments alternate between keys and schemas.
+// newObjectSchema returns the schema for a closed mapping whose first key is required. The
+// arguments alternate between keys and schemas.
 func newObjectSchema(first string, schema any, more ...any) map[string]any {
 	properties := map[string]any{first: schema}
 	for i := 0; i+1 < len(more); i += 2 {
@@ -322,8 +320,7 @@ func newObjectSchema(first string, schema any, more ...any) map[string]any {
 	return map[string]any{"type": "object", "properties": properties, "required": []any{first}, "additionalProperties": false}
 }
 
-// pluginSchema returns the schema of a plugin: a name, or a mapping of one name to its
-// settings.
+// pluginSchema returns a plugin's schema: a name, or a mapping from one name to its settings.
 func (l *Loader) pluginSchema(set *spec.SchemaSet) map[string]any {
 	var names []any
 	for _, name := range l.kinds.Plugins.Names() {

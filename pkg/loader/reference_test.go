@@ -15,7 +15,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// schemaText returns the text of a schema file.
+// schemaText returns a schema file's text.
 func schemaText(t *testing.T, name string) string {
 	t.Helper()
 	schema, err := loader.New(testenv.Kinds(), nil).Schema(name)
@@ -63,7 +63,7 @@ func TestSchemaUnknown(t *testing.T) {
 	}
 }
 
-// TestSchemasAcceptGoodApps expects every file of every good app to match its schema.
+// TestSchemasAcceptGoodApps expects every file in every good app to match its schema.
 func TestSchemasAcceptGoodApps(t *testing.T) {
 	schemas := compileSchemas(t)
 	for name, archive := range readArchives(t, "ok") {
@@ -137,7 +137,7 @@ func documentKind(file string) string {
 	return "agent"
 }
 
-// plainJSON converts a YAML document to the values of a JSON parser.
+// plainJSON converts a YAML document to the values that a JSON parser returns.
 func plainJSON(t *testing.T, text []byte) any {
 	t.Helper()
 	n, ds := spec.Parse("file", text)

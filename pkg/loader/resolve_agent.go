@@ -142,9 +142,8 @@ func (r *resolver) readConfigFiles(config any, ds *spec.Diagnostics) (selfContai
 	return selfContained
 }
 
-// findAgentKind finds the class of an agent. If the class is unknown, it reports the
-// error and returns the suggested class with known true, or else LlmAgent, so that the
-// rest of the agent is validated.
+// findAgentKind finds an agent's class. If the class is unknown, it reports the error and returns
+// the suggested class with known true, or else LlmAgent, so that the remaining agent is validated.
 func (r *resolver) findAgentKind(n *spec.Node) (kind spec.Kind[agentconfig.AgentEnv, runtime.Agent], known bool) {
 	kinds := r.loader.kinds.Agents
 	fallback, ok := kinds.Lookup("LlmAgent")
@@ -227,9 +226,8 @@ func (r *resolver) resolveUse(ctx context.Context, ref *agentconfig.AgentRef, t 
 	return r.resolveAgent(ctx, addDefaultName(d.node, name), t.extendWith(d.file, mark))
 }
 
-// resolveConfigPath resolves a config_path. As in ADK, a path is relative to its file
-// and must stay below the folder of that file (adk-python
-// agents/config_agent_utils.py).
+// resolveConfigPath resolves a config_path. As in ADK, a path is relative to its file and must stay
+// below that file's folder (adk-python agents/config_agent_utils.py).
 func (r *resolver) resolveConfigPath(ctx context.Context, ref *agentconfig.AgentRef, t ancestry) *resolvedAgent {
 	given := ref.ConfigPath.Value
 	fail := func(rule, format string, args ...any) *resolvedAgent {
@@ -276,7 +274,7 @@ func (r *resolver) checkAgentName(n *spec.Node) string {
 	return at.Value
 }
 
-// checkNodePlaces rejects a JoinNode and a parallel_worker outside of a Workflow.
+// checkNodePlaces rejects a JoinNode and a parallel_worker outside a Workflow.
 func (r *resolver) checkNodePlaces(p *resolvedAgent) {
 	if p.plan.Kind.Name == "Workflow" {
 		return
@@ -289,7 +287,7 @@ func (r *resolver) checkNodePlaces(p *resolvedAgent) {
 	}
 }
 
-// checkWorkerPlace rejects the parallel_worker of an agent that is not a node.
+// checkWorkerPlace rejects a parallel_worker on an agent that is not a node.
 func (r *resolver) checkWorkerPlace(p *resolvedAgent) {
 	if at := p.plan.Node.Get("parallel_worker"); at != nil && at.Value == "true" {
 		r.report(at.Errorf("node", "parallel_worker of %s requires a node of a Workflow", p.name))

@@ -12,8 +12,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// A toolConnection is the connection of a tool, with its resource key. The connection is
-// nil if the tool has none.
+// A toolConnection is a tool's connection, with its resource key. The connection is nil if the tool
+// has none.
 type toolConnection struct {
 	connection *connection.Connection
 	key        resourceKey
@@ -41,8 +41,8 @@ func (r *resolver) decodeConnection(p part) connection.Config {
 	return c
 }
 
-// decodeConnectionNode decodes the connection of a document; it is nil if there are errors. That of
-// a tool is inline: it has no name.
+// decodeConnectionNode decodes a document's connection; it is nil if there are errors. A tool's
+// connection is inline: it has no name.
 func (l *Loader) decodeConnectionNode(n *spec.Node, inline bool) (connection.Config, spec.Diagnostics) {
 	if l.kinds.Connections == nil {
 		return nil, spec.Diagnostics{connection.Unsupported(n)}
@@ -54,7 +54,7 @@ func (l *Loader) decodeConnectionNode(n *spec.Node, inline bool) (connection.Con
 	return c, ds
 }
 
-// decodeInlineConnection decodes the connection that the settings of a tool contain, if they do.
+// decodeInlineConnection decodes the connection in a tool's settings, if they contain one.
 func (l *Loader) decodeInlineConnection(config any) (ds spec.Diagnostics) {
 	c, ok := config.(connection.RefConfig)
 	if !ok {
@@ -68,8 +68,8 @@ func (l *Loader) decodeInlineConnection(config any) (ds spec.Diagnostics) {
 	return ds
 }
 
-// findConnectionRef returns the connection of the config of a tool with its document, or nil
-// if it has none. It returns false if there are errors, which it reports.
+// findConnectionRef returns the connection in a tool's config with its document, or nil if it has
+// none. It returns false if there are errors, which it reports.
 func (r *resolver) findConnectionRef(config any, doc tool.Document) (*connection.Ref, bool) {
 	switch c := config.(type) {
 	case connection.RefConfig:
@@ -82,8 +82,8 @@ func (r *resolver) findConnectionRef(config any, doc tool.Document) (*connection
 	return nil, true
 }
 
-// resolveConnection returns the connection that the config of a tool names, for its
-// addresses. It returns false if there are errors, which it reports.
+// resolveConnection returns the connection that a tool's config names, for its addresses. It
+// returns false if there are errors, which it reports.
 func (r *resolver) resolveConnection(config any, doc tool.Document, addresses []spec.Text) (toolConnection, bool) {
 	ref, ok := r.findConnectionRef(config, doc)
 	if !ok || ref == nil {
@@ -113,9 +113,9 @@ func (r *resolver) resolveConnection(config any, doc tool.Document, addresses []
 	return toolConnection{conn, hashResourceKey("connection", string(key[:]), strings.Join(hosts, " "))}, true
 }
 
-// acquireSource returns the source of a connection: a new one, or that of another tool or
-// the previous revision, with its tokens. Its key differs if the credentials differ. It
-// returns false if there are errors, which it reports.
+// acquireSource returns a connection's source: a new one, or the one that another tool or the
+// previous revision uses, with its tokens. Its key differs if the credentials differ. It returns
+// false if there are errors, which it reports.
 func (r *resolver) acquireSource(ref *connection.Ref, name string, c connection.Config) (connection.Source, resourceKey, bool) {
 	kind := r.loader.kinds.Connections
 	if kind == nil {
@@ -155,8 +155,8 @@ func (r *resolver) acquireSource(ref *connection.Ref, name string, c connection.
 	return source, key, true
 }
 
-// resolveSubject returns the connection whose tokens a connection exchanges; that of the result is
-// nil if there is none. It returns false if there are errors, which it reports.
+// resolveSubject returns the connection whose tokens a connection exchanges; the result's
+// connection is nil if there is none. It returns false if there are errors, which it reports.
 func (r *resolver) resolveSubject(c connection.Config) (toolConnection, bool) {
 	ref := c.Subject()
 	if ref == nil {
@@ -184,7 +184,7 @@ func (r *resolver) resolveSubject(c connection.Config) (toolConnection, bool) {
 	return toolConnection{conn, hashResourceKey("connection", string(key[:]), strings.Join(hosts, " "))}, true
 }
 
-// findConnection returns the declared connection of a name, or nil if there is none.
+// findConnection returns a declared connection by name, or nil if there is none.
 func (r *resolver) findConnection(ref *connection.Ref) connection.Config {
 	p, ok := r.app.names.connections[ref.Name.Value]
 	if !ok {
@@ -197,8 +197,8 @@ func (r *resolver) findConnection(ref *connection.Ref) connection.Config {
 	return r.decodeConnection(p)
 }
 
-// checkConnectionHosts reports the addresses of a tool to which its connection may not
-// send the credential. Those of a document are reported at the reference.
+// checkConnectionHosts reports a tool's addresses to which its connection may not send the
+// credential. Those in a document are reported at the reference.
 func checkConnectionHosts(conn *connection.Connection, name string, ref *connection.Ref, addresses []spec.Text) spec.Diagnostics {
 	var ds spec.Diagnostics
 	for _, address := range addresses {

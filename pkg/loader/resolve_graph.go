@@ -10,9 +10,9 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// inlineCode replaces ADK's keys of code: X_code sets the field X to code (adk-python
-// 2.9 agents/config_agent_utils.py). A schema that functions: maps becomes the value of
-// the field; other code is reported, and its key dropped.
+// inlineCode replaces ADK's code keys: X_code sets the field X to code (adk-python 2.9
+// agents/config_agent_utils.py). A schema that functions: maps becomes the field's value; other
+// code is reported, and its key dropped.
 func (r *resolver) inlineCode(n *spec.Node, kind spec.Kind[agentconfig.AgentEnv, runtime.Agent]) *spec.Node {
 	var fields []string
 	for _, f := range spec.Fields(kind.ConfigType()) {
@@ -47,8 +47,8 @@ func (r *resolver) inlineCode(n *spec.Node, kind spec.Kind[agentconfig.AgentEnv,
 	return n
 }
 
-// renameKey returns a copy of a mapping with another name for a key, or without the key
-// if the value is nil.
+// renameKey returns a mapping's copy with another name for a key, or without the key if the value
+// is nil.
 func (r *resolver) renameKey(n, key *spec.Node, name string, value *spec.Node) *spec.Node {
 	return getOrMake(r.src.cache, composedKey{n, key.Value, key}, func() (*spec.Node, bool) {
 		changed := *n
@@ -67,9 +67,8 @@ func (r *resolver) renameKey(n, key *spec.Node, name string, value *spec.Node) *
 	})
 }
 
-// nameFileNodes replaces the names of nodes in a workflow's edges that are agents of
-// files: an edge may refer to a node of an earlier edge by the name in its file. Names
-// under agents take precedence.
+// nameFileNodes replaces node names in a workflow's edges that are agents from files: an edge may
+// refer to an earlier edge's node by the name in its file. Names under agents take precedence.
 func (r *resolver) nameFileNodes(n *spec.Node, t ancestry) *spec.Node {
 	edges := n.Get("edges")
 	if edges == nil || edges.Kind != spec.Sequence {
@@ -82,14 +81,14 @@ func (r *resolver) nameFileNodes(n *spec.Node, t ancestry) *spec.Node {
 	return n
 }
 
-// fileNames has the names of the agents in the files of earlier edges.
+// fileNames has the agent names in the files of earlier edges.
 type fileNames struct {
 	r      *resolver
 	folder string
 	files  map[string]*spec.Node
 }
 
-// replaceNodes returns an element of edges with the files of named nodes.
+// replaceNodes returns an edges element with the files for named nodes.
 func (f *fileNames) replaceNodes(n *spec.Node) *spec.Node {
 	changed := *n
 	switch n.Kind {
@@ -120,7 +119,7 @@ func (f *fileNames) replaceNodes(n *spec.Node) *spec.Node {
 	return n
 }
 
-// replaceName returns the file of a named node. It notes the name in a file.
+// replaceName returns a named node's file. It notes the name in a file.
 func (f *fileNames) replaceName(n *spec.Node) *spec.Node {
 	if !strings.HasSuffix(n.Value, ".yaml") && !strings.HasSuffix(n.Value, ".yml") {
 		if file := f.files[n.Value]; file != nil && f.r.app.names.agents[n.Value].node == nil {

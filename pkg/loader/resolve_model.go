@@ -69,8 +69,7 @@ func (r *modelResolver) buildBareModel(ctx context.Context, name string, p part)
 	return b
 }
 
-// resolveFallbacks returns a model and its fallback models. The fallbacks of a fallback
-// are ignored.
+// resolveFallbacks returns a model and its fallback models. A fallback's own fallbacks are ignored.
 func (r *modelResolver) resolveFallbacks(ctx context.Context, name string, b bareModel) []provider.FallbackModel {
 	all := []provider.FallbackModel{{Model: b.model, Name: name}}
 	for _, f := range b.fallbacks {
@@ -92,8 +91,7 @@ func (r *modelResolver) resolveFallbacks(ctx context.Context, name string, b bar
 	return all
 }
 
-// resolveRoute returns the model of a route with its fallbacks, or nil after reporting a
-// problem.
+// resolveRoute returns a route's model with its fallbacks, or nil after reporting a problem.
 func (r *modelResolver) resolveRoute(ctx context.Context, ref spec.Text) model.LLM {
 	p, named := r.app.names.models[ref.Value]
 	switch {
@@ -157,9 +155,9 @@ func (r *modelResolver) buildModel(ctx context.Context, name string, n *spec.Nod
 	return m, fallbacks
 }
 
-// acquireModel builds a model from its settings. If the model reaches a server, and its
-// settings and .env are unchanged, it returns the model of the previous revision with
-// its connections, login and caches.
+// acquireModel builds a model from its settings. If the model reaches a server, and its settings
+// and .env are unchanged, it returns the previous revision's model with its connections, login and
+// caches.
 func (r *modelResolver) acquireModel(ctx context.Context, plan spec.Plan[provider.Env, model.LLM], name string) (model.LLM, error) {
 	m, err := r.acquireUnpricedModel(ctx, plan, name)
 	if err != nil {
@@ -168,8 +166,8 @@ func (r *modelResolver) acquireModel(ctx context.Context, plan spec.Plan[provide
 	return provider.WithPrice(m, r.findPrice(plan)), nil
 }
 
-// findPrice returns the price of a model, from its settings or else from Options.Prices;
-// nil means that it has none.
+// findPrice returns a model's price, from its settings or else from Options.Prices; nil means that
+// it has none.
 func (r *modelResolver) findPrice(plan spec.Plan[provider.Env, model.LLM]) *provider.Price {
 	if c, ok := plan.Config.(provider.PricedConfig); ok {
 		if p := c.ModelPrice(); p != nil {
@@ -211,8 +209,8 @@ func (r *modelResolver) acquireUnpricedModel(ctx context.Context, plan spec.Plan
 	return m, err
 }
 
-// acquireGate returns the gate that models of all apps with the same key, address and
-// name share, or nil if the config has no limits.
+// acquireGate returns the gate that all apps' models with the same key, address and name share, or
+// nil if the config has no limits.
 func (r *modelResolver) acquireGate(plan spec.Plan[provider.Env, model.LLM], e provider.Endpoint) (*provider.Gate, func() error, error) {
 	none := func() error { return nil }
 	c, ok := plan.Config.(provider.LimitedConfig)
@@ -238,13 +236,13 @@ func (r *modelResolver) acquireGate(plan spec.Plan[provider.Env, model.LLM], e p
 	return gate, leave, nil
 }
 
-// newModelEnv returns the environment of models: the host's variables, which providers
-// may read without a grant to the app, and the variables of the app.
+// newModelEnv returns the models' environment: the host's variables, which providers may read
+// without a grant to the app, and the app's variables.
 func (r *modelResolver) newModelEnv(name string) provider.Env {
 	return provider.Env{Name: name, Lookup: r.src.env, App: r.src.dotenv, Logger: r.loader.opts.Logger}
 }
 
-// readModelFile reads a file of a model's settings, such as a script.
+// readModelFile reads a file that a model's settings name, such as a script.
 func (r *modelResolver) readModelFile(_ context.Context, at spec.Text) (*spec.Node, spec.Diagnostics) {
 	file := path.Clean(at.Value)
 	if escapesFolder(at.Value) {
@@ -256,9 +254,8 @@ func (r *modelResolver) readModelFile(_ context.Context, at spec.Text) (*spec.No
 	return r.src.readDocument(file)
 }
 
-// resolveModel resolves the model name of an agent: a declared model, provider/model,
-// or a name that a provider recognizes. It returns nil if the agent names no model, or
-// one with invalid settings.
+// resolveModel resolves an agent's model name: a declared model, provider/model, or a name that a
+// provider recognizes. It returns nil if the agent names no model, or one with invalid settings.
 func (r *modelResolver) resolveModel(ctx context.Context, name spec.Text) model.LLM {
 	if r.loader.opts.Model != nil {
 		return r.loader.opts.Model
@@ -321,8 +318,8 @@ func needsSettings(ds spec.Diagnostics) bool {
 	return slices.ContainsFunc(ds, func(d spec.Diagnostic) bool { return d.Rule == "required" })
 }
 
-// reportUnknownModel reports a name that is not declared and that no provider recognizes.
-// It returns false for a name that may be one of the default provider.
+// reportUnknownModel reports a name that is not declared and that no provider recognizes. It
+// returns false for a name that may be the default provider's.
 func (r *modelResolver) reportUnknownModel(name spec.Text, fallback defaultModel) bool {
 	if r.appBroken || strings.Contains(name.Value, "${") {
 		return false // already reported
@@ -350,8 +347,8 @@ func (r *modelResolver) reportUnknownModel(name spec.Text, fallback defaultModel
 	return fallback.title == ""
 }
 
-// unknownProviderError reports the prefix of a name, with the declaration of a model on a
-// server of one's own.
+// unknownProviderError reports a name's prefix, and shows how to declare a model on one's own
+// server.
 func (r *modelResolver) unknownProviderError(name spec.Text, vendor, rest string) spec.Diagnostic {
 	var prefixes []string
 	for _, kind := range r.loader.kinds.Models {
@@ -378,7 +375,7 @@ func (r *modelResolver) unknownProviderError(name spec.Text, vendor, rest string
 	return d.WithHint("%s", hint)
 }
 
-// buildDefaultModel builds the model of agents that neither name nor inherit one.
+// buildDefaultModel builds the model for agents that neither name nor inherit one.
 func (r *modelResolver) buildDefaultModel(ctx context.Context) model.LLM {
 	if r.loader.opts.Model != nil {
 		return r.loader.opts.Model
@@ -397,8 +394,8 @@ func (r *modelResolver) buildDefaultModel(ctx context.Context) model.LLM {
 	return m
 }
 
-// resolveModelCode returns the model of an agent's model_code: the one that functions:
-// maps the name to, or that of a model class of ADK. It returns its name as well.
+// resolveModelCode returns the model for an agent's model_code: the one that functions: maps the
+// name to, or an ADK model class. It returns its name as well.
 func (r *modelResolver) resolveModelCode(ctx context.Context, agent *spec.Node) (model.LLM, string) {
 	code := agent.Get("model_code")
 	ref := agentconfig.CodeRef(code)
@@ -424,8 +421,8 @@ func (r *modelResolver) resolveModelCode(ctx context.Context, agent *spec.Node) 
 	return r.buildPartModel(ctx, ref.Value, f), ref.Value
 }
 
-// findModelClass returns the prefix that the model names of an ADK class have here. LiteLlm has
-// models of all providers, by their prefixes.
+// findModelClass returns the prefix that an ADK class's model names have here. LiteLlm has models
+// from all providers, by their prefixes.
 func (l *Loader) findModelClass(name string) (prefix string, ok bool) {
 	class, ok := strings.CutPrefix(name, "google.adk.models.")
 	if !ok {
@@ -442,7 +439,7 @@ func (l *Loader) findModelClass(name string) (prefix string, ok bool) {
 	return "", class == "LiteLlm"
 }
 
-// resolveModelClass builds a model of an ADK class from the arguments of its constructor.
+// resolveModelClass builds an ADK class's model from its constructor arguments.
 func (r *modelResolver) resolveModelClass(ctx context.Context, code *spec.Node, prefix string) (model.LLM, string) {
 	args, ok := r.decodeModelArgs(code)
 	if !ok {
@@ -471,8 +468,7 @@ func (r *modelResolver) resolveModelClass(ctx context.Context, code *spec.Node, 
 	return r.loader.opts.WrapModel(m), key
 }
 
-// decodeModelArgs returns the arguments of a model class: a mapping, or a list of {name,
-// value}.
+// decodeModelArgs returns a model class's arguments: a mapping, or a list of {name, value}.
 func (r *modelResolver) decodeModelArgs(code *spec.Node) (map[string]*spec.Node, bool) {
 	known := []string{"model", "api_base", "api_key"}
 	class, args, valid := agentconfig.CodeRef(code), map[string]*spec.Node{}, true
@@ -492,12 +488,12 @@ func (r *modelResolver) decodeModelArgs(code *spec.Node) (map[string]*spec.Node,
 	return args, args["model"] != nil && valid
 }
 
-// listArgs returns the arguments of a code reference.
+// listArgs returns a code reference's arguments.
 func listArgs(args *spec.Node) []spec.Entry {
 	if args.IsNull() {
 		return nil
 	}
-	all := slices.Clone(args.Entries) // of a mapping
+	all := slices.Clone(args.Entries) // from a mapping
 	for _, item := range args.Items {
 		if key, value := item.Get("name"), item.Get("value"); key != nil && value != nil {
 			all = append(all, spec.Entry{Key: key, Value: value})
@@ -506,17 +502,17 @@ func listArgs(args *spec.Node) []spec.Entry {
 	return all
 }
 
-// recordModel keeps the config of a model by its name in the app.
+// recordModel keeps a model's config by its name in the app.
 func (r *modelResolver) recordModel(name string, plan spec.Plan[provider.Env, model.LLM], at spec.Text, m model.LLM) {
 	limits := r.findContextLimits(plan)
 	r.modelPlans[name] = modelPlan{plan.Kind.Name, plan.Config, plan.Node, at, m, limits, r.findPrice(plan) != nil}
-	if at := plan.Node.Get("max_output_tokens"); at != nil { // of the model, not of an agent
+	if at := plan.Node.Get("max_output_tokens"); at != nil { // the model's, not an agent's
 		r.report(checkOutputLimit(at, namedLimits{name, limits})...)
 	}
 }
 
-// findContextLimits returns the context limits of a model, each from its settings or else
-// from Options.Prices.
+// findContextLimits returns a model's context limits, each from its settings or else from
+// Options.Prices.
 func (r *modelResolver) findContextLimits(plan spec.Plan[provider.Env, model.LLM]) provider.ContextLimits {
 	var own, listed provider.ContextLimits
 	if c, ok := plan.Config.(provider.SizedConfig); ok {
@@ -528,14 +524,14 @@ func (r *modelResolver) findContextLimits(plan spec.Plan[provider.Env, model.LLM
 	return provider.ContextLimits{Input: cmp.Or(own.Input, listed.Input), Output: cmp.Or(own.Output, listed.Output)}
 }
 
-// A defaultModel is the model of agents that neither name nor inherit one.
+// A defaultModel is the model for agents that neither name nor inherit one.
 type defaultModel struct {
 	kind spec.Kind[provider.Env, model.LLM]
-	// name is its name, title what a message calls a model of the kind.
+	// name is its name, title what a message calls such a model.
 	name, title string
 }
 
-// findDefaultModel returns the default model of the first provider that has one.
+// findDefaultModel returns the default model from the first provider that has one.
 func (l *Loader) findDefaultModel() (defaultModel, bool) {
 	for _, kind := range l.kinds.Models {
 		if c, ok := kind.NewConfig().(provider.DefaultConfig); ok {
@@ -546,14 +542,14 @@ func (l *Loader) findDefaultModel() (defaultModel, bool) {
 	return defaultModel{}, false
 }
 
-// defaultModelName returns the name of the default model; it is empty if the program has none.
+// defaultModelName returns the default model's name; it is empty if the program has none.
 func (l *Loader) defaultModelName() string {
 	found, _ := l.findDefaultModel()
 	return found.name
 }
 
-// findModelKind returns the provider of provider/model, or the one that recognizes the
-// name, and the model's name there.
+// findModelKind returns the provider in provider/model, or the one that recognizes the name, and
+// the model's name there.
 func (l *Loader) findModelKind(name string) (kind spec.Kind[provider.Env, model.LLM], rest string, ok bool) {
 	vendor, rest, qualified := strings.Cut(name, "/")
 	if kind, ok := l.kinds.Models.Lookup(vendor); ok && qualified && rest != "" {

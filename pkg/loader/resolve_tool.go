@@ -14,8 +14,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// resolveTool resolves and validates one tool of an agent. It returns nothing if there
-// are errors, which it reports.
+// resolveTool resolves and validates one of an agent's tools. It returns nothing if there are
+// errors, which it reports.
 func (r *resolver) resolveTool(ctx context.Context, ref *agentconfig.ToolRef, t ancestry) []*resolvedTool {
 	switch {
 	case ref.Use.Value != "":
@@ -48,15 +48,14 @@ func (r *resolver) resolveToolUse(ctx context.Context, ref *agentconfig.ToolRef,
 		return []*resolvedTool{&again}
 	}
 	found := r.resolveDeclaredTool(ctx, n, t)
-	// Each use of a tool that calls an agent has its own instance.
+	// Each use of an agent tool has its own instance.
 	if len(found) == 1 && found[0].set != nil {
 		r.sharedTools[key] = found[0]
 	}
 	return found
 }
 
-// resolvePrompts returns the server of a prompt. It returns nil if there are errors, which
-// it reports.
+// resolvePrompts returns a prompt's server. It returns nil if there are errors, which it reports.
 func (r *resolver) resolvePrompts(ctx context.Context, ref *agentconfig.PromptRef, t ancestry) tool.PromptSource {
 	name := ref.Server.Value
 	if name == "" {
@@ -131,8 +130,8 @@ func (r *resolver) resolveNamedTool(ctx context.Context, ref *agentconfig.ToolRe
 	return nil
 }
 
-// replaceTool returns the built-in tool with its args, or those of the tool that replaces it in
-// an agent with more tools.
+// replaceTool returns the built-in tool with its args, or the tool with args that replaces it in an
+// agent with more tools.
 func (r *resolver) replaceTool(kind spec.Kind[tool.Env, tool.Set], n *spec.Node, t ancestry) (spec.Kind[tool.Env, tool.Set], *spec.Node) {
 	c, ok := r.decodeTool(kind, n).plan.Config.(tool.ReplaceableConfig)
 	if !ok || !t.hasOtherTools {
@@ -198,7 +197,7 @@ func (r *resolver) resolveKindTool(ctx context.Context, ref *agentconfig.ToolRef
 	return nil
 }
 
-// wrapSet wraps a set with the wrappers of the loader.
+// wrapSet wraps a set with the loader's wrappers.
 func (r *resolver) wrapSet(set tool.Set) tool.Set {
 	if wrap := r.loader.opts.WrapTool; wrap != nil {
 		return wrappedSet{set, wrap}
@@ -235,7 +234,7 @@ func (r *resolver) buildTool(ctx context.Context, kind spec.Kind[tool.Env, tool.
 	return []*resolvedTool{{set: set, kind: kind.Name, config: d.plan.Config, node: n, use: d.use}}
 }
 
-// decodedTool is a decoded tool mapping; key is the resource key of its set.
+// decodedTool is a decoded tool mapping; key is its set's resource key.
 type decodedTool struct {
 	plan spec.Plan[tool.Env, tool.Set]
 	key  resourceKey
@@ -263,8 +262,7 @@ type toolInputs struct {
 	skills []tool.Skill
 }
 
-// acquireToolSet returns the set for a tool's settings: a new one, or that of the
-// previous revision.
+// acquireToolSet returns the set for a tool's settings: a new one, or the previous revision's.
 func (r *resolver) acquireToolSet(ctx context.Context, d *decodedTool, in toolInputs) (tool.Set, error) {
 	conn, doc := in.conn, in.doc
 	key := hashResourceKey("tool with connection", string(d.key[:]), string(conn.key[:]), doc.hashReduced(), hashSkills(in.skills))

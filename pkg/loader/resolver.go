@@ -15,9 +15,9 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// A resolver reads the documents of one app and fills its model. It reports all problems
-// of files, names and settings; [rules] check the whole model afterwards. Its parts have what
-// only they need: the declarations of the documents, and the models.
+// A resolver reads one app's documents and fills its model. It reports all problems with files,
+// names and settings; [rules] check the whole model afterwards. Its parts have what only they need:
+// the documents' declarations, and the models.
 type resolver struct {
 	*appLoad
 	*declarationReader
@@ -30,8 +30,8 @@ type resolver struct {
 	sharedTools map[sharedToolKey]*resolvedTool // built tools under tools, shared by their users
 }
 
-// An appLoad is one load of an app: what all parts of its resolver read, and the problems
-// that they report.
+// An appLoad is one load of an app: what its resolver's parts all read, and the problems that they
+// report.
 type appLoad struct {
 	loader *Loader
 	src    *source
@@ -46,8 +46,7 @@ type appLoad struct {
 	guard *policy.Guard
 }
 
-// A declarationReader registers the declarations of documents, and replaces their names in
-// agents.
+// A declarationReader registers the documents' declarations, and replaces their names in agents.
 type declarationReader struct {
 	*appLoad
 	included map[string]bool
@@ -111,8 +110,8 @@ func (r *appLoad) reportBuildError(n *spec.Node, rule string, err error) {
 	r.report(n.Errorf(rule, "%s", err))
 }
 
-// markUsed marks a declaration as used. References in an included declaration are
-// expanded only now, so that apps need not define the variables of unused ones.
+// markUsed marks a declaration as used. References in an included declaration are expanded only
+// now, so that apps need not define variables for unused ones.
 func (r *appLoad) markUsed(p part) {
 	if r.app.used[p.node] {
 		return
@@ -123,7 +122,7 @@ func (r *appLoad) markUsed(p part) {
 	}
 }
 
-// findFunction returns the entry of functions: for a name of code.
+// findFunction returns the functions: entry for a code name.
 func (r *appLoad) findFunction(name string) (part, bool) {
 	f, ok := r.app.names.functions[name]
 	if ok {
@@ -137,7 +136,7 @@ func (r *appLoad) findFunction(name string) (part, bool) {
 type ancestry struct {
 	file    string
 	visited []string
-	// hasOtherTools is set for a tool of an agent with more than one.
+	// hasOtherTools is set if the agent has more tools than this one.
 	hasOtherTools bool
 }
 
@@ -159,7 +158,7 @@ type bareModel struct {
 	resolved  model.LLM // with its fallbacks; nil until it is needed
 }
 
-// wrappedSet is a set of wrapped tools.
+// wrappedSet is a set with wrapped tools.
 type wrappedSet struct {
 	tool.Set
 	wrap func(tool.Tool) tool.Tool
@@ -170,17 +169,17 @@ func (s wrappedSet) Dynamic() bool { return tool.Dynamic(s.Set) }
 
 var _ tool.SessionSet = wrappedSet{}
 
-// Tools returns the wrapped tools of the set.
+// Tools returns the set's wrapped tools.
 func (s wrappedSet) Tools(ctx context.Context) ([]tool.Tool, error) {
 	return s.wrapTools(s.Set.Tools(ctx))
 }
 
-// ListTools returns the wrapped tools of the set for a session.
+// ListTools returns the set's wrapped tools for a session.
 func (s wrappedSet) ListTools(ctx context.Context, call *tool.Call) ([]tool.Tool, error) {
 	return s.wrapTools(tool.ListTools(ctx, s.Set, call))
 }
 
-// wrapTools does not wrap tools that edit requests, like those of the host.
+// wrapTools does not wrap tools that edit requests, like the host's tools.
 func (s wrappedSet) wrapTools(tools []tool.Tool, err error) ([]tool.Tool, error) {
 	if err != nil {
 		return nil, err
@@ -209,7 +208,7 @@ type sharedToolKey struct {
 	hasOtherTools bool
 }
 
-// modelPlan is the config of a built model.
+// modelPlan is a built model's config.
 type modelPlan struct {
 	kind   string
 	config any

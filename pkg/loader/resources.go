@@ -16,18 +16,16 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// resources are the open resources of apps that survive reloads: tool sets, model
-// clients, connections. The next revision of an app shares a resource if its key is
-// equal; otherwise a new resource is created before the revision serves. A resource is
-// closed when its last user, which has no more runs, releases it. It is safe for
-// concurrent use.
+// resources are the apps' open resources that survive reloads: tool sets, model clients,
+// connections. The next revision of an app shares a resource if its key is equal; otherwise a new
+// resource is created before the revision serves. A resource is closed when its last user, which
+// has no more runs, releases it. It is safe for concurrent use.
 type resources struct {
 	mu    sync.Mutex
 	byKey map[resourceKey]*resource
 }
 
-// A resourceKey is the hash of a resource's kind, app and settings. Positions in files
-// do not count.
+// A resourceKey hashes a resource's kind, app and settings. Positions in files do not count.
 type resourceKey [sha256.Size]byte
 
 func hashResourceKey(words ...string) resourceKey {
@@ -41,8 +39,8 @@ type resource struct {
 	refCount int
 }
 
-// acquireResource returns the resource of a key, and its release function, which may be
-// called once. It creates the resource if it does not exist.
+// acquireResource returns a key's resource, and its release function, which may be called once. It
+// creates the resource if it does not exist.
 func acquireResource[T any](r *resources, key resourceKey, make func() (T, func() error, error)) (T, func() error, error) {
 	release := func() error { return r.releaseResource(key) }
 	if got := r.acquireOrAdd(key, nil); got != nil {
@@ -59,8 +57,7 @@ func acquireResource[T any](r *resources, key resourceKey, make func() (T, func(
 	return value, release, nil
 }
 
-// acquireOrAdd increments the reference count of the existing resource, or adds the new
-// one.
+// acquireOrAdd increments the existing resource's reference count, or adds the new one.
 func (r *resources) acquireOrAdd(key resourceKey, made *resource) *resource {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,7 +93,7 @@ func closeBoth(first, second func() error) func() error {
 	return func() error { return errors.Join(first(), second()) }
 }
 
-// configAddresses returns the addresses in the config of a tool.
+// configAddresses returns the addresses in a tool's config.
 func configAddresses(config any) []spec.Text {
 	if c, ok := config.(tool.AddressConfig); ok {
 		return c.Addresses()
@@ -104,8 +101,8 @@ func configAddresses(config any) []spec.Text {
 	return nil
 }
 
-// modelEndpoint returns the endpoint of a model's config; false means that the model
-// does not use the network.
+// modelEndpoint returns the endpoint in a model's config; false means that the model does not use
+// the network.
 func modelEndpoint(config any, env provider.Env) (provider.Endpoint, bool) {
 	if c, ok := config.(provider.EndpointConfig); ok {
 		return c.Endpoint(env), true
@@ -128,9 +125,9 @@ func (r *appLoad) acquireToolClient(addresses []spec.Text) (*http.Client, func()
 	})
 }
 
-// acquireModelClient returns an HTTP client for a model. It can reach the address of
-// the provider, or the address in the host's configuration with the host's key. An
-// address or a key from the app requires a grant for the address.
+// acquireModelClient returns an HTTP client for a model. It can reach the provider's address, or
+// the address in the host's configuration with the host's key. An address or a key from the app
+// requires a grant for the address.
 func (r *appLoad) acquireModelClient(e provider.Endpoint) (*http.Client, func() error) {
 	return r.acquireGuardedClient([]string{"model client", r.src.name, e.URL, fmt.Sprint(e.OfHost)}, func(guard *policy.Guard) {
 		if e.OfHost {
@@ -157,8 +154,8 @@ func (r *appLoad) acquireGuardedClient(words []string, prepare func(guard *polic
 	return client, end
 }
 
-// checkPolicy reports programs and addresses of a config that the host does not grant.
-// If the caller supplies its own HTTP client, that client decides about addresses.
+// checkPolicy reports programs and addresses in a config that the host does not grant. If the
+// caller supplies its own HTTP client, that client decides about addresses.
 func (r *appLoad) checkPolicy(config any) spec.Diagnostics {
 	ds := r.checkProgram(config)
 	if c, ok := config.(tool.SamplingConfig); ok && c.Sampling() != nil {
@@ -216,9 +213,9 @@ func (r *appLoad) checkOneProgram(asked *tool.Program) spec.Diagnostics {
 
 const traceparent = "Traceparent"
 
-// A tracingTransport adds the current span to requests of models and tools (W3C Trace
-// Context), so that their servers continue the trace. It does not forward the baggage
-// of the caller's trace, because a server may be untrusted.
+// A tracingTransport adds the current span to requests from models and tools (W3C Trace Context),
+// so that their servers continue the trace. It does not forward the caller's baggage, because a
+// server may be untrusted.
 type tracingTransport struct{ base http.RoundTripper }
 
 // RoundTrip sends one request. It keeps a traceparent header from the document.

@@ -20,7 +20,7 @@ import (
 	"agenthost/pkg/tool/declare"
 )
 
-// doorKind is a kind of tool that logs when it is opened and closed.
+// doorKind is a tool kind that logs when it is opened and closed.
 type doorKind struct {
 	mu  sync.Mutex
 	log []string
@@ -187,9 +187,9 @@ func TestConnectionsOutliveReloads(t *testing.T) {
 	}
 }
 
-// TestAppsShareLimits expects the limits of a model to count the calls of all apps with
-// the same key, address and model: the second call waits for the end of the first. An app
-// with another key or model does not wait.
+// TestAppsShareLimits expects a model's limits to count the calls from all apps with the same key,
+// address and model: the second call waits until the first ends. An app with another key or model
+// does not wait.
 func TestAppsShareLimits(t *testing.T) {
 	for _, tt := range []struct {
 		name, model, key string

@@ -14,11 +14,10 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// treeNames are the names of all agents and of all tools of an app, including built-in
-// tools.
+// treeNames are all agent and tool names in an app, including built-in tools.
 type treeNames struct{ agents, tools map[string]bool }
 
-// newTreeNames collects the names of an app.
+// newTreeNames collects an app's names.
 func newTreeNames(app *appModel) *treeNames {
 	names := &treeNames{agents: map[string]bool{}, tools: map[string]bool{}}
 	for _, name := range app.builtinTools {
@@ -35,19 +34,17 @@ func newTreeNames(app *appModel) *treeNames {
 	return names
 }
 
-// An agentCheck is one pass of a rule over the agents of an app, to find those that
-// cannot do their work.
+// An agentCheck is a rule's pass over an app's agents, to find those that cannot do their work.
 type agentCheck struct {
 	names *treeNames
 	ds    spec.Diagnostics
 }
 
-// agentRules are the rules about single agents of one app, whose names are collected
-// once.
+// agentRules are the rules about single agents in one app, whose names are collected once.
 type agentRules struct{ names *treeNames }
 
-// check returns the check of one rule. above are the ancestors of an agent from the root
-// down; an agent that is called as a tool has none.
+// check returns one rule's check. above are an agent's ancestors from the root down; an agent that
+// is called as a tool has none.
 func (r *agentRules) check(check func(c *agentCheck, p *resolvedAgent, above []*resolvedAgent)) func(app *appModel) spec.Diagnostics {
 	return func(app *appModel) spec.Diagnostics {
 		if r.names == nil {
@@ -72,7 +69,7 @@ func (r *agentRules) check(check func(c *agentCheck, p *resolvedAgent, above []*
 
 func (c *agentCheck) addProblem(d spec.Diagnostic) { c.ds = append(c.ds, d) }
 
-// checkEmpty warns of a workflow agent without sub-agents.
+// checkEmpty warns about a workflow agent without sub-agents.
 func checkEmpty(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 	runs := []string{"SequentialAgent", "ParallelAgent", "LoopAgent"}
 	if len(p.subs) == 0 && slices.Contains(runs, p.plan.Kind.Name) {
@@ -81,7 +78,7 @@ func checkEmpty(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 	}
 }
 
-// checkGlobalInstruction warns of a global_instruction that is not that of the root.
+// checkGlobalInstruction warns about a global_instruction below the root.
 func checkGlobalInstruction(c *agentCheck, p *resolvedAgent, above []*resolvedAgent) {
 	if at := p.plan.Node.Get("global_instruction"); isLLMAgent(p) && !at.IsNull() && len(above) > 0 {
 		c.addProblem(at.Warnf("global-instruction", "global_instruction has no effect on agent %s: only that of the root agent is used", p.name).
@@ -89,8 +86,8 @@ func checkGlobalInstruction(c *agentCheck, p *resolvedAgent, above []*resolvedAg
 	}
 }
 
-// checkNodeContents warns once a workflow that its LLM agents see their input instead of
-// the conversation, until one of them sets include_contents.
+// checkNodeContents warns once about a workflow that its LLM agents see their input instead of the
+// conversation, until one of them sets include_contents.
 func checkNodeContents(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 	if p.plan.Kind.Name != "Workflow" {
 		return
@@ -111,8 +108,8 @@ func checkNodeContents(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 	}
 }
 
-// checkNodeMessage warns once a workflow that ends with a function that its output is not
-// a message, until one of these functions sets message.
+// checkNodeMessage warns once about a workflow that ends with a function that its output is not a
+// message, until one of these functions sets message.
 func checkNodeMessage(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 	edges := workflowEdges(p)
 	var first *resolvedAgent
@@ -132,8 +129,8 @@ func checkNodeMessage(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 	}
 }
 
-// checkNodeCall warns once a workflow in which an agent sees the conversation that the calls of tool
-// nodes are not part of it, until the results are in the state.
+// checkNodeCall warns once about a workflow in which an agent sees the conversation, which omits
+// tool node calls, until the results are in the state.
 func checkNodeCall(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 	if p.plan.Kind.Name != "Workflow" {
 		return
@@ -151,14 +148,14 @@ func checkNodeCall(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 	}
 }
 
-// asksUser reports whether the tool of a ToolNode has its answer from the user, which is stored.
+// asksUser reports whether a ToolNode's tool gets its answer from the user, which is stored.
 func asksUser(p *resolvedAgent) bool {
 	return slices.ContainsFunc(p.tools, func(t *resolvedTool) bool {
 		return slices.ContainsFunc(t.tools, func(one tool.Tool) bool { return tool.CapabilitiesOf(one).LongRunning })
 	})
 }
 
-// checkExitLoop warns of exit_loop outside of a loop.
+// checkExitLoop warns about exit_loop outside a loop.
 func checkExitLoop(c *agentCheck, p *resolvedAgent, above []*resolvedAgent) {
 	inLoop := slices.ContainsFunc(above, func(a *resolvedAgent) bool { return a.plan.Kind.Name == "LoopAgent" })
 	for _, t := range p.tools {
@@ -169,7 +166,7 @@ func checkExitLoop(c *agentCheck, p *resolvedAgent, above []*resolvedAgent) {
 	}
 }
 
-// checkTransferTool warns of transfer_to_agent in an app with one agent.
+// checkTransferTool warns about transfer_to_agent in an app with one agent.
 func checkTransferTool(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 	for _, t := range p.tools {
 		if t.kind == "transfer_to_agent" && len(c.names.agents) == 1 && isLLMAgent(p) {
@@ -179,8 +176,7 @@ func checkTransferTool(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 	}
 }
 
-// checkTransferTargets checks the descriptions of the agents that the model may
-// transfer to.
+// checkTransferTargets checks the descriptions of agents that the model may transfer to.
 func checkTransferTargets(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 	if !isLLMAgent(p) {
 		return
@@ -212,7 +208,7 @@ func checkTransferTargets(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 	}
 }
 
-// checkLoopEnd warns of a loop that only the limit of model calls can end.
+// checkLoopEnd warns about a loop that only the limit on model calls can end.
 func checkLoopEnd(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 	n := p.plan.Node
 	if p.plan.Kind.Name != "LoopAgent" {
@@ -258,14 +254,14 @@ func toolMayEndLoop(t *resolvedTool) bool {
 	})
 }
 
-// reservedToolNames returns the names of tools and calls of the runtime, which would
-// replace a tool with such a name.
+// reservedToolNames returns the runtime's tool and call names, which would replace a tool with such
+// a name.
 func reservedToolNames() []string {
 	return []string{runtime.RequestConfirmation, runtime.RequestCredential, "set_model_response", "transfer_to_agent"}
 }
 
-// checkReservedNames warns of tools with the names of runtime tools, or whose calls clients
-// or models would misinterpret.
+// checkReservedNames warns about tools that share a name with a runtime tool, or whose calls
+// clients or models would misinterpret.
 func checkReservedNames(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 	for _, t := range p.tools {
 		if adktools.IsBuiltin(t.kind) {
@@ -279,7 +275,7 @@ func checkReservedNames(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 	}
 }
 
-// describeReserved returns the use of a reserved name; empty if it is not reserved.
+// describeReserved describes a reserved name; empty if it is not reserved.
 func describeReserved(name string) string {
 	switch {
 	case slices.Contains(reservedToolNames(), name):
@@ -302,8 +298,8 @@ var (
 	negationPhrase = regexp.MustCompile(`(?i)\b(?:not|never|don't|cannot|can't|without)\b[^.]*$`)
 )
 
-// checkMentions warns of an instruction to call a tool that the agent does not have: a
-// tool of another agent, a built-in tool, or a misspelled name.
+// checkMentions warns about an instruction to call a tool that the agent does not have: another
+// agent's tool, a built-in tool, or a misspelled name.
 func checkMentions(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 	own, complete := listToolNames(p)
 	config, ok := p.plan.Config.(agentconfig.InstructionConfig)
@@ -344,7 +340,7 @@ func (c *agentCheck) checkMention(p *resolvedAgent, m mention, own []string) {
 	c.addProblem(d.WithHint("add it to the tools of the agent"))
 }
 
-// listToolNames returns the names of an agent's tools, and whether the list is complete.
+// listToolNames returns an agent's tool names, and whether the list is complete.
 func listToolNames(p *resolvedAgent) (names []string, complete bool) {
 	for _, t := range p.tools {
 		if len(t.names) == 0 {
@@ -355,9 +351,9 @@ func listToolNames(p *resolvedAgent) (names []string, complete bool) {
 	return names, true
 }
 
-// checkCaching warns when an app enables context caching and no model of its agents
-// supports it. Agents called as tools do not count: their sessions end with the
-// call, so a cache would never be used.
+// checkCaching warns when an app enables context caching and none of its agents' models supports
+// it. Agents called as tools do not count: their sessions end with the call, so a cache would never
+// be used.
 func checkCaching(app *appModel) spec.Diagnostics {
 	if app.doc.ContextCache == nil || hasCachingModel(app.root, app.defaultModel()) {
 		return nil
@@ -366,8 +362,7 @@ func checkCaching(app *appModel) spec.Diagnostics {
 		WithHint("use a model of the provider gemini or anthropic")}
 }
 
-// hasCachingModel reports whether an agent or one of its descendants has a model
-// that supports context caching.
+// hasCachingModel reports whether any agent in a subtree has a model that supports context caching.
 func hasCachingModel(p *resolvedAgent, inherited model.LLM) bool {
 	if _, ok := p.modelName(); ok {
 		if p.model != nil {
@@ -380,9 +375,9 @@ func hasCachingModel(p *resolvedAgent, inherited model.LLM) bool {
 	return slices.ContainsFunc(p.subs, func(sub *resolvedAgent) bool { return hasCachingModel(sub, inherited) })
 }
 
-// checkCodeExecution warns of agents, including those called as tools, that enable
-// code execution with a model that does not support it. An agent without a model
-// inherits that of its parent or of its caller; nil is the default model.
+// checkCodeExecution warns about agents, including those called as tools, that enable code
+// execution with a model that does not support it. An agent without a model inherits its parent's
+// or caller's; nil is the default model.
 func checkCodeExecution(app *appModel) spec.Diagnostics {
 	var ds spec.Diagnostics
 	var below func(p *resolvedAgent, inherited model.LLM)
@@ -408,8 +403,8 @@ func checkCodeExecution(app *appModel) spec.Diagnostics {
 	return ds
 }
 
-// checkGeminiTools reports tools that run inside of Gemini's service in agents with a model of
-// another provider, which would refuse each request.
+// checkGeminiTools reports tools that run inside Gemini's service in agents with another provider's
+// model, which would reject each request.
 func checkGeminiTools(app *appModel) spec.Diagnostics {
 	var ds spec.Diagnostics
 	var below func(p *resolvedAgent, inherited string)
@@ -434,12 +429,12 @@ func checkGeminiTools(app *appModel) spec.Diagnostics {
 	return mergeByPlace(ds)
 }
 
-// bytesPerToken is the estimate of check: English texts have about 4 bytes per token, and
-// most other languages fewer.
+// bytesPerToken is check's estimate: English texts have about 4 bytes per token, and most other
+// languages fewer.
 const bytesPerToken = 4
 
-// checkContextLimits warns of agents whose max_output_tokens exceeds that of their model, and
-// of those whose instructions and tools alone exceed its context.
+// checkContextLimits warns about agents whose max_output_tokens exceeds their model's, and about
+// those whose instructions and tools alone exceed its context.
 func checkContextLimits(app *appModel) spec.Diagnostics {
 	var ds spec.Diagnostics
 	var below func(p *resolvedAgent, inherited string)
@@ -458,8 +453,8 @@ func checkContextLimits(app *appModel) spec.Diagnostics {
 	return mergeByPlace(ds)
 }
 
-// checkAgentLimits checks an agent against the models that it may call, until one of them has
-// a smaller limit.
+// checkAgentLimits checks an agent against the models that it may call, until one has a smaller
+// limit.
 func checkAgentLimits(app *appModel, p *resolvedAgent, models []namedLimits) spec.Diagnostics {
 	for _, limits := range models {
 		ds := append(checkOutputLimit(outputTokensNode(p), limits), checkInputLimit(app, p, limits)...)
@@ -479,8 +474,8 @@ func outputTokensNode(p *resolvedAgent) *spec.Node {
 	return settings.Get("max_output_tokens")
 }
 
-// checkInputLimit estimates the prompt of an agent without its conversation. The warning is
-// at the longest part.
+// checkInputLimit estimates an agent's prompt without its conversation. The warning is at the
+// longest part.
 func checkInputLimit(app *appModel, p *resolvedAgent, limits namedLimits) spec.Diagnostics {
 	if limits.Input == 0 {
 		return nil
@@ -506,8 +501,7 @@ func checkInputLimit(app *appModel, p *resolvedAgent, limits namedLimits) spec.D
 		WithHint("shorten them, let a tool return long texts, or use a model with a larger context; %d bytes count as one token", bytesPerToken)}
 }
 
-// textSize returns the bytes of the text of an instruction, which may be nil, a string, or
-// parts.
+// textSize returns an instruction's text size in bytes. The text may be nil, a string, or parts.
 func textSize(n *spec.Node) int {
 	switch {
 	case n.IsNull():
@@ -522,7 +516,7 @@ func textSize(n *spec.Node) int {
 	return size
 }
 
-// toolsSize returns the bytes of the declarations of tools that are known before a run.
+// toolsSize returns the bytes in tool declarations that are known before a run.
 func toolsSize(tools []*resolvedTool) int {
 	size := 0
 	for _, t := range tools {

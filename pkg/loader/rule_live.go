@@ -10,9 +10,9 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// checkLive warns of settings for live conversations that have no effect: the mode of an app
-// whose root cannot hold one, and calls that the model need not wait for with a model that does.
-// It rejects support_cfc with models that have no live API.
+// checkLive warns about settings for live conversations that have no effect: the mode in an app
+// whose root cannot hold one, and calls that the model need not wait for with a model that does. It
+// rejects support_cfc with models that have no live API.
 func checkLive(app *appModel) spec.Diagnostics {
 	var ds spec.Diagnostics
 	class := app.root.plan.Kind.Name

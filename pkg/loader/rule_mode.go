@@ -16,12 +16,12 @@ func agentMode(p *resolvedAgent) runtime.Mode {
 	return ""
 }
 
-// isDelegate reports whether an agent is a tool of its parent.
+// isDelegate reports whether an agent is its parent's tool.
 func isDelegate(p *resolvedAgent) bool {
 	return agentMode(p) == runtime.ModeSingleTurn || agentMode(p) == runtime.ModeTask
 }
 
-// modeTools returns the names of the tools that the mode of an agent adds to an app.
+// modeTools returns the names of tools that an agent's mode adds to an app.
 func modeTools(p *resolvedAgent) []string {
 	switch agentMode(p) {
 	case runtime.ModeSingleTurn:
@@ -32,7 +32,7 @@ func modeTools(p *resolvedAgent) []string {
 	return nil
 }
 
-// checkMode reports modes that do not fit the place of an agent in the tree.
+// checkMode reports modes that do not fit the agent's place in the tree.
 func checkMode(c *agentCheck, p *resolvedAgent, above []*resolvedAgent) {
 	c.checkChatNodes(p)
 	var parent *resolvedAgent
@@ -66,8 +66,8 @@ func checkMode(c *agentCheck, p *resolvedAgent, above []*resolvedAgent) {
 	}
 }
 
-// checkChatNodes rejects nodes of a workflow with the mode chat that do not follow START,
-// as adk-python does.
+// checkChatNodes rejects workflow nodes with the mode chat that do not follow START, as adk-python
+// does.
 func (c *agentCheck) checkChatNodes(p *resolvedAgent) {
 	graph, ok := p.plan.Config.(agentconfig.EdgeConfig)
 	if !ok {

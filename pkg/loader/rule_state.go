@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// checkStateSchema checks all agents and tools of the tree against the state schema.
+// checkStateSchema checks all agents and tools in the tree against the state schema.
 func checkStateSchema(app *appModel) spec.Diagnostics {
 	var ds spec.Diagnostics
 	schema := app.stateSchema()
@@ -32,19 +32,19 @@ func checkStateSchema(app *appModel) spec.Diagnostics {
 	return ds
 }
 
-// stateFlow is the state use of all agents and tools of an app, to find keys that are
-// never written, read too early, or never read.
+// stateFlow is the state use by all of an app's agents and tools, to find keys that are never
+// written, read too early, or never read.
 type stateFlow struct {
 	root     *resolvedAgent
 	schema   *tool.StateSchema
 	accesses []stateAccess
-	// writers are the agents and tools that write a key, in the order of the tree.
+	// writers are the agents and tools that write a key, in tree order.
 	writers  map[string][]stateAccess
-	keys     []string // of writers, sorted
+	keys     []string // the keys in writers, sorted
 	readKeys map[string]bool
-	// unwrittenCount counts the reported reads of unwritten keys.
+	// unwrittenCount counts the reported reads from unwritten keys.
 	unwrittenCount int
-	// suggestions caches the results of suggestKey.
+	// suggestions caches suggestKey's results.
 	suggestions map[string]string
 	// opaque reports that code may write any key, readsAny that any key may be read.
 	opaque, readsAny bool
@@ -53,10 +53,10 @@ type stateFlow struct {
 	// warning.
 	checkedGuards map[spec.Pos]bool
 	warnedKeys    keySet
-	ds            spec.Diagnostics // of the current rule
+	ds            spec.Diagnostics // from the current rule
 }
 
-// stateAccess is the state use of an agent, or of a tool of an agent.
+// stateAccess is the state use by an agent, or by its tool.
 type stateAccess struct {
 	use   tool.StateUse
 	agent *resolvedAgent
@@ -73,11 +73,10 @@ func (k keySet) union(more keySet) keySet {
 	return all
 }
 
-// stateRules are the rules about the use of state keys in one app, which is collected
-// once.
+// stateRules are the rules about state keys in one app, whose use is collected once.
 type stateRules struct{ flow *stateFlow }
 
-// check returns the check of one rule.
+// check returns one rule's check.
 func (r *stateRules) check(check func(f *stateFlow)) func(app *appModel) spec.Diagnostics {
 	return func(app *appModel) spec.Diagnostics {
 		if r.flow == nil {
@@ -89,7 +88,7 @@ func (r *stateRules) check(check func(f *stateFlow)) func(app *appModel) spec.Di
 	}
 }
 
-// newStateFlow collects the use of state keys in the tree of an app.
+// newStateFlow collects the state keys that an app's tree uses.
 func newStateFlow(app *appModel) *stateFlow {
 	f := &stateFlow{
 		root: app.root, schema: app.stateSchema(), writers: map[string][]stateAccess{}, readKeys: map[string]bool{}, suggestions: map[string]string{}, mayBeFinal: map[*resolvedAgent]bool{},
@@ -103,7 +102,7 @@ func newStateFlow(app *appModel) *stateFlow {
 
 func (f *stateFlow) addProblem(d spec.Diagnostic) { f.ds = append(f.ds, d) }
 
-// collectAccesses collects the state use of an agent, its tools and its descendants.
+// collectAccesses collects the state use by an agent, its tools and its descendants.
 func (f *stateFlow) collectAccesses(p *resolvedAgent) {
 	f.addAccess(stateAccess{use: p.cachedStateUse(), agent: p})
 	for _, t := range p.tools {
@@ -171,7 +170,7 @@ func outlivesSession(key string) bool {
 	return strings.HasPrefix(key, session.AppPrefix) || strings.HasPrefix(key, session.UserPrefix)
 }
 
-// stateRead is one read of a key, and the hint for a read that may be missing.
+// stateRead is one read of a key, with the hint for a missing key.
 type stateRead struct {
 	at       spec.Text
 	offset   int
@@ -180,8 +179,8 @@ type stateRead struct {
 	hint     string
 }
 
-// checkReads warns of keys that nothing writes. An optional placeholder, or one whose
-// key outlives the session, causes a warning only if it is similar to a written key.
+// checkReads warns about keys that nothing writes. An optional placeholder, or one whose key
+// outlives the session, causes a warning only if it is similar to a written key.
 func (f *stateFlow) checkReads() {
 	for _, p := range f.accesses {
 		for _, t := range p.use.Texts {
@@ -207,8 +206,7 @@ func (f *stateFlow) suggestKey(key string) string {
 	return near
 }
 
-// checkRead warns of a key that nothing writes if it is required or similar to a
-// written key.
+// checkRead warns about a key that nothing writes if it is required or similar to a written key.
 func (f *stateFlow) checkRead(r stateRead) {
 	if f.isKnownKey(r.key) || f.unwrittenCount >= maxUnwrittenReports {
 		return
@@ -235,7 +233,7 @@ func (f *stateFlow) checkRead(r stateRead) {
 	f.addProblem(d)
 }
 
-// checkWrites warns of keys that nothing reads, and of keys that no placeholder can read.
+// checkWrites warns about keys that nothing reads, and about keys that no placeholder can read.
 func (f *stateFlow) checkWrites() {
 	for _, p := range f.accesses {
 		for _, w := range p.use.Writes {
@@ -257,7 +255,7 @@ func (f *stateFlow) isUnread(key string) bool {
 	return !f.readKeys[key] && !f.readsAny && !f.opaque && !typed && !strings.Contains(key, ":")
 }
 
-// checkOverwritten warns of tools that write the output_key of their agent.
+// checkOverwritten warns about tools that write their agent's output_key.
 func (f *stateFlow) checkOverwritten() {
 	for _, p := range f.accesses {
 		if p.tool == nil {
@@ -284,14 +282,14 @@ func (f *stateFlow) checkOutputKey(p stateAccess, answer tool.StateWrite) {
 // path.
 var malformedPlaceholder = regexp.MustCompile(`\{\s*([A-Za-z_]\w*)([:.])([A-Za-z_]\w*)\??\s*\}`)
 
-// templateTag matches the tags of Jinja and similar template languages.
+// templateTag matches the tags in Jinja and similar template languages.
 var templateTag = regexp.MustCompile(`\{%-?\s*(\w+)[^%{}]*%\}`)
 
-// statePrefixes returns the prefixes of state keys, without colons.
+// statePrefixes returns the state key prefixes, without colons.
 func statePrefixes() []string { return []string{"app", "temp", "user"} }
 
-// checkPlaceholders warns of text that resembles a placeholder but is not one, so that
-// the model would get it unchanged.
+// checkPlaceholders warns about text that resembles a placeholder but is not one, so that the model
+// would get it unchanged.
 func (f *stateFlow) checkPlaceholders() {
 	for _, p := range f.accesses {
 		for _, t := range p.use.Texts {
@@ -346,7 +344,7 @@ func isOtherTemplate(src string, from, to int) bool {
 	return strings.HasSuffix(src[:from], "$") || strings.HasSuffix(src[:from], "{") || strings.HasPrefix(src[to:], "}")
 }
 
-// checkPrefixes warns of keys whose prefix is similar to a state prefix.
+// checkPrefixes warns about keys whose prefix is similar to a state prefix.
 func (f *stateFlow) checkPrefixes() {
 	for _, p := range f.accesses {
 		for _, t := range p.use.Texts {

@@ -13,16 +13,15 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// walkState is the state of the walk at an agent, in the first run of a session: the
-// keys that may have been written, and whether the agent always runs.
+// walkState is the walk's state at an agent, in a session's first run: the keys that may have been
+// written, and whether the agent always runs.
 type walkState struct {
 	before  keySet
 	certain bool
 }
 
-// checkOrder warns of keys that the first run of a session always reads before anything
-// can have written them. Such a run always fails, so that no later run has the keys
-// either.
+// checkOrder warns about keys that a session's first run always reads before anything can have
+// written them. Such a run always fails, so that no later run has the keys either.
 func (f *stateFlow) checkOrder() {
 	if !f.opaque {
 		f.walkInOrder(f.root, walkState{keySet{}, true})
@@ -142,8 +141,8 @@ func reachableNodes(edges []runtime.Edge, from int, along func(runtime.Edge) (fr
 	return reached
 }
 
-// checkRaces warns of agents that run in parallel and always write the same key, and of
-// lost updates by other sessions.
+// checkRaces warns about agents that run in parallel and always write the same key, and about lost
+// updates by other sessions.
 func (f *stateFlow) checkRaces() {
 	checked := map[spec.Pos]bool{} // a tool may belong to several agents
 	for _, p := range f.accesses {
@@ -161,9 +160,9 @@ func (f *stateFlow) checkRaces() {
 	})
 }
 
-// checkLostUpdate warns of a set that computes the value of a key of several sessions from
-// its old value: the writes of another session since the read are lost. Keys of one session
-// lose nothing, because its turns run one after the other.
+// checkLostUpdate warns about a set that computes the new value of a key from its old value when
+// several sessions share the key: another session's writes since the read are lost. A key in one
+// session loses nothing, because its turns run one after the other.
 func (f *stateFlow) checkLostUpdate(w tool.StateWrite) {
 	key := w.Key.Value
 	if w.Verb != "set" || !outlivesSession(key) {
@@ -175,7 +174,7 @@ func (f *stateFlow) checkLostUpdate(w tool.StateWrite) {
 	}
 }
 
-// groupParallel returns the groups of sub-agents that an agent starts at the same time.
+// groupParallel returns the sub-agent groups that an agent starts at the same time.
 func groupParallel(p *resolvedAgent) [][]*resolvedAgent {
 	if p.plan.Kind.Name == "ParallelAgent" {
 		return [][]*resolvedAgent{p.subs}
@@ -207,7 +206,7 @@ func (f *stateFlow) checkRace(group []*resolvedAgent) {
 	}
 }
 
-// collectCertainWrites returns the writes of every run of an agent.
+// collectCertainWrites returns the writes that every run of an agent makes.
 func (f *stateFlow) collectCertainWrites(p *resolvedAgent) map[string]tool.StateWrite {
 	sure := map[string]tool.StateWrite{}
 	use := p.cachedStateUse()
@@ -228,8 +227,8 @@ func (f *stateFlow) collectCertainWrites(p *resolvedAgent) map[string]tool.State
 	return sure
 }
 
-// checkGuards warns of conditions that control execution and read a key that clients
-// may write, because a client can bypass them with a stateDelta.
+// checkGuards warns about conditions that control execution and read a key that clients may write,
+// because a client can bypass them with a stateDelta.
 func (f *stateFlow) checkGuards() { f.checkGuardsOf(f.root, keySet{}) }
 
 // checkGuardsOf checks an agent and its descendants. settled are the keys that an earlier
@@ -288,15 +287,15 @@ func (f *stateFlow) checkGuard(e tool.StateExpr, settled keySet) {
 		if f.warnedKeys[m.Name] || settled[m.Name] || !f.isClientWritable(m.Name) {
 			continue
 		}
-		f.warnedKeys[m.Name] = true // one declaration fixes all guards of the key
+		f.warnedKeys[m.Name] = true // one declaration fixes all guards with the key
 		d := e.Expr.Warnf(m.Offset, "state-guard", "%s reads the state key %s, which clients may write", e.Guard, m.Name)
 		f.addProblem(d.WithHint("%s", f.reserveKeyHint(m.Name)))
 	}
 }
 
-// isClientWritable reports whether clients may write a key and the document does not
-// declare that. Clients cannot write app: keys of a server with authentication.
-// Misspelled keys have a separate warning.
+// isClientWritable reports whether clients may write a key and the document does not declare that.
+// Clients cannot write app: keys on a server with authentication. Misspelled keys have a separate
+// warning.
 func (f *stateFlow) isClientWritable(key string) bool {
 	if !f.schema.Has(key) || !f.isKnownKey(key) && f.suggestKey(key) != "" {
 		return false

@@ -9,10 +9,10 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// foreignVariables matches variables in the notation of other programs, with upper-case
-// names: ${X} and $X of shells, ${env.X} of docker-agent, ${{ secrets.X }} of GitHub,
-// {{env.X}}, os.environ/X of LiteLLM, $env:X of PowerShell, and %X% of Windows. %X% and $X
-// also occur in encoded URLs and in prices, so they must be a word.
+// foreignVariables matches variables in other programs' notation, with upper-case names: ${X} and
+// $X (shells), ${env.X} (docker-agent), ${{ secrets.X }} (GitHub), {{env.X}}, os.environ/X
+// (LiteLLM), $env:X (PowerShell), and %X% (Windows). %X% and $X also occur in encoded URLs and in
+// prices, so they must be a word.
 var foreignVariables = sync.OnceValue(func() *regexp.Regexp {
 	const name = `([A-Z_][A-Z0-9_]*)`
 	return regexp.MustCompile(`\$\{(?:env\.)?` + name + `(?::?[-?=][^}]*)?\}|\$?\{\{ *(?:env|secrets|vars)\.` + name + ` *\}\}|` +
@@ -20,9 +20,9 @@ var foreignVariables = sync.OnceValue(func() *regexp.Regexp {
 		`(?:^|[\s/=:@])\$([A-Z_][A-Z0-9_]+)|(?:^|\s)%([A-Z_][A-Z0-9_]{2,})%`)
 })
 
-// checkForeignVariables warns of variables in the notation of another program, which are
-// sent as they are. It looks at values that a service or a program reads: in other texts
-// such a notation may be meant.
+// checkForeignVariables warns about variables in another program's notation, which are sent as they
+// are. It looks at values that a service or a program reads: in other texts such a notation may be
+// meant.
 func checkForeignVariables(app *appModel) spec.Diagnostics {
 	var ds spec.Diagnostics
 	for _, root := range app.documents {
@@ -31,7 +31,7 @@ func checkForeignVariables(app *appModel) spec.Diagnostics {
 	return mergeByPlace(ds)
 }
 
-// findForeignVariables looks at a node that is the value of a key.
+// findForeignVariables looks at a node that is a key's value.
 func findForeignVariables(n *spec.Node, key string) spec.Diagnostics {
 	var ds spec.Diagnostics
 	for _, e := range n.Entries {
@@ -62,7 +62,7 @@ func findForeignVariables(n *spec.Node, key string) spec.Diagnostics {
 	return ds
 }
 
-// readForeignVariable returns a match of foreignVariables as written, and its name.
+// readForeignVariable returns a match for foreignVariables as written, and its name.
 func readForeignVariable(text string, m []int) (written, name string) {
 	for i := 2; i < len(m); i += 2 {
 		if m[i] >= 0 {
@@ -72,8 +72,8 @@ func readForeignVariable(text string, m []int) (written, name string) {
 	return strings.TrimLeft(text[m[0]:m[1]], " \t\r\n/=:@"), name
 }
 
-// isForeignVariable reports whether an offset of a string is in a variable in the notation of
-// another program.
+// isForeignVariable reports whether a string's offset is in a variable in another program's
+// notation.
 func isForeignVariable(text string, offset int) bool {
 	const before, after = 16, 128 // characters, since texts may be long
 	from := max(offset-before, 0)
@@ -88,7 +88,7 @@ func isSentMapping(key string) bool {
 	return slices.Contains([]string{"headers", "additional_headers", "query", "env", "auth", "auth_credential", "connections"}, key)
 }
 
-// isSentField reports whether a field is an address, a credential or the name of a model.
+// isSentField reports whether a field is an address, a credential or a model name.
 func isSentField(key string) bool {
 	if slices.Contains([]string{"model", "url", "base_url", "token", "password", "username", "project", "location", "cwd", "endpoint"}, key) {
 		return true

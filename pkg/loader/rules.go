@@ -2,10 +2,10 @@ package loader
 
 import "agenthost/pkg/spec"
 
-// An appRule checks the model of an app. Problems of single fields, names and references are
-// reported where they are decoded and resolved.
+// An appRule checks an app's model. Problems with single fields, names and references are reported
+// where they are decoded and resolved.
 type appRule struct {
-	// name is the rule of its diagnostics, or the subject of several.
+	// name is the rule in its diagnostics, or the common subject if there are several rules.
 	name  string
 	needs ruleNeeds
 	check func(app *appModel) spec.Diagnostics
@@ -17,7 +17,7 @@ type ruleNeeds int
 const (
 	// anyApp means that the rule always runs.
 	anyApp ruleNeeds = iota
-	// resolvedTree means that the agent tree is known, and no limit of a load exceeded.
+	// resolvedTree means that the agent tree is known, and no load limit exceeded.
 	resolvedTree
 	// validApp means that there are no errors so far: missing declarations would cause
 	// other problems.
@@ -64,8 +64,8 @@ func rules() []appRule {
 	}
 }
 
-// checkDuplicateNames warns of sub-agents and tools with the same name: only the first
-// one can be a transfer target or be called. ADK also warns.
+// checkDuplicateNames warns about sub-agents and tools with the same name: only the first one can
+// be a transfer target or be called. ADK also warns.
 func checkDuplicateNames(app *appModel) spec.Diagnostics {
 	var ds spec.Diagnostics
 	for _, p := range app.agents {
@@ -89,7 +89,7 @@ func checkDuplicateNames(app *appModel) spec.Diagnostics {
 	return ds
 }
 
-// checkUnused warns of declarations that nothing uses.
+// checkUnused warns about declarations that nothing uses.
 func checkUnused(app *appModel) spec.Diagnostics {
 	var ds spec.Diagnostics
 	for _, p := range app.unused {
@@ -98,8 +98,8 @@ func checkUnused(app *appModel) spec.Diagnostics {
 	return ds
 }
 
-// checkCompaction rejects compaction without a model: the summarizer's, or that of the
-// root agent, which must then be an LLM agent.
+// checkCompaction rejects compaction without a model: the summarizer's, or the root agent's, which
+// must then be an LLM agent.
 func checkCompaction(app *appModel) spec.Diagnostics {
 	c := app.doc.Compaction
 	if c == nil || c.config.Summarizer.Model.Value != "" {
@@ -112,8 +112,8 @@ func checkCompaction(app *appModel) spec.Diagnostics {
 		WithHint("set summarizer: {model: NAME}")}
 }
 
-// checkResumability validates that resumability is set only on the root agent, and that
-// sub-agents of a resumable app have unique names.
+// checkResumability validates that resumability is set only on the root agent, and that a resumable
+// app's sub-agents have unique names.
 func checkResumability(app *appModel) spec.Diagnostics {
 	var ds spec.Diagnostics
 	resumable := app.isResumable()
@@ -136,8 +136,8 @@ func checkResumability(app *appModel) spec.Diagnostics {
 	return ds
 }
 
-// checkQuestion warns of a node that asks the user in an app that is not resumable: its
-// workflow does not continue after the answer.
+// checkQuestion warns about a node that asks the user in an app that is not resumable: its workflow
+// does not continue after the answer.
 func checkQuestion(p *resolvedAgent, resumable bool) spec.Diagnostics {
 	if resumable || p.plan.Kind.Name != "ToolNode" {
 		return nil

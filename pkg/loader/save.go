@@ -19,11 +19,10 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// Save writes YAML files, by their paths in the app's folder, and returns after the
-// app was reloaded. A new app is created in the first folder of apps. If the app
-// would have errors with these files, nothing is written, and the diagnostics
-// contain them, with paths that begin with the app's name. The error of an invalid
-// app or file name is [session.ErrInvalid].
+// Save writes YAML files, by their paths in the app's folder, and returns after the app was
+// reloaded. A new app is created in the first folder with apps. If the app would have errors with
+// these files, nothing is written, and the diagnostics contain them, with paths that begin with the
+// app's name. The error for an invalid app or file name is [session.ErrInvalid].
 func (w *Watch) Save(ctx context.Context, app string, files map[string][]byte) (spec.Diagnostics, error) {
 	if err := checkSaveRequest(app, files); err != nil {
 		return nil, err
@@ -67,7 +66,7 @@ func checkSaveRequest(app string, files map[string][]byte) error {
 	return nil
 }
 
-// findOrCreateFolder returns the folder of an app, and whether it was created.
+// findOrCreateFolder returns an app's folder, and whether it was created.
 func (w *Watch) findOrCreateFolder(app string) (dir string, made bool, err error) {
 	if s, ok := w.Status(app); ok {
 		return s.Dir, false, nil
@@ -84,8 +83,8 @@ func (w *Watch) findOrCreateFolder(app string) (dir string, made bool, err error
 	return dir, err == nil, err
 }
 
-// WithFiles returns a loader that reads these files, by their paths in the folder of an app,
-// instead of those on disk.
+// WithFiles returns a loader that reads these files, by their paths in an app's folder, instead of
+// those on disk.
 func (l *Loader) WithFiles(dir string, files map[string][]byte) *Loader {
 	opts := l.opts
 	open := opts.Open
@@ -153,8 +152,8 @@ func writeFile(root *os.Root, name string, text []byte) error {
 	return err
 }
 
-// checkParentFolders rejects a path that leads through a file, or through a link out
-// of the app, with [session.ErrInvalid].
+// checkParentFolders rejects a path that leads through a file, or through a link that leaves the
+// app, with [session.ErrInvalid].
 func checkParentFolders(root *os.Root, name string) error {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		info, err := root.Stat(dir)

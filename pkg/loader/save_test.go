@@ -72,8 +72,8 @@ func TestSaveServes(t *testing.T) {
 	}
 }
 
-// TestSaveRejectsProblems expects nothing to be written if the app would have errors,
-// including the folder of a new app.
+// TestSaveRejectsProblems expects nothing to be written if the app would have errors, including a
+// new app's folder.
 func TestSaveRejectsProblems(t *testing.T) {
 	apps, shop := writeShop(t)
 	w, _ := newSaveWatch(t, apps)

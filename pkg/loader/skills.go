@@ -17,15 +17,15 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// Limits of the skills of one tool.
+// Limits for one tool's skills.
 const (
 	maxSkills      = 200
 	maxSkillFiles  = 1000
-	maxSkillFolder = 8 // levels below the folder of the skill
+	maxSkillFolder = 8 // levels below the skill's folder
 )
 
-// readSkills reads the skills of a tool, if its kind has some, and reports their problems.
-// It returns false if there are errors.
+// readSkills reads a tool's skills, if its kind has some, and reports their problems. It returns
+// false if there are errors.
 func (r *resolver) readSkills(config any) ([]tool.Skill, bool) {
 	c, ok := config.(tool.SkillConfig)
 	if !ok {
@@ -60,7 +60,7 @@ func (r *resolver) readSkills(config any) ([]tool.Skill, bool) {
 
 // skillError reports an error at the place where a document names a folder.
 func (r *resolver) skillError(at spec.Text, err error) spec.Diagnostics {
-	if isLimitError(err) { // reported at the end of the load
+	if isLimitError(err) { // reported when the load ends
 		return spec.Diagnostics{r.src.budget.exceeded.toDiagnostic(r.src.displayDir)}
 	}
 	return spec.Diagnostics{at.Errorf(0, "skill", "%s", err)}
@@ -82,7 +82,7 @@ func (r *resolver) readSkill(c tool.SkillConfig, at spec.Text, folder string) (t
 	return c.ReadSkill(tool.SkillContent{Folder: folder, Name: path.Base(folder), Files: files}, r.src.displayPath(path.Join(folder, file)))
 }
 
-// checkSkillGrant warns of scripts that the host does not grant: a call would fail.
+// checkSkillGrant warns about scripts that the host does not grant: a call would fail.
 func (r *resolver) checkSkillGrant(c tool.SkillConfig, skill tool.Skill, at spec.Text) spec.Diagnostics {
 	if !c.RunsScripts() || !skill.HasScripts() {
 		return nil
@@ -95,8 +95,8 @@ func (r *resolver) checkSkillGrant(c tool.SkillConfig, skill tool.Skill, at spec
 	return ds
 }
 
-// findSkills returns the folders of the skills at a path: the folder itself, or its
-// subfolders with a file of one of the names.
+// findSkills returns the skill folders at a path: the folder itself, or its subfolders with a file
+// by one of the names.
 func (s *source) findSkills(given string, fileNames []string) ([]string, error) {
 	folder := path.Clean(given)
 	switch {
@@ -132,8 +132,8 @@ func (s *source) hasSkillFile(folder string, fileNames []string) bool {
 	return slices.ContainsFunc(fileNames, func(name string) bool { return s.fileExists(path.Join(folder, name)) })
 }
 
-// readSkillFiles reads the files of a skill, by their paths in it. Hidden files, and folders
-// that are not part of apps, do not belong to it.
+// readSkillFiles reads a skill's files, by their paths in it. Hidden files, and folders that are
+// not part of apps, do not belong to it.
 func (s *source) readSkillFiles(folder string) (map[string][]byte, error) {
 	w := &skillWalk{src: s, folder: folder, files: map[string][]byte{}, left: limit.SkillFiles.Bytes}
 	if err := w.readFolder("", 0); err != nil {
@@ -142,7 +142,7 @@ func (s *source) readSkillFiles(folder string) (map[string][]byte, error) {
 	return w.files, nil
 }
 
-// A skillWalk reads the files of one skill within the limits.
+// A skillWalk reads one skill's files within the limits.
 type skillWalk struct {
 	src    *source
 	folder string
@@ -200,13 +200,13 @@ type skillEntry struct {
 	isFolder bool
 }
 
-// readSkillFolder lists a folder by name, without what is not part of apps. Links are an
-// error: a skill must not reach what its author did not write.
+// readSkillFolder lists a folder by name, without what does not belong to apps. Links are an error:
+// a skill must not reach what its author did not write.
 func (s *source) readSkillFolder(folder string) ([]skillEntry, error) {
 	if s.storedRevision != nil {
 		return listStoredFolder(s.storedRevision.Files, folder), nil
 	}
-	// The app itself may name a link, such as those of a mounted volume.
+	// The app itself may name a link, such as those in a mounted volume.
 	if info, err := s.root.Stat(folder); err != nil || !info.IsDir() {
 		return nil, errors.New("folder " + s.displayPath(folder) + " not found in the app")
 	}
@@ -238,7 +238,7 @@ func (s *source) readSkillFolder(folder string) ([]skillEntry, error) {
 	return entries, nil
 }
 
-// listStoredFolder lists a folder of a stored revision.
+// listStoredFolder lists a folder in a stored revision.
 func listStoredFolder(files map[string][]byte, folder string) []skillEntry {
 	var entries []skillEntry
 	for file := range files {
@@ -253,7 +253,7 @@ func listStoredFolder(files map[string][]byte, folder string) []skillEntry {
 	return entries
 }
 
-// hashSkills returns what identifies the content of skills in the key of a resource.
+// hashSkills returns what identifies the skills' content in a resource key.
 func hashSkills(skills []tool.Skill) string {
 	var all []string
 	for _, s := range skills {
@@ -262,7 +262,7 @@ func hashSkills(skills []tool.Skill) string {
 	return strings.Join(all, "\n")
 }
 
-// withAdditionalTools appends the tools that the skills of a tool make available.
+// withAdditionalTools appends the tools that a tool's skills make available.
 func (r *resolver) withAdditionalTools(ctx context.Context, found []*resolvedTool, t ancestry) []*resolvedTool {
 	if len(found) != 1 {
 		return found

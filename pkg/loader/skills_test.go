@@ -69,8 +69,8 @@ func TestSkillFolders(t *testing.T) {
 	}
 }
 
-// TestSkillRevision expects a change of any file of a skill to be another revision, and hidden
-// files not to belong to it.
+// TestSkillRevision expects a change to any skill file to be another revision, and hidden files not
+// to belong to it.
 func TestSkillRevision(t *testing.T) {
 	files := map[string]string{"root_agent.yaml": skillsAgent, "skills/pdf/SKILL.md": skillHead, "skills/pdf/references/a.md": "a"}
 	before := loadRevision(t, files, nil)

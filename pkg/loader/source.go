@@ -24,38 +24,38 @@ import (
 	"agenthost/pkg/store"
 )
 
-// source reads the files and the environment of one app, and records what it read. The
-// app's revision is the hash of all of it.
+// source reads one app's files and environment, and records what it read. The app's revision is the
+// hash of it all.
 type source struct {
 	// maxLLMCalls is [Options.MaxLLMCalls].
 	maxLLMCalls *int
-	name        string // the name of the app
+	name        string // the app's name
 	dir         string // as given by the caller
 	root        *os.Root
-	// storedRevision is the revision that is read instead of the folder, or nil.
+	// storedRevision is read instead of the folder, unless it is nil.
 	storedRevision *store.Revision
 	// parentRoot is the parent folder, once a file in it was read.
 	parentRoot *os.Root
 	// displayDir is the folder in messages.
 	displayDir string
 	env        func(string) (string, bool)
-	// dotenv are the variables of the app's .env, with its problems.
+	// dotenv are the variables in the app's .env, with its problems.
 	dotenv         map[string]string
 	dotenvProblems spec.Diagnostics
-	// moreDotenvProblems is the number of those that dotenvProblems does not list.
+	// moreDotenvProblems is how many more there are than dotenvProblems lists.
 	moreDotenvProblems int
 	// secrets is the secrets folder; "" means none.
 	secrets string
-	// policy decides which values of the host the app may read.
+	// policy decides which host values the app may read.
 	policy *policy.Policy
-	// placeholder, if set, replaces the values of variables and secrets.
+	// placeholder, if set, replaces the values in variables and secrets.
 	placeholder func(name string) string
 	// open reads files that are open in an editor, by their full paths.
 	open       func(path string) ([]byte, bool)
 	readFiles  map[string][]byte
 	usedValues map[string]string
-	// documents are the parsed YAML files. roots are the merged documents. outside are
-	// the files outside of the app folder.
+	// documents are the parsed YAML files. roots are the merged documents. outside are the files
+	// outside the app folder.
 	documents map[string]*spec.Node
 	// filled are the documents with expanded references.
 	filled       map[string]filledDocument
@@ -75,7 +75,7 @@ type filledDocument struct {
 	ds   spec.Diagnostics
 }
 
-// unfilledScalar is the range of a scalar with a reference that could not be expanded.
+// unfilledScalar is the range where a scalar has a reference that could not be expanded.
 type unfilledScalar struct{ from, to spec.Pos }
 
 func openSource(dir string, opts *Options) (*source, error) {
@@ -96,7 +96,7 @@ func openSource(dir string, opts *Options) (*source, error) {
 	return s, nil
 }
 
-// absoluteDir returns the absolute path of the app folder.
+// absoluteDir returns the app folder's absolute path.
 func (s *source) absoluteDir() string {
 	full, err := filepath.Abs(s.dir)
 	if err != nil {
@@ -122,8 +122,8 @@ func (s *source) close() {
 	}
 }
 
-// addDependency records a file outside of the app folder, existing or not, whose
-// changes may affect the app.
+// addDependency records a file outside the app folder, existing or not, whose changes may affect
+// the app.
 func (s *source) addDependency(file string) {
 	switch {
 	case slices.Contains(s.outsideFiles, file):
@@ -134,8 +134,8 @@ func (s *source) addDependency(file string) {
 	}
 }
 
-// locateFile returns the file system of a file, and its name in it: the app folder, its
-// parent for a shared file, or the stored revision.
+// locateFile returns a file's file system, and its name in it: the app folder, its parent for a
+// shared file, or the stored revision.
 func (s *source) locateFile(file string) (fs.FS, string, error) {
 	if s.storedRevision != nil {
 		return fileSet(s.storedRevision.Files), file, nil
@@ -159,7 +159,7 @@ func (s *source) locateFile(file string) (fs.FS, string, error) {
 	return regularFS{s.parentRoot}, path.Base(file), nil
 }
 
-// displayPath returns the path of a file for messages.
+// displayPath returns a file's path for messages.
 func (s *source) displayPath(file string) string { return path.Join(s.displayDir, file) }
 
 func (s *source) fileExists(file string) bool {
@@ -174,8 +174,8 @@ func (s *source) fileExists(file string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// isIrregular reports whether the name exists but is not a readable file of the app: a
-// pipe, a folder, or a link out of the app folder or to nothing.
+// isIrregular reports whether the name exists but is not a readable app file: a pipe, a folder, or
+// a link that leaves the app folder or is broken.
 func (s *source) isIrregular(file string) bool {
 	folder, name, err := s.locateFile(file)
 	plain, ok := folder.(regularFS)
@@ -194,7 +194,7 @@ func (s *source) missingFileMessage(file string) string {
 	return "file " + s.displayPath(file) + " not found"
 }
 
-// readWithinBudget reads a file of the app within the limits of a load.
+// readWithinBudget reads an app file within the load limits.
 func (s *source) readWithinBudget(file string) ([]byte, error) {
 	if s.budget.isExceeded() {
 		return nil, s.budget.exceeded
@@ -248,7 +248,7 @@ func (s *source) readFileUpTo(file string, limit int64) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// editorContent returns the content of a file that is open in an editor.
+// editorContent returns an open file's content in an editor.
 func (s *source) editorContent(file string) ([]byte, bool) {
 	if s.open == nil {
 		return nil, false
@@ -256,7 +256,7 @@ func (s *source) editorContent(file string) ([]byte, bool) {
 	return s.open(filepath.Join(s.dir, filepath.FromSlash(file)))
 }
 
-// computeRevision returns the hash of all files and values that were read.
+// computeRevision hashes all files and values that were read.
 func (s *source) computeRevision() string {
 	if s.storedRevision != nil {
 		return s.storedRevision.ID
@@ -271,18 +271,18 @@ func (s *source) computeRevision() string {
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
-// revisionFiles returns the files that were read, except .env, which contains secrets
-// of this machine.
+// revisionFiles returns the files that were read, except .env, which contains this machine's
+// secrets.
 func (s *source) revisionFiles() map[string][]byte {
 	files := maps.Clone(s.readFiles)
 	delete(files, dotenvFile)
 	return files
 }
 
-// A loadCache keeps what a load of an app derived from its documents for the next
-// load. A document with the same content is the same node, and values that depend
-// only on a node are cached by it. Entries that a load does not use are evicted. A
-// nil loadCache caches nothing. It is not safe for concurrent use.
+// A loadCache keeps what an app's load derived from its documents for the next load. A document
+// with the same content is the same node, and values that depend only on a node are cached by it.
+// Entries that a load does not use are evicted. A nil loadCache caches nothing. It is not safe for
+// concurrent use.
 type loadCache struct{ previous, current map[any]any }
 
 // startLoad begins another load.
@@ -293,8 +293,8 @@ func (r *loadCache) startLoad() {
 	r.current = map[any]any{}
 }
 
-// getOrMake returns the cached value of a key, or makes it. Values that are not
-// cacheable are made each time.
+// getOrMake returns a key's cached value, or makes it. Values that are not cacheable are made each
+// time.
 func getOrMake[K comparable, T any](r *loadCache, key K, make func() (made T, cacheable bool)) T {
 	if r == nil {
 		made, _ := make()
@@ -316,12 +316,11 @@ func getOrMake[K comparable, T any](r *loadCache, key K, make func() (made T, ca
 
 func (s *source) hasOverlay(name string) bool { return name != "" && s.fileExists(OverlayFile(name)) }
 
-// OverlayFile returns the name of the overlay of app.yaml for an environment.
+// OverlayFile returns the app.yaml overlay's name for an environment.
 func OverlayFile(env string) string { return "app." + env + ".yaml" }
 
-// readAppDocument reads app.yaml with its overlay, either of which may be missing.
-// Values that the overlay replaces are not expanded: they may name variables that only
-// other environments have.
+// readAppDocument reads app.yaml with its overlay; both may be missing. Values that the overlay
+// replaces are not expanded: they may name variables that only other environments have.
 func (s *source) readAppDocument(overlay string) (*spec.Node, spec.Diagnostics) {
 	if !s.hasOverlay(overlay) {
 		return s.readDocument(appFile)
@@ -347,8 +346,8 @@ func (s *source) readAppDocument(overlay string) (*spec.Node, spec.Diagnostics) 
 	return base, append(ds, s.fillReferences(base)...)
 }
 
-// readDocument reads a YAML file of the app and expands its references. A file that
-// many agents use is read once, and its warnings are reported once.
+// readDocument reads one of the app's YAML files and expands its references. A file that many
+// agents use is read once, and its warnings are reported once.
 func (s *source) readDocument(file string) (*spec.Node, spec.Diagnostics) {
 	if d, ok := s.filled[file]; ok {
 		return d.node, d.ds
@@ -362,7 +361,7 @@ func (s *source) readDocument(file string) (*spec.Node, spec.Diagnostics) {
 	return n, append(ds, s.fillReferences(n)...)
 }
 
-// parseFile parses a YAML file of the app without expanding references.
+// parseFile parses one of the app's YAML files without expanding references.
 func (s *source) parseFile(file string) (*spec.Node, spec.Diagnostics) {
 	b, err := s.readWithinBudget(file)
 	if err == nil {
@@ -403,27 +402,25 @@ type parsedKey struct {
 	sum  [sha256.Size]byte
 }
 
-// credentialPattern matches the API keys of known services: Google, keys with sk-,
-// GitHub, Slack, Amazon, and private keys.
+// credentialPattern matches known services' API keys: Google, keys with sk-, GitHub, Slack, Amazon,
+// and private keys.
 var credentialPattern = regexp.MustCompile(`\bAIza[0-9A-Za-z_-]{35}\b|\bsk-[0-9A-Za-z_-]{24,}|\bgh[pousr]_[0-9A-Za-z]{36}\b|` +
 	`\bxox[abprs]-[0-9A-Za-z-]{20,}|\bAKIA[0-9A-Z]{16}\b|-----BEGIN [A-Z ]*PRIVATE KEY-----`)
 
-// minCredentialLength is the length of the shortest match of credentialPattern.
+// minCredentialLength is the shortest length that credentialPattern matches.
 const minCredentialLength = 20
 
-// checkCredentials warns of credentials in a file. The diagnostic omits the source
-// line, because diagnostics are logged and served. A value that aliases repeat is
-// checked once.
+// checkCredentials warns about credentials in a file. The diagnostic omits the source line, because
+// diagnostics are logged and served. A value that aliases repeat is checked once.
 func checkCredentials(n *spec.Node) spec.Diagnostics {
 	c := credentialCheck{checked: map[spec.Pos]bool{}}
 	c.checkNode(n)
 	return c.ds
 }
 
-// credentialCheck is the state of one pass over a document.
+// credentialCheck is the state during one pass over a document.
 type credentialCheck struct {
-	// checked are the positions of the scalars that were checked; aliases share a
-	// position.
+	// checked are the positions where scalars were checked; aliases share a position.
 	checked map[spec.Pos]bool
 	ds      spec.Diagnostics
 }
@@ -447,8 +444,8 @@ func (c *credentialCheck) checkNode(n *spec.Node) {
 	}
 }
 
-// dropFollowUpProblems removes problems of scalars that only follow from an unexpanded
-// reference, which is already reported.
+// dropFollowUpProblems removes scalar problems that only follow from an unexpanded reference, which
+// is already reported.
 func (s *source) dropFollowUpProblems(ds spec.Diagnostics) spec.Diagnostics {
 	if len(s.unfilled) == 0 {
 		return ds

@@ -26,22 +26,21 @@ import (
 // canary is the secret that the hostile app tries to read.
 const canary = "c4n4ry-of-the-host-0001"
 
-// A threat is an attempt of a hostile app: a row of the table in docs/policy.md, which
-// lists where it succeeds.
+// A threat is a hostile app's attempt: a row in the table in docs/policy.md, which lists where it
+// succeeds.
 type threat struct {
 	row string
-	// files are the files of the app mal and around it. @service is a server on a
-	// loopback address. controlFiles, if set, are the files of the control.
+	// files are the files in and around the app mal. @service is a server on a loopback address.
+	// controlFiles, if set, are the control's files.
 	files, controlFiles map[string]string
 	env                 map[string]string
 	// listens reports that the server is the host itself.
 	listens bool
-	// captured captures the connections of the app. The attempt then succeeds if a
-	// request to evil.example contains canary. Otherwise it succeeds with a request to
-	// the server, with a file named marker in the app folder, or, if only the address
-	// matters, with a load.
+	// captured captures the app's connections. The attempt then succeeds if a request to
+	// evil.example contains canary. Otherwise it succeeds with a request to the server, with a file
+	// named marker in the app folder, or, if only the address matters, with a load.
 	captured bool
-	// refusal is part of the error if the attempt fails.
+	// refusal is a part of the error if the attempt fails.
 	refusal string
 	// control removes the protection, so that the attempt must succeed.
 	control func(a *attempt)
@@ -131,9 +130,8 @@ func listThreats() []threat {
 	}
 }
 
-// TestThreats runs the attempts of docs/policy.md: on a developer's own machine, with
-// --auth, and with a policy that grants nothing. The control of each row is the same
-// attempt without the protection.
+// TestThreats runs the attempts in docs/policy.md: on a developer's own machine, with --auth, and
+// with a policy that grants nothing. Each row's control is the same attempt without the protection.
 func TestThreats(t *testing.T) {
 	page, err := os.ReadFile("../../docs/policy.md")
 	if err != nil {

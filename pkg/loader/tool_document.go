@@ -20,19 +20,19 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// reducedFolder is the folder of a revision with the parts of documents that tools use, of
-// documents at URLs and of those that are larger than the other files of an app.
+// reducedFolder is a revision's folder with the document parts that tools use, for documents at
+// URLs and for those that are larger than other app files.
 const reducedFolder = ".tools/"
 
-// A toolDocument is the document of a tool and its problems.
+// A toolDocument is a tool's document and its problems.
 type toolDocument struct {
 	doc tool.Document
 	ds  spec.Diagnostics
-	// at is the position of the settings with which the document was read.
+	// at is where the settings are with which the document was read.
 	at spec.Pos
 }
 
-// hashReduced returns the hash of the part that the tools use.
+// hashReduced hashes the part that the tools use.
 func (d toolDocument) hashReduced() string {
 	if d.doc == nil {
 		return ""
@@ -49,8 +49,8 @@ func (d toolDocument) listAddresses() []spec.Text {
 	return d.doc.Addresses()
 }
 
-// A toolDocumentKey identifies what a tool reads of a document. Settings are the same wherever
-// they are in their file: an edit of other lines does not read the document again.
+// A toolDocumentKey identifies what a tool reads in a document. Settings are the same wherever they
+// are in their file: an edit to other lines does not read the document again.
 type toolDocumentKey struct {
 	kind      string
 	settings  resourceKey
@@ -59,7 +59,7 @@ type toolDocumentKey struct {
 	node *spec.Node
 }
 
-// newToolDocumentKey returns the key of the settings in a node.
+// newToolDocumentKey returns the key for the settings in a node.
 func newToolDocumentKey(kind string, n *spec.Node, from tool.DocumentSource, got documentContent) toolDocumentKey {
 	if from.At.Value == "" {
 		return toolDocumentKey{kind: kind, node: n}
@@ -69,7 +69,7 @@ func newToolDocumentKey(kind string, n *spec.Node, from tool.DocumentSource, got
 	return toolDocumentKey{kind: kind, settings: hashResourceKey("document", b.String()), file: got.file, sum: got.sum}
 }
 
-// writeLayout writes the values of a tree, with their positions relative to the first line.
+// writeLayout writes a tree's values, with their positions relative to the first line.
 func writeLayout(b *strings.Builder, n *spec.Node, origin spec.Pos) {
 	pos := n.Pos
 	if pos.File == origin.File {
@@ -86,7 +86,7 @@ func writeLayout(b *strings.Builder, n *spec.Node, origin spec.Pos) {
 	b.WriteString("end\n")
 }
 
-// diagnosticsAt returns the problems of the document for settings that begin at a position.
+// diagnosticsAt returns the document's problems for settings that begin at a position.
 func (d toolDocument) diagnosticsAt(pos spec.Pos) spec.Diagnostics {
 	if pos.Line == d.at.Line {
 		return d.ds
@@ -100,8 +100,8 @@ func (d toolDocument) diagnosticsAt(pos spec.Pos) spec.Diagnostics {
 	return ds
 }
 
-// readToolDocument reads the document of a tool, if its kind has one, and reports its
-// problems. It returns false if there are errors.
+// readToolDocument reads a tool's document, if its kind has one, and reports its problems. It
+// returns false if there are errors.
 func (r *resolver) readToolDocument(ctx context.Context, kind string, n *spec.Node, config any) (toolDocument, bool) {
 	c, ok := config.(tool.DocumentConfig)
 	if !ok {
@@ -132,16 +132,16 @@ func (r *resolver) readToolDocument(ctx context.Context, kind string, n *spec.No
 	return found, found.doc != nil && !ds.HasErrors()
 }
 
-// A documentContent is a document that may not be read yet; sum is the hash of its content.
+// A documentContent is a document that may not be read yet; sum hashes its content.
 type documentContent struct {
 	file, sum string
 	read      func() ([]byte, spec.Diagnostics)
-	// isFile is set for a file of the app that its revision has.
+	// isFile is set for an app file that its revision has.
 	isFile bool
 }
 
-// readDocumentContent finds the document of a tool: in the stored revision, at its URL, or in
-// the folder of the app.
+// readDocumentContent finds a tool's document: in the stored revision, at its URL, or in the app
+// folder.
 func (r *resolver) readDocumentContent(ctx context.Context, from tool.DocumentSource) (documentContent, spec.Diagnostics) {
 	if from.At.Value == "" {
 		return documentContent{read: func() ([]byte, spec.Diagnostics) { return nil, nil }}, nil
@@ -159,7 +159,7 @@ func (r *resolver) readDocumentContent(ctx context.Context, from tool.DocumentSo
 	}
 	b, err := r.src.readDocumentFile(file)
 	if err != nil {
-		if isLimitError(err) { // reported at the end of the load
+		if isLimitError(err) { // reported when the load ends
 			return documentContent{}, spec.Diagnostics{r.src.budget.exceeded.toDiagnostic(r.src.displayDir)}
 		}
 		return documentContent{}, spec.Diagnostics{from.At.Errorf(0, "file", "%s", err)}
@@ -174,7 +174,7 @@ func newDocumentContent(file string, b []byte) documentContent {
 	return documentContent{file: file, sum: string(sum[:]), read: func() ([]byte, spec.Diagnostics) { return b, nil }}
 }
 
-// readDocumentFile reads a document of the app, which may be larger than its other files.
+// readDocumentFile reads an app document, which may be larger than the app's other files.
 func (s *source) readDocumentFile(given string) ([]byte, error) {
 	file := path.Clean(given)
 	switch {
@@ -199,14 +199,15 @@ func (s *source) readDocumentFile(given string) ([]byte, error) {
 	return b, s.budget.consume(len(b), 0)
 }
 
-// reducedFile returns the name of the part of a document in a revision.
+// reducedFile names the part of a document in a revision.
 func reducedFile(from tool.DocumentSource) string {
 	sum := hashResourceKey("tool document", from.At.Value, from.SHA256.Value, from.Selection)
 	return reducedFolder + hex.EncodeToString(sum[:8]) + ".json"
 }
 
-// recordReduced records what the tools use of a document that is not an ordinary file of the app, so
-// that the revision has it. It drops a large file, of which the revision needs no more.
+// recordReduced records the part that the tools use from a document that is not an ordinary app
+// file, so that the revision has it. It drops a large file, since the revision needs only that
+// part.
 func (r *resolver) recordReduced(from tool.DocumentSource, got documentContent, doc tool.Document) {
 	if from.At.Value == "" || got.isFile {
 		return
@@ -219,7 +220,7 @@ func (r *resolver) recordReduced(from tool.DocumentSource, got documentContent, 
 }
 
 // readURLDocument returns the document at a URL, whose hash the app has: from the revision, the
-// last load, or the server. Policy and address checks are those of tools.
+// last load, or the server. Policy and address checks are the same as for tools.
 func (r *resolver) readURLDocument(ctx context.Context, from tool.DocumentSource) ([]byte, spec.Diagnostics) {
 	if rev := r.src.storedRevision; rev != nil {
 		if b, ok := rev.Files[reducedFile(from)]; ok {
@@ -262,17 +263,17 @@ func downloadDocument(ctx context.Context, client *http.Client, address string) 
 	if resp.StatusCode != http.StatusOK {
 		return nil, errors.New(resp.Status)
 	}
-	return io.ReadAll(limit.ToolDocument.NewReader(resp.Body)) // the scan of the document counts its values
+	return io.ReadAll(limit.ToolDocument.NewReader(resp.Body)) // the document scan counts its values
 }
 
-// A documentCache keeps what tools use of the documents at URLs, for the loaders of tests and
-// of revisions. It is safe for concurrent use; a nil one keeps nothing.
+// A documentCache keeps the parts that tools use from documents at URLs, for loaders of tests and
+// revisions. It is safe for concurrent use; a nil one keeps nothing.
 type documentCache struct {
 	mu    sync.Mutex
 	files map[string][]byte
 }
 
-// maxCachedDocuments limits the documents of a cache.
+// maxCachedDocuments limits the documents in a cache.
 const maxCachedDocuments = 64
 
 func (c *documentCache) getDocument(name string) ([]byte, bool) {

@@ -15,8 +15,8 @@ import (
 
 const urlDocument = `{"openapi": "3.0.0", "servers": [{"url": "https://api.example.com"}], "paths": {"/a": {"get": {"operationId": "getA"}}, "/b": {"get": {"operationId": "getB"}}}}`
 
-// A document at a URL is read once and only if it has the hash of the app; each problem is
-// reported at its place.
+// A document at a URL is read once and only if it has the hash in the app; each problem is reported
+// at its place.
 func TestDocumentAtURL(t *testing.T) {
 	requests := 0
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -73,8 +73,7 @@ func TestDocumentAtURL(t *testing.T) {
 	}
 }
 
-// Of a document that is larger than other files of an app, the revision has only what the
-// tools use.
+// A revision has only the part that tools use from a document that is larger than other app files.
 func TestLargeDocumentInRevision(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "app")
 	document := func(used, unused string) string {

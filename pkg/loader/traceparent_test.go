@@ -20,9 +20,8 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// TestTraceparentPropagation expects HTTP requests of models and tools to carry the
-// current span in the caller's trace, except for a tool with its own header. Baggage is
-// not forwarded.
+// TestTraceparentPropagation expects HTTP requests from models and tools to carry the current span
+// in the caller's trace, except for a tool with its own header. Baggage is not forwarded.
 func TestTraceparentPropagation(t *testing.T) {
 	var mu sync.Mutex
 	received := map[string]string{}

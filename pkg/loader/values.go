@@ -18,7 +18,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// fillReferences expands the references of a document.
+// fillReferences expands a document's references.
 func (s *source) fillReferences(root *spec.Node) spec.Diagnostics {
 	s.roots = append(s.roots, root)
 	ds := spec.Interpolate(root, s.resolveReference)
@@ -29,8 +29,8 @@ func (s *source) fillReferences(root *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// resolveReference returns the value of a reference and adds it to the revision. Beyond
-// the limits of a load it returns nothing, which is reported once.
+// resolveReference returns a reference's value and adds it to the revision. Beyond the load limits
+// it returns nothing, which is reported once.
 func (s *source) resolveReference(kind, name string) (string, error) {
 	if s.budget.isExceeded() {
 		return "", nil
@@ -83,9 +83,8 @@ func (s *source) findVariable(name string) (string, error) {
 	return value, nil
 }
 
-// findSecret reads a secret: the file in the app's own secrets folder; if the app may
-// use them, the shared file or the host's variable; else the variable of the app's
-// .env.
+// findSecret reads a secret: the file in the app's own secrets folder; if the app may use them, the
+// shared file or the host's variable; else the variable in the app's .env.
 func (s *source) findSecret(name string) (string, error) {
 	value, err := s.readOwnSecret(name)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -110,8 +109,8 @@ func (s *source) findSecret(name string) (string, error) {
 	return "", spec.ErrUnset
 }
 
-// policyError returns the error for a reference that the app may not use. instead is
-// the hint for a value of the app's own.
+// policyError returns the error for a reference that the app may not use. instead is the hint for
+// the app's own value.
 func (s *source) policyError(err error, isSet bool, instead string) error {
 	refused := (*policy.Refused)(nil)
 	if !errors.As(err, &refused) {
@@ -151,8 +150,7 @@ func (s *source) readOwnSecret(name string) (string, error) {
 	return readSecret(own, name)
 }
 
-// findSharedSecret reads a file of the secrets folder itself, or a variable of the
-// host.
+// findSharedSecret reads a file in the secrets folder itself, or a host variable.
 func (s *source) findSharedSecret(name string) (string, error) {
 	value, ok := s.env(name)
 	if s.secrets != "" {
@@ -180,8 +178,8 @@ func (s *source) openSecrets() (*os.Root, error) {
 	return root, nil
 }
 
-// readSecret reads a secret file. It follows links that stay in the folder, such as
-// those of Kubernetes. It removes the trailing line feed.
+// readSecret reads a secret file. It follows links that stay in the folder, such as Kubernetes'
+// links. It removes the trailing line feed.
 func readSecret(root *os.Root, name string) (string, error) {
 	f, err := regular.Open(root.OpenFile, name, os.O_RDONLY)
 	if err != nil {
@@ -207,7 +205,7 @@ func secretError(name string, err error) error {
 	return fmt.Errorf("cannot read secret %s: %s", name, formatOSError(err))
 }
 
-// readTextFile reads a text file of the app, by its path in the app folder.
+// readTextFile reads an app's text file, by its path in the app folder.
 func (s *source) readTextFile(given string) (string, error) {
 	file := path.Clean(given)
 	if strings.Contains(given, "\\") {
@@ -236,7 +234,7 @@ func (s *source) readTextFile(given string) (string, error) {
 	return string(b), nil
 }
 
-// recordUnfilled records the scalars of a tree whose references have problems.
+// recordUnfilled records a tree's scalars whose references have problems.
 func (s *source) recordUnfilled(n *spec.Node, problems spec.Diagnostics) {
 	for _, e := range n.Entries {
 		s.recordUnfilled(e.Value, problems)
