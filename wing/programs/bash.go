@@ -17,10 +17,10 @@ import (
 	"agenthost/pkg/tool/declare"
 )
 
-// bashArgs are the args of ExecuteBashTool (adk-python tools/bash_tool.py).
+// bashArgs are the args for ExecuteBashTool (adk-python tools/bash_tool.py).
 type bashArgs struct {
 	Policy bashPolicy `yaml:"policy" doc:"The commands that the model may request, and their limits."`
-	// at is the position of the args, which Check sets.
+	// at is the args' position, which Check sets.
 	at spec.Text
 }
 
@@ -61,7 +61,7 @@ func (c *bashArgs) Check(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// Programs returns the programs of the prefixes with any further arguments.
+// Programs returns the prefixes' programs with any further arguments.
 func (c *bashArgs) Programs() []*tool.Program {
 	var programs []*tool.Program
 	prefixes := c.Policy.Prefixes
@@ -85,10 +85,10 @@ func (c *bashArgs) Programs() []*tool.Program {
 	return programs
 }
 
-// anyCommand is the prefix of all commands.
+// anyCommand is the prefix that allows all commands.
 const anyCommand = "*"
 
-// maxBashOutput limits the stdout and the stderr of a command, in bytes.
+// maxBashOutput limits a command's stdout and its stderr, in bytes each.
 const maxBashOutput = 64 << 10
 
 func newBashTool(_ context.Context, env tool.Env, c *bashArgs) (tool.Set, error) {
@@ -102,7 +102,7 @@ func newBashTool(_ context.Context, env tool.Env, c *bashArgs) (tool.Set, error)
 }
 
 // formatCommand returns a command for the person who approves it. Characters that are invisible or
-// change the direction of text could make it look like another one: it is then quoted with escapes.
+// change the text direction could make it look like another one: it is then quoted with escapes.
 func formatCommand(command string) string {
 	if strings.ContainsFunc(command, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.QuoteToASCII(command)
@@ -119,7 +119,7 @@ type bashTool struct {
 }
 
 // Run implements [tool.Tool]. As in ADK, each command requires confirmation after it passed the
-// policy of the tool; the host policy decides when it runs.
+// tool's policy; the host policy decides when it runs.
 func (t *bashTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	call, err := t.CheckCall(ctx, call)
 	if err != nil {
@@ -147,7 +147,7 @@ func (t *bashTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, erro
 	return t.runCommand(ctx, run)
 }
 
-// checkCommand returns the program and the arguments of a command that the policy allows.
+// checkCommand returns a command's program and arguments if the policy allows it.
 func (t *bashTool) checkCommand(command string) ([]string, error) {
 	command = strings.TrimSpace(command)
 	if command == "" {
@@ -199,8 +199,8 @@ func (t *bashTool) runCommand(ctx context.Context, run *tool.ProgramRun) (*tool.
 	return &tool.Result{Response: response}, nil
 }
 
-// splitCommand splits a command into words by the rules of a POSIX shell, as Python's
-// shlex.split: quotes and backslashes, and nothing else.
+// splitCommand splits a command into words by POSIX shell rules, like Python's shlex.split: quotes
+// and backslashes, and nothing else.
 func splitCommand(command string) ([]string, error) {
 	s := wordSplitter{}
 	for _, c := range command {
@@ -216,7 +216,7 @@ func splitCommand(command string) ([]string, error) {
 	return s.words, nil
 }
 
-// A wordSplitter is the state of splitCommand.
+// A wordSplitter is splitCommand's state.
 type wordSplitter struct {
 	words  []string
 	word   strings.Builder

@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// TestSplitCommand expects the words of Python's shlex.split.
+// TestSplitCommand expects the words that Python's shlex.split returns.
 func TestSplitCommand(t *testing.T) {
 	for _, tt := range []struct {
 		command string
@@ -115,7 +115,7 @@ func TestBashFailures(t *testing.T) {
 	}
 }
 
-// TestBashShowsCommand expects invisible characters, and those that change the direction of text, to
+// TestBashShowsCommand expects invisible characters, and those that change the text direction, to
 // be escaped for the person who approves the command.
 func TestBashShowsCommand(t *testing.T) {
 	for command, want := range map[string]string{

@@ -84,11 +84,11 @@ type commandTool struct {
 	files        filePatterns
 	result       *template.Expr
 	maxOutput    int
-	// redactor removes the secrets of variables from outputs and errors.
+	// redactor removes secret variables from outputs and errors.
 	redactor *spec.Redactor
 }
 
-// Capabilities returns the settings of the document.
+// Capabilities returns the document's settings.
 func (t *commandTool) Capabilities() tool.Capabilities { return t.capabilities }
 
 // Run implements [tool.Tool].
@@ -266,7 +266,7 @@ func (c *commandConfig) Check(n *spec.Node) spec.Diagnostics {
 	return append(ds, c.Tool.CheckUnusedParams(n, used)...)
 }
 
-// StateUse returns the templates of the command.
+// StateUse returns the command's templates.
 func (c *commandConfig) StateUse(n *spec.Node) tool.StateUse {
 	var u tool.StateUse
 	for _, key := range []string{"command", "stdin", "env", "files"} {
@@ -281,7 +281,7 @@ func (c *commandConfig) StateUse(n *spec.Node) tool.StateUse {
 	return u
 }
 
-// usedArgsOf lists the arguments that the templates of some fields use.
+// usedArgsOf lists the arguments that some fields' templates use.
 func usedArgsOf(n *spec.Node, keys ...string) []string {
 	var u tool.StateUse
 	for _, key := range keys {

@@ -25,10 +25,10 @@ type filePatterns struct {
 	out []string
 }
 
-// artifactScheme precedes the names of artifacts in files.in.
+// artifactScheme precedes artifact names in files.in.
 const artifactScheme = "artifact:"
 
-// maxInputBytes limits the artifacts of one call.
+// maxInputBytes limits the artifacts in one call.
 const maxInputBytes = 32 << 20
 
 func compileFiles(c *toolconfig.Compiler, files *commandFiles) filePatterns {
@@ -57,7 +57,7 @@ func (c *commandFiles) checkPatterns() spec.Diagnostics {
 	return ds
 }
 
-// loadFiles loads the artifacts of a call as files. The name of an artifact is its path.
+// loadFiles loads a call's artifacts as files. An artifact's name is its path.
 func (p *filePatterns) loadFiles(ctx context.Context, call *tool.Call) (map[string][]byte, error) {
 	files, total := map[string][]byte{}, 0
 	for i, src := range p.in {
@@ -109,5 +109,5 @@ type commandFiles struct {
 	Out []spec.Text `yaml:"out" doc:"Patterns such as *.png: files in the folder of the session that the program has changed become artifacts."`
 }
 
-// fileNameOf returns the path of an artifact in the folder of a session.
+// fileNameOf returns an artifact's path in a session's folder.
 func fileNameOf(artifact string) string { return strings.TrimPrefix(artifact, session.UserPrefix) }

@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// commandExecutor is the config of the executor command.
+// commandExecutor configures the executor "command".
 type commandExecutor struct {
 	Program codeprogram.Args `yaml:",inline"`
 }
@@ -42,17 +42,17 @@ func newCommandExecutor(_ context.Context, env loader.ExecutorEnv, c *commandExe
 	return c.Program.NewExecutor(env.Programs, env.MaxOutput), nil
 }
 
-// containerExecutor is the config of the executor container.
+// containerExecutor configures the executor "container".
 type containerExecutor struct {
 	Image   spec.Text `yaml:"image" doc:"For container: the image, which must exist on the host and have python3 and timeout."`
 	Runtime string    `yaml:"runtime" enum:"docker|podman" default:"docker" doc:"For container: the program that runs containers. The host policy must allow it."`
 	Network bool      `yaml:"network_enabled" doc:"For container: whether the code may use the network."`
 }
 
-// validImage is a reference of an image: it cannot be an option.
+// validImage is an image reference: it cannot be an option.
 var validImage = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`)
 
-// ADKClass returns the class of ADK that runs code in containers.
+// ADKClass returns the ADK class that runs code in containers.
 func (*containerExecutor) ADKClass() string { return "ContainerCodeExecutor" }
 
 // CheckExecutor requires an image.

@@ -18,7 +18,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// Limits of the files that are collected from a folder of a session.
+// Limits for the files that are collected from a session's folder.
 const (
 	maxCollected = 50
 	maxListed    = 10_000
@@ -34,8 +34,8 @@ func (f *folder) writeFiles(files map[string][]byte) error {
 	return f.writeInto(f.dir, files, 0o600)
 }
 
-// writeInto writes files below a folder. Links in the folder, which programs may have
-// made, cannot lead out of it.
+// writeInto writes files below a folder. Links in the folder, which programs may have created,
+// cannot lead outside.
 func (f *folder) writeInto(dir string, files map[string][]byte, mode os.FileMode) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -64,7 +64,7 @@ func (f *folder) writeFile(root *os.Root, name string, content []byte, mode os.F
 			}
 		}
 	}
-	_ = root.Remove(name) // a link or a pipe of that name; a folder makes the next step fail
+	_ = root.Remove(name) // a link or a pipe with that name; a folder makes the next step fail
 	out, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (f *folder) writeFile(root *os.Root, name string, content []byte, mode os.F
 	return out.Close()
 }
 
-// A fileVersion changes with the content of a file.
+// A fileVersion changes with a file's content.
 type fileVersion struct {
 	size     int64
 	modified time.Time
@@ -101,8 +101,8 @@ func (f *folder) listVersions(patterns []string) (map[string]fileVersion, error)
 	return listMatches(root, patterns)
 }
 
-// collectFiles reads the files that match one of the patterns and have changed. It reads
-// regular files only, and follows no link out of the folder.
+// collectFiles reads the files that match one of the patterns and have changed. It reads regular
+// files only, and follows no link to the outside.
 func (f *folder) collectFiles(patterns []string, before map[string]fileVersion) (map[string][]byte, error) {
 	if len(patterns) == 0 {
 		return nil, nil
@@ -162,7 +162,7 @@ func listMatches(root *os.Root, patterns []string) (map[string]fileVersion, erro
 type fileLister struct {
 	root     *os.Root
 	patterns []string
-	// levels is the number of levels of folders below the root that can have matches.
+	// levels counts the folder levels below the root that can have matches.
 	levels, listed int
 	found          map[string]fileVersion
 }
@@ -203,8 +203,8 @@ func (l *fileLister) listEntry(name string, e fs.DirEntry, level int) error {
 	return nil
 }
 
-// newCopy writes the files of a skill to a new folder, and returns it. Its parent is
-// deleted after the run.
+// newCopy writes a skill's files to a new folder, and returns it. Its parent is deleted after the
+// run.
 func (a *folders) newCopy(f *folder, s *tool.SkillContent) (string, error) {
 	parent, err := os.MkdirTemp(a.base, "skill-")
 	if err != nil {

@@ -23,8 +23,8 @@ func newTestFolder(t *testing.T) *folder {
 	return f
 }
 
-// TestHostileFolder expects files to stay in the folder of a session, whatever links its
-// programs have made.
+// TestHostileFolder expects files to stay in a session's folder, whatever links its programs have
+// created.
 func TestHostileFolder(t *testing.T) {
 	f := newTestFolder(t)
 	outside := filepath.Join(f.all.parent, "outside")
@@ -82,8 +82,8 @@ func TestCollectChanged(t *testing.T) {
 	}
 }
 
-// TestFoldersOfSessions expects each session of each user and app to have its own folder,
-// and none to remain when the host closes.
+// TestFoldersOfSessions expects each session, by user and app, to have its own folder, and none to
+// remain when the host closes.
 func TestFoldersOfSessions(t *testing.T) {
 	a := newFolders(t.TempDir())
 	dirs := map[string]bool{}
@@ -120,7 +120,7 @@ func TestFoldersOfSessions(t *testing.T) {
 	}
 }
 
-// TestLowerLimits expects a run to lower the limits of its grant, never to raise them.
+// TestLowerLimits expects a run to lower its grant's limits, never to raise them.
 func TestLowerLimits(t *testing.T) {
 	for _, tt := range [][3]int64{{10, 0, 10}, {10, 5, 5}, {10, 20, 10}} {
 		if got := lowerLimit(tt[0], tt[1]); got != tt[2] {

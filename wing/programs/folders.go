@@ -16,24 +16,24 @@ import (
 	"agenthost/pkg/model"
 )
 
-// Limits of folders: how many sessions of a host have one at the same time, and how long a
-// folder stays without use. Beyond the first, the folder that is unused for the longest time is
-// deleted earlier, so that the sessions of one user cannot lock out the others.
+// Folder limits: how many of a host's sessions have one at the same time, and how long an unused
+// folder stays. Beyond the first limit, the longest unused folder is deleted earlier, so that one
+// user's sessions cannot lock out the others.
 const (
 	maxFolders = 1000
 	maxIdle    = time.Hour
 )
 
-// firstUser and userCount are the user IDs of sandboxes if the host runs as root.
+// firstUser and userCount are the sandbox user IDs if the host runs as root.
 const (
 	firstUser = 30_000
 	userCount = 30_000
 )
 
-// folders are the folders of sessions. They are deleted after an hour without use, and
-// with the process.
+// folders are the sessions' folders. They are deleted after an hour without use, and with the
+// process.
 type folders struct {
-	// removing are the deletions of folders.
+	// removing are the running folder deletions.
 	removing sync.WaitGroup
 
 	mu     sync.Mutex
@@ -43,7 +43,7 @@ type folders struct {
 	byKey map[string]*folder
 }
 
-// A folder is that of one session.
+// A folder belongs to one session.
 type folder struct {
 	all *folders
 	dir string
@@ -62,7 +62,7 @@ func newFolders(parent string) *folders {
 	return &folders{parent: parent, byKey: map[string]*folder{}}
 }
 
-// acquireFolder returns the folder of a session.
+// acquireFolder returns a session's folder.
 func (a *folders) acquireFolder(app string, origin model.Origin) (*folder, error) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", app, origin.UserID, origin.SessionID))
 	key := hex.EncodeToString(sum[:16])
@@ -139,8 +139,7 @@ func (a *folders) removeFolder(key string) {
 
 const basePattern = "agenthost-work-"
 
-// createBase creates the folder of all sessions, and deletes those of processes that have
-// died.
+// createBase creates the folder for all sessions, and deletes the ones that dead processes left.
 func (a *folders) createBase() error {
 	if a.base != "" {
 		return nil
@@ -149,7 +148,7 @@ func (a *folders) createBase() error {
 	if err != nil {
 		return err
 	}
-	// Users of sandboxes enter it, but cannot list it.
+	// Sandbox users enter it, but cannot list it.
 	if err := errors.Join(os.Chmod(base, 0o711), lockFolder(base)); err != nil {
 		return err
 	}
@@ -163,7 +162,7 @@ func (a *folders) createBase() error {
 	return nil
 }
 
-// createFolder creates a folder that only the programs of the session can enter.
+// createFolder creates a folder that only the session's programs can enter.
 func (f *folder) createFolder(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err

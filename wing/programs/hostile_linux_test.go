@@ -35,8 +35,8 @@ func makeNested(t *testing.T, dir, name string, depth int) {
 	}
 }
 
-// TestNestedFolders expects folders that a program has nested to cost neither the time of a
-// walk nor a descriptor for each level.
+// TestNestedFolders expects folders that a program has nested to cost neither a walk's time nor a
+// descriptor for each level.
 func TestNestedFolders(t *testing.T) {
 	f := newTestFolder(t)
 	const depth = 3000

@@ -1,6 +1,6 @@
-// Package programs runs the programs of apps: it asks the policy of the host for each
-// call, gives each session a folder, and starts the program in the sandbox of its grant. Its tools
-// and code executors describe such programs.
+// Package programs runs apps' programs: it asks the host's policy for each call, gives each session
+// a folder, and starts the program in the sandbox that its grant describes. Its tools and code
+// executors describe such programs.
 package programs
 
 import (

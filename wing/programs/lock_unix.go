@@ -20,7 +20,7 @@ func lockFolder(dir string) error {
 	return syscall.Flock(fd, syscall.LOCK_EX) // the descriptor stays open
 }
 
-// isAbandoned reports whether the process that locked a folder of this user has ended.
+// isAbandoned reports whether the process that locked one of this user's folders has ended.
 func isAbandoned(dir string) bool {
 	info, err := os.Lstat(dir)
 	if err != nil || !info.IsDir() || time.Since(info.ModTime()) < time.Minute {

@@ -27,29 +27,29 @@ type Options struct {
 	Helper []string
 	// Policy grants the programs.
 	Policy *policy.Policy
-	// Dir has the folders of sessions; empty is the folder for temporary files.
+	// Dir has the sessions' folders; empty is the folder for temporary files.
 	Dir string
-	// Logger gets how the memory of programs is limited; nil discards it.
+	// Logger gets how the programs' memory is limited; nil discards it.
 	Logger *slog.Logger
 }
 
 // DefaultHelper is the command that starts this program again as the helper that runs programs.
 func DefaultHelper() []string { return []string{"/proc/self/exe", sandbox.HelperCommand} }
 
-// ServeHelper serves the command of [DefaultHelper], and exits. It returns at once for any other
-// command line. Call it first in main, with os.Args[1:]. A program that has the helper without
-// this call would start itself for each tool call.
+// ServeHelper serves the [DefaultHelper] command, and exits. It returns at once for any other
+// command line. Call it first in main, with os.Args[1:]. A program that has the helper without this
+// call would start itself for each tool call.
 func ServeHelper(args []string) { sandbox.ServeHelper(args) }
 
-// Opener returns Programs of [loader.Kinds]. Without a helper, such as [DefaultHelper], programs
-// are checked and do not run.
+// Opener returns the Programs for [loader.Kinds]. Without a helper, such as [DefaultHelper],
+// programs are checked and do not run.
 func Opener(helper []string) func(loader.ProgramEnv) loader.ProgramHost {
 	return func(env loader.ProgramEnv) loader.ProgramHost {
 		return New(Options{Helper: helper, Policy: env.Policy, Logger: env.Logger})
 	}
 }
 
-// A Host runs the programs of all apps of one host. It is safe for concurrent use.
+// A Host runs the programs of all its apps. It is safe for concurrent use.
 type Host struct {
 	opts    Options
 	folders *folders
@@ -62,7 +62,7 @@ type Host struct {
 // maxRunning limits the programs that run at the same time.
 const maxRunning = 32
 
-// New returns a host without folders of sessions.
+// New returns a host without session folders.
 func New(opts Options) *Host {
 	h := &Host{opts: opts, folders: newFolders(opts.Dir), running: make(chan struct{}, maxRunning)}
 	h.groups = sync.OnceValue(h.openGroups)
@@ -82,10 +82,10 @@ func (h *Host) openGroups() *sandbox.Groups {
 	return groups
 }
 
-// Close deletes the folders of sessions.
+// Close deletes the session folders.
 func (h *Host) Close() error { return h.folders.Close() }
 
-// Runner returns the runner of an app in a folder.
+// Runner returns the runner for an app in a folder.
 func (h *Host) Runner(app, dir string) tool.ProgramRunner {
 	return &runner{host: h, app: app, dir: dir}
 }
@@ -118,7 +118,7 @@ func (r *runner) RunProgram(ctx context.Context, run *tool.ProgramRun) (*tool.Pr
 	return r.runInFolder(ctx, run, limits, f)
 }
 
-// grantRun returns the sandbox of the run's grant.
+// grantRun returns the sandbox that the run's grant describes.
 func (r *runner) grantRun(run *tool.ProgramRun) (*policy.Sandbox, error) {
 	if run.Skill != nil {
 		return r.host.opts.Policy.GrantSkill(r.app, run.Skill.Folder, policy.HashSkill(run.Skill.Files))
@@ -192,8 +192,8 @@ func lowerLimit[T int | int64](granted, requested T) T {
 	return granted
 }
 
-// findProgram returns the absolute path of a program: one in PATH, an absolute path, or a
-// path in the folder of the app, never in that of the session, which programs change.
+// findProgram returns a program's absolute path: one in PATH, an absolute path, or a path in the
+// app's folder, never in the session's, which programs change.
 func (r *runner) findProgram(name string) (string, error) {
 	if !strings.ContainsRune(name, '/') {
 		path, err := exec.LookPath(name)
@@ -211,8 +211,8 @@ func (r *runner) findProgram(name string) (string, error) {
 	return filepath.Join(r.dir, name), nil
 }
 
-// newEnvironment returns the environment of a program: that of the host only has what
-// is necessary to find programs, and nothing that may be secret.
+// newEnvironment returns a program's environment: from the host's only what is necessary to find
+// programs, and nothing that may be secret.
 func newEnvironment(work string, own map[string]string) []string {
 	all := map[string]string{
 		"PATH": cmp.Or(os.Getenv("PATH"), "/usr/local/bin:/usr/bin:/bin"), "LANG": cmp.Or(os.Getenv("LANG"), "C.UTF-8"),
@@ -226,8 +226,7 @@ func newEnvironment(work string, own map[string]string) []string {
 	return env
 }
 
-// newLimits returns the limits of a sandbox. Programs of the app and of a skill may read
-// their own files.
+// newLimits returns a sandbox's limits. An app's and a skill's programs may read their own files.
 func (r *runner) newLimits(s *policy.Sandbox, f *folder, own []string) *sandbox.Limits {
 	l := &sandbox.Limits{Network: s.Network, Memory: s.Memory, Processes: s.Processes, FileSize: s.FileSize, User: f.user, Write: own}
 	resolve := func(paths []string) []string {

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// entriesAtOnce limits the entries of a folder that are in memory.
+// entriesAtOnce limits the folder entries that are in memory.
 const entriesAtOnce = 256
 
 // openFolder opens a folder to list it. It does not block if a program has replaced the folder
@@ -19,9 +19,9 @@ func openFolder(root *os.Root, name string) (*os.File, error) {
 	return root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }
 
-// removeTree deletes a folder of programs with its content. It moves nested folders up instead
-// of descending into them: [os.RemoveAll] opens a file for each level, and programs can nest
-// folders without a limit.
+// removeTree deletes a program folder with its content. It moves nested folders up instead of
+// descending into them: [os.RemoveAll] opens a file for each level, and programs can nest folders
+// without a limit.
 func removeTree(dir string) error {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -47,7 +47,7 @@ func removeTree(dir string) error {
 	}
 }
 
-// removeEntry deletes an entry of the root. It moves what a folder has to the root.
+// removeEntry deletes an entry in the root. It moves a folder's content to the root.
 func removeEntry(root *os.Root, name string) error {
 	for {
 		err := root.Remove(name)
@@ -72,7 +72,7 @@ func removeEntry(root *os.Root, name string) error {
 	}
 }
 
-// readSome returns the first entries of a folder.
+// readSome returns a folder's first entries.
 func readSome(root *os.Root, name string) ([]fs.DirEntry, error) {
 	dir, err := openFolder(root, name)
 	if err != nil {

@@ -55,8 +55,7 @@ func (t *gatedTool) isAvailable(call *tool.Call) bool {
 	return t.skills.isActivated(call, t.Declaration().Name)
 }
 
-// Capabilities returns those of the tool. No person confirms a call of a tool that is not
-// available.
+// Capabilities returns the tool's. No person confirms a call to a tool that is not available.
 func (t *gatedTool) Capabilities() tool.Capabilities {
 	all := tool.CapabilitiesOf(t.Tool)
 	if confirm := all.Confirm; confirm != nil {

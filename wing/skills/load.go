@@ -23,17 +23,17 @@ import (
 // maxResourceText limits a file that a model reads, in bytes.
 const maxResourceText = 256 << 10
 
-// maxNameEchoed limits the names of a model in messages, in bytes.
+// maxNameEchoed limits a model's names in messages, in bytes.
 const maxNameEchoed = 200
 
-// binaryStatus is the status of a file that is not text.
+// binaryStatus is the status for a file that is not text.
 const binaryStatus = "The file is binary. It is added to the next request only."
 
 func (s *skillSet) listSkills(context.Context, *tool.Call) (map[string]any, error) {
 	return map[string]any{"result": formatSkills(s.skills)}, nil
 }
 
-// findSkill returns the skill of a call.
+// findSkill returns the skill that a call names.
 func (s *skillSet) findSkill(call *tool.Call) (*loadedSkill, error) {
 	name, _ := call.Args["skill_name"].(string)
 	if name == "" {
@@ -73,11 +73,11 @@ func (s *skillSet) loadSkill(ctx context.Context, call *tool.Call) (map[string]a
 	return map[string]any{"skill_name": skill.Name, "instructions": text, "frontmatter": maps.Clone(skill.Frontmatter)}, nil
 }
 
-// skillScope are the values that the author of a skill may insert: the state and the
-// artifacts of the session, without temporary and internal values, such as credentials.
+// skillScope has the values that a skill's author may insert: the session's state and artifacts,
+// without temporary and internal values, such as credentials.
 type skillScope struct{ call *tool.Call }
 
-// Lookup returns a value of the state.
+// Lookup returns a state value.
 func (c skillScope) Lookup(key string) (any, bool) {
 	if strings.HasPrefix(key, session.TempPrefix) || strings.HasPrefix(key, "_adk") || strings.HasPrefix(key, "adk_") {
 		return nil, false
@@ -85,7 +85,7 @@ func (c skillScope) Lookup(key string) (any, bool) {
 	return c.call.State.Get(key)
 }
 
-// Artifact returns the text of an artifact.
+// Artifact returns an artifact's text.
 func (c skillScope) Artifact(ctx context.Context, name string) (string, bool, error) {
 	part, err := toolconfig.LoadArtifact(ctx, c.call.Artifacts, name)
 	if errors.Is(err, session.ErrNotFound) || errors.Is(err, session.ErrInvalid) {
@@ -127,8 +127,8 @@ func (s *skillSet) loadResource(_ context.Context, call *tool.Call) (map[string]
 	return response, nil
 }
 
-// isResourcePath reports whether a path is that of a file that models can load. Files are
-// found by this path, and never in the file system.
+// isResourcePath reports whether models can load the file at a path. Files are found by this path,
+// and never in the file system.
 func isResourcePath(file string) bool {
 	inFolder := func(folder string) bool { return strings.HasPrefix(file, folder) }
 	return path.Clean(file) == file && slices.ContainsFunc([]string{referencesFolder, assetsFolder, scriptsFolder}, inFolder)
@@ -136,8 +136,8 @@ func isResourcePath(file string) bool {
 
 func isBinary(content []byte) bool { return !utf8.Valid(content) || bytes.IndexByte(content, 0) >= 0 }
 
-// countMiss returns the error of a file that does not exist. From the second miss in an
-// invocation it instructs the model to stop, as in ADK.
+// countMiss returns the error for a file that does not exist. From the second miss in an invocation
+// it instructs the model to stop, as in ADK.
 func countMiss(call *tool.Call, code, key string, err error) error {
 	key += call.Origin.InvocationID
 	before, _ := call.State.Get(key)
@@ -150,7 +150,7 @@ func countMiss(call *tool.Call, code, key string, err error) error {
 	return newSkillError(code+"_FATAL", fmt.Errorf("%w. It is not the first one: do not try other paths, and continue without the file", err))
 }
 
-// requestedFiles returns the binary files that the calls of the last content have requested.
+// requestedFiles returns the binary files that the calls in the last content have requested.
 func (s *skillSet) requestedFiles(contents []*genai.Content) []*genai.Content {
 	if len(contents) == 0 || contents[len(contents)-1] == nil {
 		return nil
@@ -175,7 +175,7 @@ func (s *skillSet) requestedFiles(contents []*genai.Content) []*genai.Content {
 	return found
 }
 
-// binaryTypeOf returns the media type of a binary file. Names of text types do not count.
+// binaryTypeOf returns a binary file's media type. Text types do not count.
 func binaryTypeOf(file string, content []byte) string {
 	if kind := toolconfig.MediaTypeOf(file, content); !toolconfig.IsTextType(kind) {
 		return kind

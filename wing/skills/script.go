@@ -14,8 +14,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// runScript runs a script in a copy of the skill's folder. The host grants the skill by the
-// hash of its files.
+// runScript runs a script in a copy of the skill's folder. The host grants the skill by its files'
+// hash.
 func (s *skillSet) runScript(ctx context.Context, call *tool.Call) (map[string]any, error) {
 	skill, err := s.findSkill(call)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *skillSet) runScript(ctx context.Context, call *tool.Call) (map[string]a
 	return scriptResponse(skill.Name, file, got), nil
 }
 
-// scriptResponse returns the result of a script, with the status of ADK.
+// scriptResponse returns a script's result, with ADK's status.
 func scriptResponse(skill, file string, got *tool.ProgramResult) map[string]any {
 	status := "success"
 	switch {
@@ -76,8 +76,8 @@ func scriptResponse(skill, file string, got *tool.ProgramResult) map[string]any 
 
 var validOption = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
 
-// scriptArgs returns the arguments of a script in ADK's order: options, short options, and
-// after -- the others.
+// scriptArgs returns a script's arguments in ADK's order: options, short options, and after -- the
+// others.
 func scriptArgs(given map[string]any) ([]string, error) {
 	var args []string
 	addOptions := func(dashes string, options map[string]any) error {

@@ -22,23 +22,23 @@ type loadedSkill struct {
 	tool.SkillContent
 	// Description is what the model chooses the skill by.
 	Description string
-	// Instructions are the text of SKILL.md after the frontmatter.
+	// Instructions are SKILL.md's text after the frontmatter.
 	Instructions string
 	// Frontmatter has all fields, with JSON types.
 	Frontmatter map[string]any
-	// Additional are the names of the tools that the skill makes available.
+	// Additional names the tools that the skill makes available.
 	Additional []spec.Text
-	// InjectsState reports that placeholders in the instructions are values of the state.
+	// InjectsState reports that placeholders in the instructions are state values.
 	InjectsState bool
 }
 
-// skillFileNames returns the names that the file of a skill may have, the usual one first.
+// skillFileNames returns the names that a skill's file may have, the usual one first.
 func skillFileNames() []string { return []string{"SKILL.md", "skill.md"} }
 
-// Content returns the files of the skill.
+// Content returns the skill's files.
 func (s *loadedSkill) Content() *tool.SkillContent { return &s.SkillContent }
 
-// The folders of a skill whose files models can load. Scripts are also run.
+// Models can load the files in these folders of a skill. Scripts are also run.
 const (
 	referencesFolder = "references/"
 	assetsFolder     = "assets/"
@@ -55,7 +55,7 @@ func (s *loadedSkill) HasScripts() bool {
 	return false
 }
 
-// Limits of skills (agentskills.io, specification) and of the text that a model reads.
+// Limits for skills (agentskills.io, specification) and for the text that a model reads.
 const (
 	maxSkillName          = 64
 	maxSkillDescription   = 1024
@@ -68,9 +68,8 @@ var validSkillName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
 const frontmatterMark = "---"
 
-// readSkill reads a skill from the content of its folder. file is the name of its SKILL.md in
-// diagnostics. The skill is nil if there are errors. The rules are those of adk-python
-// skills/models.py.
+// readSkill reads a skill from its folder's content. file names its SKILL.md in diagnostics. The
+// skill is nil if there are errors. The rules are from adk-python skills/models.py.
 func readSkill(content tool.SkillContent, file string) (*loadedSkill, spec.Diagnostics) {
 	r := &skillReader{skill: &loadedSkill{SkillContent: content}, file: file}
 	head, body, ok := r.splitFrontmatter(skillFile(content.Files))
@@ -88,7 +87,7 @@ func readSkill(content tool.SkillContent, file string) (*loadedSkill, spec.Diagn
 	return r.skill, r.ds
 }
 
-// readSkillOrNil returns the skill of readSkill as the interface, nil if there are errors.
+// readSkillOrNil returns readSkill's skill as the interface, nil if there are errors.
 func readSkillOrNil(content tool.SkillContent, file string) (tool.Skill, spec.Diagnostics) {
 	skill, ds := readSkill(content, file)
 	if skill == nil {
@@ -114,7 +113,7 @@ type skillReader struct {
 	ds    spec.Diagnostics
 }
 
-// reportLine reports a problem of a line, counted from 1.
+// reportLine reports a problem on a line, counted from 1.
 func (r *skillReader) reportLine(line int, format string, args ...any) {
 	d := spec.Diagnostic{Pos: spec.Pos{File: r.file, Line: line, Col: 1}, Rule: "skill", Message: fmt.Sprintf(format, args...)}
 	if line <= len(r.lines) && utf8.Valid(r.lines[line-1]) {
@@ -123,8 +122,8 @@ func (r *skillReader) reportLine(line int, format string, args ...any) {
 	r.ds = append(r.ds, d)
 }
 
-// splitFrontmatter returns the YAML between the first two lines with --- and the text after
-// it. The YAML begins with an empty line, so that its lines are those of the file.
+// splitFrontmatter returns the YAML between the first two lines with --- and the text after it. The
+// YAML begins with an empty line, so that its line numbers match the file's.
 func (r *skillReader) splitFrontmatter(b []byte) (head []byte, body string, ok bool) {
 	r.lines = bytes.Split(b, []byte("\n"))
 	for i, line := range r.lines {
@@ -196,7 +195,7 @@ func (r *skillReader) readFields(n *spec.Node) {
 	}
 }
 
-// checkName checks the name, which is that of the folder.
+// checkName checks the name, which must equal the folder's.
 func (r *skillReader) checkName(n, at *spec.Node) {
 	if at.IsNull() || at.Kind != spec.Scalar {
 		r.reportNode(n, "name is required, and must be %q, the name of the folder", r.skill.Name)
@@ -213,7 +212,7 @@ func (r *skillReader) checkName(n, at *spec.Node) {
 	}
 }
 
-// readText returns a string of the frontmatter, or "".
+// readText returns a string from the frontmatter, or "".
 func (r *skillReader) readText(n *spec.Node, key string, limit int) string {
 	at := n.Get(key)
 	switch {
@@ -271,7 +270,7 @@ func interpreterOf(file string) string {
 	return ""
 }
 
-// formatSkills lists skills for the model, in the layout of adk-python skills/prompt.py.
+// formatSkills lists skills for the model, in the layout from adk-python skills/prompt.py.
 func formatSkills(skills []*loadedSkill) string {
 	var b strings.Builder
 	b.WriteString("<available_skills>\n")

@@ -34,7 +34,7 @@ func Builtins() spec.Kinds[tool.Env, tool.Set] {
 	}
 }
 
-// skillsConfig is the config of the kind skills.
+// skillsConfig configures the kind "skills".
 type skillsConfig struct {
 	From           []spec.Text     `yaml:"from" required:"true" doc:"Folders of the app: skills, and folders of skills. A skill is a folder with SKILL.md."`
 	Tools          []string        `yaml:"tools" enum:"list|load|resource|script" doc:"The tools to provide; default: all. script runs the scripts of the skills that the host policy grants."`
@@ -46,7 +46,7 @@ type skillsConfig struct {
 	MaxOutput      spec.Size       `yaml:"max_output" default:"64KiB" doc:"Maximum size of stdout, and of stderr; the rest is dropped."`
 }
 
-// adkSkillsConfig are the args of SkillToolset (adk-python tools/skill_toolset.py).
+// adkSkillsConfig are the args for SkillToolset (adk-python tools/skill_toolset.py).
 type adkSkillsConfig struct {
 	Skills         []spec.Text     `yaml:"skills" required:"true" doc:"Folders of the app: skills, and folders of skills. A skill is a folder with SKILL.md."`
 	ScriptTimeout  float64         `yaml:"script_timeout" default:"300" doc:"Maximum duration of a script, in seconds."`
@@ -56,7 +56,7 @@ type adkSkillsConfig struct {
 	ToolFilter     []string        `yaml:"tool_filter" enum:"list_skills|load_skill|load_skill_resource|run_skill_script" doc:"The tools to provide, by their names without the prefix; default: all."`
 }
 
-// additionalTools are tools of any form.
+// additionalTools are tools in any form.
 type additionalTools []*spec.Node
 
 // DecodeSpec keeps the nodes.
@@ -68,12 +68,12 @@ func (a *additionalTools) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return nil
 }
 
-// SchemaSpec refers to the definition of tools.
+// SchemaSpec refers to the tools definition.
 func (a *additionalTools) SchemaSpec() map[string]any {
 	return map[string]any{"type": "array", "items": map[string]any{"$ref": "#/$defs/tool"}}
 }
 
-// Names of the tools of skills (adk-python tools/skill_toolset.py).
+// Skill tool names (adk-python tools/skill_toolset.py).
 const (
 	listSkillsName   = "list_skills"
 	loadSkillName    = "load_skill"
@@ -89,10 +89,10 @@ var (
 	_ spec.Checker     = (*adkSkillsConfig)(nil)
 )
 
-// SkillFolders returns the folders of from.
+// SkillFolders returns the folders in from.
 func (c *skillsConfig) SkillFolders() []spec.Text { return c.From }
 
-// SkillFileNames returns the names of SKILL.md.
+// SkillFileNames returns the names that SKILL.md may have.
 func (c *skillsConfig) SkillFileNames() []string { return skillFileNames() }
 
 // ReadSkill reads a skill.
@@ -108,7 +108,7 @@ func (c *skillsConfig) RunsScripts() bool {
 // AdditionalTools returns additional_tools.
 func (c *skillsConfig) AdditionalTools() []*spec.Node { return c.Additional }
 
-// StateUse returns the condition of the confirmation.
+// StateUse returns the confirmation's condition.
 func (c *skillsConfig) StateUse(*spec.Node) tool.StateUse {
 	return toolconfig.ConfirmRuleUse(c.Confirm, skillConfirmEnv())
 }
@@ -134,7 +134,7 @@ func checkSkillFolders(at *spec.Node, folders []spec.Text) spec.Diagnostics {
 // SkillFolders returns skills.
 func (c *adkSkillsConfig) SkillFolders() []spec.Text { return c.Skills }
 
-// SkillFileNames returns the names of SKILL.md.
+// SkillFileNames returns the names that SKILL.md may have.
 func (c *adkSkillsConfig) SkillFileNames() []string { return skillFileNames() }
 
 // ReadSkill reads a skill.
@@ -182,14 +182,14 @@ func newSkillToolset(_ context.Context, env tool.Env, c *adkSkillsConfig) (tool.
 
 const defaultScriptOutput = 64 << 10
 
-// A skillSet provides the tools of skills.
+// A skillSet provides the skills' tools.
 type skillSet struct {
 	// skills are sorted by name.
 	skills []*loadedSkill
 	byName map[string]*loadedSkill
 	prefix string
 	eager  bool
-	// filter are the names of the tools to provide; none for all.
+	// filter names the tools to provide; none for all.
 	filter    []string
 	confirm   *toolconfig.ConfirmRule
 	timeout   time.Duration
@@ -211,13 +211,13 @@ func newSkillSet(env tool.Env, prefix string, eager bool) *skillSet {
 	return s
 }
 
-// Tools returns the tools of the skills, and one that adds their rules to requests.
+// Tools returns the skills' tools, and one that adds their rules to requests.
 func (s *skillSet) Tools(context.Context) ([]tool.Tool, error) { return s.tools, nil }
 
 // Close does nothing.
 func (s *skillSet) Close() error { return nil }
 
-// prefixedName returns the name of a tool for the model.
+// prefixedName returns a tool's name for the model.
 func (s *skillSet) prefixedName(name string) string {
 	if s.prefix == "" {
 		return name
@@ -288,7 +288,7 @@ func scriptSchema(name map[string]any) map[string]any {
 	}, "skill_name", "file_path")
 }
 
-// A skillTool is one tool of skills.
+// A skillTool is one of the skills' tools.
 type skillTool struct {
 	*tool.Declared
 	capabilities tool.Capabilities
@@ -311,12 +311,12 @@ func (t *skillTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, err
 	return &tool.Result{Response: response}, nil
 }
 
-// newSkillError returns an error whose response is that of ADK.
+// newSkillError returns an error with ADK's response.
 func newSkillError(code string, err error) error {
 	return &tool.AnswerError{Err: err, Response: map[string]any{"error": spec.ClientText(err), "error_code": code}}
 }
 
-// A skillNote adds the rules of skills, and requested binary files, to requests.
+// A skillNote adds the skills' rules, and requested binary files, to requests.
 type skillNote struct {
 	toolconfig.Declarer
 	set *skillSet
@@ -342,8 +342,7 @@ func (t *skillNote) EditRequest(_ context.Context, _ *tool.Call, req *model.Requ
 	return nil
 }
 
-// formatNote returns the rules of the tools for the system instruction. The wording differs
-// from ADK's.
+// formatNote returns the tools' rules for the system instruction. The wording differs from ADK's.
 func (s *skillSet) formatNote() string {
 	lines := []string{"You have skills: folders with instructions for certain tasks, and with files that the instructions refer to."}
 	add := func(name, format string) {
@@ -369,7 +368,7 @@ func (s *skillSet) formatNote() string {
 	return strings.Join(lines, "\n")
 }
 
-// activatedKey is the state key of the skills that an agent has loaded.
+// activatedKey is the state key for the skills that an agent has loaded.
 func activatedKey(agent string) string { return "_adk_activated_skill_" + agent }
 
 // activateSkill adds a skill to those that the agent has loaded. Concurrent calls may do so.
@@ -389,7 +388,7 @@ func activateSkill(call *tool.Call, name string) error {
 	})
 }
 
-// isActivated reports whether a loaded skill of the agent makes a tool available.
+// isActivated reports whether one of the agent's loaded skills makes a tool available.
 func (s *skillSet) isActivated(call *tool.Call, tool string) bool {
 	loaded, _ := call.State.Get(activatedKey(call.Origin.Agent))
 	names, _ := loaded.([]any)

@@ -33,7 +33,7 @@ func readTestSkill(t *testing.T, files map[string]string) *loadedSkill {
 
 const pdfSkill = "---\nname: pdf\ndescription: Reads PDF files.\n---\nRead."
 
-// newSkillTools builds the tools of a skill by their names.
+// newSkillTools builds a skill's tools by their names.
 func newSkillTools(t *testing.T, yaml string, runner tool.ProgramRunner, skill *loadedSkill) map[string]tool.Tool {
 	t.Helper()
 	k, _ := Kinds().Lookup("skills")
@@ -247,7 +247,7 @@ func TestReadSkillFiles(t *testing.T) {
 	}
 }
 
-// TestSkillToolset expects the settings of ADK.
+// TestSkillToolset expects ADK's settings.
 func TestSkillToolset(t *testing.T) {
 	k, _ := Builtins().Lookup("SkillToolset")
 	n, _ := spec.Parse("tool.yaml", []byte("{skills: [skills], script_timeout: 1.5, tool_filter: [load_skill]}"))
@@ -264,7 +264,7 @@ func TestSkillToolset(t *testing.T) {
 	}
 }
 
-// confirmedTool requires confirmation of each call.
+// confirmedTool requires confirmation for each call.
 type confirmedTool struct{ runs int }
 
 func (t *confirmedTool) Declaration() *genai.FunctionDeclaration {
@@ -280,8 +280,8 @@ func (t *confirmedTool) Capabilities() tool.Capabilities {
 	return tool.Capabilities{Confirm: tool.ConfirmFunc(func(context.Context, *tool.Call) (bool, error) { return true, nil })}
 }
 
-// TestGatedConfirmation expects a tool that becomes available between its confirmation and its
-// run, by another run of the agent, to be confirmed nevertheless.
+// TestGatedConfirmation expects a confirmation even if another run of the agent makes the tool
+// available between the confirmation and the call.
 func TestGatedConfirmation(t *testing.T) {
 	skill := readTestSkill(t, map[string]string{"SKILL.md": "---\nname: pdf\ndescription: Reads PDF files.\nmetadata: {adk_additional_tools: [refund]}\n---\nRead."})
 	inner := &confirmedTool{}

@@ -13,8 +13,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// Executors lists the code executor wasi. All loaders of the list share the interpreters, whose
-// compilation takes seconds.
+// Executors lists the code executor wasi. All loaders that use the list share the interpreters,
+// because compiling one takes seconds.
 func Executors() loader.ExecutorKinds {
 	shared := &hosts{byDir: map[string]*Host{}}
 	newConfig := func() *executorConfig { return &executorConfig{hosts: shared} }
@@ -27,7 +27,7 @@ type hosts struct {
 	byDir map[string]*Host
 }
 
-// findHost returns the host of a folder. It logs to the logger of its first use.
+// findHost returns a folder's host. It logs to the logger from its first use.
 func (h *hosts) findHost(dir string, logger *slog.Logger) *Host {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,7 +85,7 @@ func (c *executorConfig) reportModule(err error) spec.Diagnostics {
 }
 
 func newExecutor(_ context.Context, env loader.ExecutorEnv, c *executorConfig) (runtime.CodeExecutor, error) {
-	// It runs in tests of apps as well, because it reaches nothing outside.
+	// It also runs in app tests, because it reaches nothing outside.
 	found, err := c.hosts.findHost(env.Interpreters, env.Logger).Open(c.Program.Interpreter().Value)
 	if err != nil {
 		return nil, c.reportModule(err).Err()
@@ -101,5 +101,5 @@ type executor struct {
 	interpreter *Interpreter
 }
 
-// Close ends the use of the interpreter.
+// Close releases the interpreter.
 func (x *executor) Close() error { return x.interpreter.Close() }

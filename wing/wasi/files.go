@@ -16,15 +16,15 @@ import (
 	"agenthost/internal/limit"
 )
 
-// Limits of the file system of an execution.
+// Limits for an execution's file system.
 const (
 	maxFileBytes = 64 << 20
 	maxFiles     = 1000
 	maxHandles   = 1000
-	// maxFolderHandles limits the open folders, each of which can have a copy of its list.
+	// maxFolderHandles limits the open folders, because each can have a copy of its list.
 	maxFolderHandles = 100
 	maxName          = 255
-	// maxPath limits the paths of calls: the runtime keeps that of an open file.
+	// maxPath limits the paths in calls: the runtime keeps an open file's path.
 	maxPath = 4096
 	// maxCollected limits the files that become artifacts; limit.ProgramFiles has their size.
 	maxCollected = 50
@@ -52,8 +52,8 @@ type fileSystem struct {
 
 // A node is a file or a folder.
 type node struct {
-	// entries is nil for a file. most is the largest number of entries that the map has had:
-	// maps do not shrink.
+	// entries is nil for a file. most is how many entries the map has had at most: maps do not
+	// shrink.
 	entries  map[string]*node
 	most     int
 	data     []byte
@@ -61,7 +61,7 @@ type node struct {
 	modified int64
 	// changed is set if the code has created, written or renamed the file.
 	changed bool
-	// handles is the number of open files, and removed that no folder has the node.
+	// handles counts the open files; removed reports that no folder has the node.
 	handles int
 	removed bool
 }
@@ -136,7 +136,7 @@ func (f *fileSystem) collectFiles(patterns []string) (map[string][]byte, error) 
 	return files, nil
 }
 
-// findNode returns the node of a path.
+// findNode returns the node at a path.
 func (f *fileSystem) findNode(name string) (*node, expsys.Errno) {
 	at := f.root
 	for _, base := range splitPath(name) {
@@ -150,7 +150,7 @@ func (f *fileSystem) findNode(name string) (*node, expsys.Errno) {
 	return at, 0
 }
 
-// findParent returns the folder of a path, and the base name.
+// findParent returns a path's folder, and the base name.
 func (f *fileSystem) findParent(name string) (*node, string, expsys.Errno) {
 	parts := splitPath(name)
 	if len(parts) == 0 {
@@ -175,7 +175,7 @@ func (n *node) addEntry(base string, entry *node) {
 	n.most = max(n.most, len(n.entries))
 }
 
-// deleteEntry deletes an entry of a folder. It replaces a map that has become much too large.
+// deleteEntry deletes a folder entry. It replaces a map that has become much too large.
 func (n *node) deleteEntry(base string) {
 	delete(n.entries, base)
 	if n.most > 16 && len(n.entries) < n.most/4 {
@@ -233,7 +233,7 @@ func (f *fileSystem) writeNode(n *node, data []byte, offset int64) expsys.Errno 
 	return 0
 }
 
-// resizeNode changes the size of a file.
+// resizeNode changes a file's size.
 func (f *fileSystem) resizeNode(n *node, size int64) expsys.Errno {
 	if size < 0 {
 		return expsys.EINVAL

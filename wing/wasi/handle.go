@@ -17,7 +17,7 @@ type handle struct {
 	readable, writable bool
 	atEnd              bool
 	offset             int64
-	// listed is the name of the last entry of a folder that was read.
+	// listed is the last folder entry that was read.
 	listed string
 	closed bool
 }
@@ -65,8 +65,8 @@ func (h *handle) Pread(b []byte, offset int64) (int, expsys.Errno) {
 	return copy(b, h.node.data[offset:]), 0
 }
 
-// An openFile is a handle with the method Seek. Its parameter is always int64: go vet accepts
-// no other method of that name than the one of [io.Seeker].
+// An openFile is a handle with the method Seek. Its parameter is always int64: go vet accepts no
+// method with that name but [io.Seeker]'s.
 type openFile[T ~int64] struct{ *handle }
 
 var _ expsys.File = openFile[int64]{}
@@ -101,8 +101,8 @@ func (h *handle) setOffset(offset int64, from int) (int64, expsys.Errno) {
 	return offset, 0
 }
 
-// Readdir implements [expsys.File]. It returns the entries in the order of their names, so that
-// no handle needs a list of its own.
+// Readdir implements [expsys.File]. It returns the entries ordered by name, so that no handle needs
+// its own list.
 func (h *handle) Readdir(n int) ([]expsys.Dirent, expsys.Errno) {
 	if !h.node.isFolder() {
 		return nil, expsys.EBADF

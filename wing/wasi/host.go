@@ -15,7 +15,7 @@ import (
 	"agenthost/internal/safe"
 )
 
-// Limits of a host.
+// Host limits.
 const (
 	// maxRunning limits the executions that run at the same time.
 	maxRunning = 4
@@ -38,7 +38,7 @@ type Host struct {
 	idle *interpreter
 }
 
-// New returns a host of the interpreters in a folder; without a folder there are none.
+// New returns a host for the interpreters in a folder; without a folder there are none.
 func New(dir string, logger *slog.Logger) *Host {
 	return &Host{
 		dir: dir, logger: logger, byKey: map[moduleVersion]*interpreter{},
@@ -46,14 +46,14 @@ func New(dir string, logger *slog.Logger) *Host {
 	}
 }
 
-// A moduleVersion changes when the file of a module is replaced.
+// A moduleVersion changes when a module's file is replaced.
 type moduleVersion struct {
 	name     string
 	size     int64
 	modified time.Time
 }
 
-// ErrNoFolder means that the host has no folder of interpreters.
+// ErrNoFolder means that the host has no interpreter folder.
 var ErrNoFolder = errors.New("no folder of interpreters is set")
 
 // Open returns the interpreter that is a module in the folder. It compiles a new module in
@@ -78,7 +78,7 @@ func (h *Host) Open(module string) (*Interpreter, error) {
 	return &Interpreter{interpreter: got}, nil
 }
 
-// checkModule returns the version of a module, or why it cannot be opened.
+// checkModule returns a module's version, or why it cannot be opened.
 func (h *Host) checkModule(name string) (moduleVersion, error) {
 	f, version, err := h.openModule(name)
 	if err != nil {
@@ -93,7 +93,7 @@ func (h *Host) checkModule(name string) (moduleVersion, error) {
 	return version, nil
 }
 
-// openModule opens the file of a module.
+// openModule opens a module's file.
 func (h *Host) openModule(name string) (*os.File, moduleVersion, error) {
 	if h.dir == "" {
 		return nil, moduleVersion{}, ErrNoFolder
@@ -121,7 +121,7 @@ func (h *Host) openModule(name string) (*os.File, moduleVersion, error) {
 	return f, moduleVersion{name, info.Size(), info.ModTime()}, nil
 }
 
-// readModule reads the file of a module.
+// readModule reads a module's file.
 func (h *Host) readModule(name string) ([]byte, error) {
 	f, version, err := h.openModule(name)
 	if err != nil {
@@ -162,7 +162,7 @@ func (i *interpreter) endCompilation() {
 	}
 }
 
-// releaseInterpreter ends a use of an interpreter.
+// releaseInterpreter ends one use of an interpreter.
 func (h *Host) releaseInterpreter(i *interpreter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

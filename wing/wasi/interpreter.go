@@ -19,7 +19,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// Limits of the memory of an execution, in bytes. MaxMemory limits the limit.
+// Memory limits for an execution, in bytes. MaxMemory limits the limit.
 const (
 	MaxMemory     = 1 << 30
 	defaultMemory = 256 << 20
@@ -37,7 +37,7 @@ type interpreter struct {
 	module    wazero.CompiledModule
 	minMemory int64
 
-	// users and dropped are protected by the lock of the host.
+	// The host's lock protects users and dropped.
 	users   int
 	dropped bool
 }
@@ -50,7 +50,7 @@ type Interpreter struct {
 
 var _ tool.PreparingRunner = (*Interpreter)(nil)
 
-// Close ends the use of the interpreter, whose executions have ended.
+// Close releases the interpreter after its executions have ended.
 func (i *Interpreter) Close() error {
 	i.once.Do(func() { i.host.releaseInterpreter(i.interpreter) })
 	return nil
@@ -79,7 +79,7 @@ func (i *interpreter) compileModule() error {
 	return nil
 }
 
-// WaitUntilReady waits for the compilation of the module, and returns its error.
+// WaitUntilReady waits until the module is compiled, and returns the error.
 func (i *Interpreter) WaitUntilReady(ctx context.Context) error {
 	select {
 	case <-i.compiled:
@@ -89,8 +89,8 @@ func (i *Interpreter) WaitUntilReady(ctx context.Context) error {
 	}
 }
 
-// RunProgram implements [tool.ProgramRunner]. It uses the arguments, the input, the files and
-// the limits of output and memory of a run, which has files of its own.
+// RunProgram implements [tool.ProgramRunner]. It uses a run's arguments, input, files, and limits
+// for output and memory. Each run has its own files.
 func (i *Interpreter) RunProgram(ctx context.Context, run *tool.ProgramRun) (*tool.ProgramResult, error) {
 	if err := i.WaitUntilReady(ctx); err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func sleepUntilDone(ctx context.Context, d time.Duration) {
 	}
 }
 
-// linearMemory is the memory of a module.
+// linearMemory is a module's memory.
 type linearMemory struct {
 	limit uint64
 	bytes []byte
@@ -184,7 +184,7 @@ func (m *linearMemory) Reallocate(size uint64) []byte {
 // Free implements [experimental.LinearMemory].
 func (m *linearMemory) Free() { m.bytes = nil }
 
-// A cappedBuffer has the beginning of an output.
+// A cappedBuffer keeps the beginning of an output.
 type cappedBuffer struct {
 	max     int
 	written []byte

@@ -22,13 +22,13 @@ var (
 // heldBytes returns the memory that is in use after a garbage collection.
 func heldBytes() int64 {
 	runtime.GC()
-	runtime.GC() // finishes the sweep of the first one
+	runtime.GC() // finishes the first one's sweep
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)
 }
 
-// A fileOperation is a random operation on the files of an execution.
+// A fileOperation is a random operation on an execution's files.
 type fileOperation struct {
 	kind     int
 	name, to string
@@ -93,7 +93,7 @@ func (u *fileUser) execute(o fileOperation) {
 	}
 }
 
-// naiveFiles is the control: files whose sizes change as slices, as those of this package did.
+// naiveFiles is the control: files whose sizes change as slices.
 type naiveFiles map[string][]byte
 
 func (n naiveFiles) execute(o fileOperation) {
@@ -114,9 +114,9 @@ func (n naiveFiles) countBytes() (sum int64) {
 	return sum
 }
 
-// TestFilesHoldWhatIsCounted expects the memory of a file system to stay close to its account,
-// whatever the code does: at most 1.25 times the counted bytes, and 1 MiB for nodes, names and
-// open files. Files whose sizes change as slices exceed that.
+// TestFilesHoldWhatIsCounted expects a file system's memory to stay close to its account, whatever
+// the code does: at most 1.25 times the counted bytes, and 1 MiB for nodes, names and open files.
+// Files whose sizes change as slices exceed that.
 func TestFilesHoldWhatIsCounted(t *testing.T) {
 	const bookkeeping = 1 << 20
 	count := 3000
@@ -176,8 +176,8 @@ func TestShrunkFilesGrowEmpty(t *testing.T) {
 	}
 }
 
-// TestEmptiedFoldersShrink expects folders that have had many entries to return their memory.
-// Maps of the language do not.
+// TestEmptiedFoldersShrink expects folders that have had many entries to return their memory. Go
+// maps do not.
 func TestEmptiedFoldersShrink(t *testing.T) {
 	base := heldBytes()
 	var naive []map[string]*node
@@ -217,8 +217,8 @@ func TestEmptiedFoldersShrink(t *testing.T) {
 	runtime.KeepAlive(f)
 }
 
-// TestReadOpenFolder expects the entries of an open folder in order, once each, while others
-// are added and removed, and again after a seek.
+// TestReadOpenFolder expects an open folder's entries in order, once each, while others are added
+// and removed, and again after a seek.
 func TestReadOpenFolder(t *testing.T) {
 	f := newFileSystem()
 	for _, name := range []string{"a", "b", "c", "d"} {

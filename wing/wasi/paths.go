@@ -14,11 +14,11 @@ import (
 // copies a path before the file system gets it, cleans it, and keeps the whole copy as the name
 // of the open file: "a/././…" would hold as much memory as the module has, for each open file.
 type pathGuard struct {
-	// lengths are the parameters that have the length of a path.
+	// lengths are the parameters that have a path's length.
 	lengths []int
 }
 
-// listenToPaths returns the listener of a function with paths, else nil.
+// listenToPaths returns the listener for a function with paths, else nil.
 func listenToPaths(f api.FunctionDefinition) experimental.FunctionListener {
 	if f.ModuleName() != wasi_snapshot_preview1.ModuleName || !strings.HasPrefix(f.Name(), "path_") {
 		return nil

@@ -74,7 +74,7 @@ func openTestModule(t *testing.T, path string) *Interpreter {
 	return i
 }
 
-// TestConfinement tries each way out of the sandbox. As a control, the same program succeeds
+// TestConfinement tries each escape from the sandbox. As a control, the same program succeeds
 // outside.
 func TestConfinement(t *testing.T) {
 	i := openGuest(t)
@@ -126,7 +126,7 @@ func TestConfinement(t *testing.T) {
 	}
 }
 
-// TestLimits exceeds each limit of an execution. As a control, the program succeeds below it.
+// TestLimits exceeds each execution limit. As a control, the program succeeds below it.
 func TestLimits(t *testing.T) {
 	i := openGuest(t)
 	for _, tt := range []struct{ command, control, attack, want string }{
@@ -216,13 +216,13 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// newModule returns a module whose _start has a body of one instruction.
+// newModule returns a module whose _start has one instruction.
 func newModule(body ...byte) []byte {
 	m := []byte("\x00asm\x01\x00\x00\x00" + "\x01\x04\x01\x60\x00\x00" + "\x03\x02\x01\x00" + "\x05\x03\x01\x00\x01" + "\x07\x13\x02\x06_start\x00\x00\x06memory\x02\x00")
 	return append(m, append([]byte{10, byte(len(body) + 4), 1, byte(len(body) + 2), 0}, append(body, 0x0b)...)...)
 }
 
-// TestTraps expects an error of a module to be a result, also when its calls never return.
+// TestTraps expects a module's error to be a result, also when its calls never return.
 func TestTraps(t *testing.T) {
 	for _, tt := range []struct {
 		name, want string

@@ -26,8 +26,8 @@ import (
 	"agenthost/wing/live/liveweb"
 )
 
-// testLiveAttack runs a test in a bubble of synctest, with a server and a model that are
-// reached through memory.
+// testLiveAttack runs a test in a synctest bubble, with a server and a model that are reached
+// through memory.
 func testLiveAttack(t *testing.T, opts *server.Options, talks *liveweb.Options, test func(*testing.T, *liveEnv)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -48,7 +48,7 @@ func testLiveAttack(t *testing.T, opts *server.Options, talks *liveweb.Options, 
 		e.dial = dial
 		e.CreateSession(t, "talk", "s")
 		test(t, e)
-		time.Sleep(time.Minute) // conversations of clients that are gone end
+		time.Sleep(time.Minute) // conversations whose clients are gone end
 		client.CloseIdleConnections()
 	})
 }
@@ -60,7 +60,7 @@ type rawClient struct {
 	in *bufio.Reader
 }
 
-// connectRaw opens a live socket; header are further lines of the handshake.
+// connectRaw opens a live socket; header are further handshake lines.
 func (e *liveEnv) connectRaw(t *testing.T, query string, header ...string) (*rawClient, *http.Response) {
 	t.Helper()
 	conn, err := e.dial(t.Context())
@@ -88,8 +88,8 @@ func (c *rawClient) sendBytes(b []byte) {
 	}
 }
 
-// frameOf returns a masked frame with the first byte of its header and a payload of at most
-// 65535 bytes.
+// frameOf returns a masked frame with the given first header byte and a payload of at most 65535
+// bytes.
 func frameOf(first byte, payload string) []byte {
 	if len(payload) > 125 {
 		head := binary.BigEndian.AppendUint16([]byte{first, 0x80 | 126}, uint16(len(payload)))
@@ -98,13 +98,13 @@ func frameOf(first byte, payload string) []byte {
 	return slices.Concat([]byte{first, 0x80 | byte(len(payload)), 0, 0, 0, 0}, []byte(payload))
 }
 
-// First bytes of frames: the flags FIN and RSV1, and the opcode.
+// First frame bytes: the flags FIN and RSV1, and the opcode.
 const (
 	textFrame, binaryFrame, textStart, continuation, ping, compressed = 0x81, 0x82, 0x01, 0x00, 0x89, 0xc1
 )
 
-// drainUntilCut reads until the server ends the connection, and returns when that was and the code
-// of the last close frame.
+// drainUntilCut reads until the server ends the connection, and returns when that was and the last
+// close frame's code.
 func (c *rawClient) drainUntilCut(start time.Time) (took time.Duration, code int) {
 	c.Helper()
 	for {
@@ -253,8 +253,7 @@ func TestLiveNoCompression(t *testing.T) {
 	})
 }
 
-// Pages of other sites, and of names that resolve to this machine, cannot open a
-// conversation.
+// Pages from other sites, and from names that resolve to this machine, cannot open a conversation.
 func TestLiveForeignPages(t *testing.T) {
 	testLiveAttack(t, &server.Options{AllowedHosts: []string{"localhost"}}, nil, func(t *testing.T, e *liveEnv) {
 		for _, c := range []struct {

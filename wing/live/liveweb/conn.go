@@ -18,8 +18,8 @@ import (
 const liveCloseTimeout = 10 * time.Second
 
 // A liveConn is the network connection below a live socket. It limits all bytes that a client
-// sends: messages, and frames that are part of none, such as pings and empty fragments, which
-// cost the server more than their bytes.
+// sends: messages, and frames outside them, such as pings and empty fragments, which cost the
+// server more than their bytes.
 type liveConn struct {
 	net.Conn
 	limit  *liveLimiter
@@ -53,7 +53,7 @@ func (c *liveConn) chargeFrame(size int) error {
 	return c.limit.waitAfter(c.closed, max(0, minFrameBytes-size))
 }
 
-// A liveHijacker gives the library of WebSockets the connection with the limits.
+// A liveHijacker gives the WebSocket library the connection with the limits.
 type liveHijacker struct {
 	http.ResponseWriter
 	clock func() time.Time
@@ -76,7 +76,7 @@ func (s *handlers) acceptLive(w http.ResponseWriter, r *http.Request) (*websocke
 	socket, err := websocket.Accept(h, r, &websocket.AcceptOptions{
 		Subprotocols:       []string{liveSubprotocol},
 		InsecureSkipVerify: true, // the server has checked the origin
-		// A compressed frame of 4 MiB could have 4 GiB of text.
+		// A compressed 4 MiB frame could expand to 4 GiB.
 		CompressionMode: websocket.CompressionDisabled,
 		OnPingReceived:  func(context.Context, []byte) bool { return h.conn.chargeFrame(0) == nil },
 		OnPongReceived:  func(context.Context, []byte) { _ = h.conn.chargeFrame(0) }, // the next read has the error

@@ -13,8 +13,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// newEnv returns a server with the routes of live conversations. The store and the server may be
-// nil, as the options of the routes.
+// newEnv returns a server with the routes for live conversations. The store, the server and the
+// route options may be nil.
 func newEnv(t *testing.T, with *store.Options, opts *server.Options, talks *liveweb.Options) *servertest.Env {
 	t.Helper()
 	if opts == nil {

@@ -10,7 +10,7 @@ import (
 	"agenthost/pkg/server"
 )
 
-// Errors of live sockets beyond the limits.
+// Errors for live sockets beyond the limits.
 var (
 	errTooManyLiveSockets     = server.NewError(http.StatusServiceUnavailable, "too many live conversations on this server, try again later")
 	errTooManyUserLiveSockets = errors.New("too many live conversations of this user, end one of them")
@@ -27,7 +27,7 @@ type liveSockets struct {
 	users map[string]int
 }
 
-// acquireSocket counts a socket of a user, and returns the function that ends it.
+// acquireSocket counts a user's socket, and returns the function that ends it.
 func (l *liveSockets) acquireSocket(user string) (release func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,8 +52,8 @@ func (l *liveSockets) acquireSocket(user string) (release func(), err error) {
 	}), nil
 }
 
-// A liveLimiter slows down a client that sends more than liveBytesPerSecond, after a burst
-// of liveBurst bytes. Its connection is read by one goroutine at a time.
+// A liveLimiter slows down a client that sends more than liveBytesPerSecond, after liveBurst bytes.
+// One goroutine at a time reads its connection.
 type liveLimiter struct {
 	clock func() time.Time
 	// emptyAt is when everything that was sent is within the limit.

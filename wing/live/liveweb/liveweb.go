@@ -1,5 +1,5 @@
 // Package liveweb serves live conversations over HTTP: a WebSocket at /run_live, as in ADK, and
-// tickets for browsers, which cannot authenticate the handshake of a WebSocket by a header.
+// tickets for browsers, which cannot authenticate a WebSocket handshake by a header.
 package liveweb
 
 import (
@@ -11,12 +11,12 @@ import (
 
 // Options configure the routes. The zero value is valid.
 type Options struct {
-	// MaxSockets limits the open live conversations, and MaxUserSockets those of one user; the
+	// MaxSockets limits the open live conversations, and MaxUserSockets those per user; the
 	// defaults are 10000 and 20.
 	MaxSockets, MaxUserSockets int
 }
 
-// components are the parameters and schemas of the routes.
+// components are the routes' parameters and schemas.
 //
 //go:embed components.yaml
 var components []byte
@@ -29,7 +29,7 @@ type handlers struct {
 	metrics *liveMetrics
 }
 
-// Extend returns an extension of servers; opts may be nil.
+// Extend returns a server extension; opts may be nil.
 func Extend(opts *Options) func(*server.Services) *server.Extension {
 	if opts == nil {
 		opts = &Options{}
@@ -44,7 +44,7 @@ func Extend(opts *Options) func(*server.Services) *server.Extension {
 	}
 }
 
-// liveRoutes are those of live conversations.
+// liveRoutes are the routes for live conversations.
 func (s *handlers) liveRoutes() []server.Route {
 	return []server.Route{
 		{Method: "GET", Pattern: "/run_live", Access: server.AccessHandler, Handler: s.handleRunLive, Doc: server.Doc{Tag: "runs", ID: "runLive", Summary: "Hold a live conversation on a WebSocket, see docs/live.md; 426 without an upgrade", Params: []string{"liveApp", "liveUser", "liveSession"}, Answer: "Event"}},

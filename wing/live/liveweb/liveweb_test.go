@@ -48,7 +48,7 @@ func newLiveEnv(t *testing.T, opts *server.Options, talks *liveweb.Options) *liv
 	return e
 }
 
-// connect opens a live socket; header is a list of names and values.
+// connect opens a live socket; header lists names and values.
 func (e *liveEnv) connect(t *testing.T, query string, header ...string) (*websocket.Conn, *http.Response, error) {
 	t.Helper()
 	opts := &websocket.DialOptions{HTTPHeader: http.Header{}}
@@ -264,8 +264,8 @@ func TestRunLiveSessions(t *testing.T) {
 	readUntil(t, first, "turnComplete")
 }
 
-// A client resumes only conversations of its own session: the handle of another user is refused
-// before the model receives it.
+// A client resumes only its own session's conversations: another user's handle is refused before
+// the model receives it.
 func TestRunLiveForeignHandle(t *testing.T) {
 	e := newLiveEnv(t, &server.Options{AutoCreateSession: true}, nil)
 	e.gemini.HandleLive(func(c *fakegemini.LiveConn) {
@@ -334,7 +334,7 @@ func TestRunLiveDrain(t *testing.T) {
 	expectClose(t, e.mustConnect(t, talkQuery), websocket.StatusTryAgainLater, "server is shutting down, retry later")
 }
 
-// Browsers authenticate by a ticket or a subprotocol. A ticket opens one conversation of its
+// Browsers authenticate by a ticket or a subprotocol. A ticket opens one conversation in its
 // session; the token is never sent back. The control is a server without authentication.
 func TestRunLiveAuth(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "auth.yaml")

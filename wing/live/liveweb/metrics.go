@@ -8,11 +8,11 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// liveMetrics are the metrics of the live conversations of a server.
+// liveMetrics measure a server's live conversations.
 type liveMetrics struct {
 	sockets                prometheus.Gauge
 	frames, bytes, dropped *prometheus.CounterVec
-	// received and sent return the metrics of one direction, which exist from its first frame on.
+	// received and sent return one direction's metrics, which exist from its first frame on.
 	received, sent func() frameMetrics
 }
 
@@ -53,7 +53,7 @@ func (m *liveMetrics) countDropped(r runtime.Measurement) {
 	}
 }
 
-// frameMetrics count the frames of one direction.
+// frameMetrics count the frames in one direction.
 type frameMetrics struct{ frames, bytes prometheus.Counter }
 
 func (m frameMetrics) countFrame(size int) {

@@ -20,7 +20,7 @@ import (
 )
 
 // liveParameters are the query parameters of /run_live, in snake_case. Each is also read in
-// camelCase. The value is the key of the run config, or empty for those that are none.
+// camelCase. The value is the key in the run config, or empty for the others.
 func liveParameters() map[string]string {
 	return map[string]string{
 		"app_name": "", "user_id": "", "session_id": "", "ticket": "", "run_config": "",
@@ -30,7 +30,7 @@ func liveParameters() map[string]string {
 	}
 }
 
-// A liveQuery reads the query of /run_live and records its errors.
+// A liveQuery reads the /run_live query and records its errors.
 type liveQuery struct {
 	values  url.Values
 	details []jsonbody.Detail
@@ -49,7 +49,7 @@ func camelParameter(name string) string {
 	return strings.Join(words, "")
 }
 
-// readFlag returns a boolean as query parsers of Python read it; nil if it is absent.
+// readFlag returns a boolean as Python's query parsers read it; nil if it is absent.
 func (q *liveQuery) readFlag(name string) *bool {
 	switch strings.ToLower(q.readText(name)) {
 	case "":
@@ -83,8 +83,8 @@ func (q *liveQuery) requireKnown() {
 	}
 }
 
-// readLiveRequest reads the query of /run_live and authenticates the caller. The returned
-// request has the caller in its context.
+// readLiveRequest reads the /run_live query and authenticates the caller. The returned request has
+// the caller in its context.
 func (s *handlers) readLiveRequest(r *http.Request) (*live.RunRequest, *http.Request, error) {
 	q := &liveQuery{values: r.URL.Query()}
 	q.requireKnown()
@@ -117,8 +117,8 @@ func (s *handlers) readLiveRequest(r *http.Request) (*live.RunRequest, *http.Req
 	return req, r, nil
 }
 
-// readLiveConfig returns the run config of the app with the parameters of the query, or nil
-// if there are none or the app does not exist.
+// readLiveConfig returns the app's run config with the query's parameters, or nil if there are none
+// or the app does not exist.
 func (s *handlers) readLiveConfig(q *liveQuery, app string) *runtime.RunConfig {
 	config := map[string]any{}
 	if text := q.readText("run_config"); text != "" {
@@ -191,7 +191,7 @@ func (s *handlers) authenticateLive(r *http.Request, ticket string, key session.
 	return server.WithPrincipal(r, caller), nil
 }
 
-// splitList returns the elements of a header that is a list.
+// splitList returns the elements of a list header.
 func splitList(line string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for item := range strings.SplitSeq(line, ",") {

@@ -23,7 +23,7 @@ import (
 	"agenthost/wing/live"
 )
 
-// Limits of one live socket.
+// Limits for one live socket.
 const (
 	// liveBytesPerSecond and liveBurst limit what a client sends; a client that sends more
 	// is read more slowly. Audio needs 45 kB a second, a camera frame 300 kB. Each frame
@@ -35,13 +35,13 @@ const (
 	// often a ping shows whether it is still there.
 	liveFrameTimeout = 10 * time.Second
 	livePingEvery    = 20 * time.Second
-	// maxCloseReason is the longest reason of a close frame in bytes (RFC 6455, 5.5).
+	// maxCloseReason is the longest reason in a close frame, in bytes (RFC 6455, 5.5).
 	maxCloseReason = 123
 	// maxErrorText is the longest message about an invalid frame in bytes.
 	maxErrorText = 1000
 )
 
-// Reasons of closed sockets.
+// Reasons for closing a socket.
 const (
 	reasonSessionNotFound = "Session not found"
 	reasonBusy            = "the session is in use by another run, try again later"
@@ -72,7 +72,7 @@ func (s *handlers) handleRunLive(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer func() { _ = socket.CloseNow() }() // closeSocket has sent the reason
 	if refusal != nil {
-		// Browsers do not show pages the status of a handshake, but the code of a close frame.
+		// Browsers show pages a close frame's code, but not a handshake's status.
 		closeLive(socket, conn, websocket.StatusTryAgainLater, refusal.Error())
 		return nil
 	}
@@ -106,8 +106,8 @@ func (s *handlers) enterLive(app, user string) (leave func(), err error) {
 	return func() { end(); release() }, nil
 }
 
-// A liveSocket is the connection of one client. One goroutine reads it; the goroutine of
-// the request runs the conversation and writes the events.
+// A liveSocket is one client's connection. One goroutine reads it; the request's goroutine runs the
+// conversation and writes the events.
 type liveSocket struct {
 	server  *handlers
 	request *http.Request
@@ -116,7 +116,7 @@ type liveSocket struct {
 	app     string
 	queue   *live.Queue
 	cancel  context.CancelFunc
-	// farewell sends the notice of a shutdown, once and before the close.
+	// farewell sends the shutdown notice, once and before the close.
 	farewell sync.Once
 }
 
@@ -149,8 +149,8 @@ func (c *liveSocket) runConversation(ctx context.Context, q *live.RunRequest) {
 	c.closeSocket(q, err)
 }
 
-// startPing asks the client regularly whether it is there, so that a run does not hold the
-// session of a client that is gone.
+// startPing asks the client regularly whether it is there, so that a run releases the session when
+// the client is gone.
 func (c *liveSocket) startPing(ctx context.Context) *time.Timer {
 	var timer *time.Timer
 	ready := make(chan struct{})
@@ -169,8 +169,7 @@ func (c *liveSocket) startPing(ctx context.Context) *time.Timer {
 	return timer
 }
 
-// writeEvents sends the events of the run. The error is that of the run; nil if the client
-// has left.
+// writeEvents sends the run's events. The error is the run's; nil if the client has left.
 func (c *liveSocket) writeEvents(ctx context.Context, q *live.RunRequest) error {
 	for ev, err := range live.Run(ctx, c.server.Host(), q) {
 		if err != nil {
@@ -203,8 +202,8 @@ func (c *liveSocket) writeText(ctx context.Context, text []byte) error {
 	return c.socket.Write(ctx, websocket.MessageText, text)
 }
 
-// sendFarewell announces the end of the server, so that clients connect to another replica
-// after the current turn. ADK's clients ignore it.
+// sendFarewell announces the server's shutdown, so that clients connect to another replica after
+// the current turn. ADK's clients ignore it.
 func (c *liveSocket) sendFarewell() {
 	c.farewell.Do(func() {
 		_ = c.writeText(context.WithoutCancel(c.request.Context()), []byte(`{"goAway":{"timeLeft":"10s"}}`)) // the client may be gone
@@ -292,7 +291,7 @@ func (c *liveSocket) closeSocket(q *live.RunRequest, err error) {
 // truncateReason cuts a reason to the bytes that a close frame can carry.
 func truncateReason(reason string) string { return truncateText(reason, maxCloseReason) }
 
-// truncateText cuts a string to a number of bytes, and no character in two.
+// truncateText truncates a string to a byte limit without splitting a character.
 func truncateText(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -17,8 +17,8 @@ import (
 const (
 	ticketLifetime = time.Minute
 	maxTickets     = 10_000
-	// maxUserTickets is how many unused tickets a user has; a new one replaces the oldest, so
-	// that no user takes those of all others.
+	// maxUserTickets is how many unused tickets a user may have; a new one replaces the oldest, so
+	// that no user exhausts everyone's tickets.
 	maxUserTickets = 50
 )
 
@@ -31,7 +31,7 @@ type ticketStore struct {
 	tickets map[[sha256.Size]byte]ticket
 }
 
-// A ticket allows its caller to open one live socket of one session.
+// A ticket allows its caller to open one live socket for one session.
 type ticket struct {
 	key     session.Key
 	caller  *server.Principal
@@ -60,7 +60,7 @@ func (t *ticketStore) issueTicket(key session.Key, caller *server.Principal) (st
 	return text, nil
 }
 
-// dropTickets drops expired tickets, and the oldest one of a user that has too many.
+// dropTickets drops expired tickets, and the oldest one if a user has too many.
 func (t *ticketStore) dropTickets(user string, now time.Time) {
 	count := 0
 	var oldest [sha256.Size]byte
@@ -80,8 +80,8 @@ func (t *ticketStore) dropTickets(user string, now time.Time) {
 	}
 }
 
-// redeemTicket returns the caller of a ticket for a session. A ticket is used up by the
-// first attempt, whatever its session is.
+// redeemTicket returns a ticket's caller for a session. The first attempt uses up a ticket,
+// whatever its session is.
 func (t *ticketStore) redeemTicket(text string, key session.Key) (*server.Principal, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

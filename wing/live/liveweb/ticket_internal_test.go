@@ -9,8 +9,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A user that asks for tickets without end replaces its own ones; those of others stay valid
-// until they expire.
+// A user that asks for tickets without end replaces its own; other users' tickets stay valid until
+// they expire.
 func TestTicketsPerUser(t *testing.T) {
 	now := time.Unix(1000, 0)
 	store := &ticketStore{clock: func() time.Time { return now }}

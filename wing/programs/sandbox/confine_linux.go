@@ -15,9 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confineAndExecute restricts this process and replaces it with the program of the orders.
-// It reports an error and exits if that fails. The restrictions are those of one thread,
-// which the program inherits.
+// confineAndExecute restricts this process and replaces it with the ordered program. It reports an
+// error and exits if that fails. The restrictions apply to one thread; the program inherits them.
 func confineAndExecute() {
 	runtime.LockOSThread()
 	debug.SetGCPercent(-1) // the limits will not leave room for it
@@ -101,8 +100,8 @@ func restrictThread(program string, l *Limits) error {
 	return installFilter(f)
 }
 
-// maxOpenFiles limits the descriptors of each process, and maxStack its stack, which the limit of
-// data does not count.
+// maxOpenFiles limits each process's descriptors, and maxStack its stack, which the data limit does
+// not count.
 const (
 	maxOpenFiles = 256
 	maxStack     = 8 << 20
@@ -115,7 +114,7 @@ type resourceLimit struct {
 
 func resourceLimits(l *Limits) ([]resourceLimit, error) {
 	processes := uint64(l.Processes)
-	if l.User == 0 { // the limit counts all processes of the user
+	if l.User == 0 { // the limit counts all the user's processes
 		count, err := countTasks(os.Getuid())
 		if err != nil {
 			return nil, fmt.Errorf("counting processes: %w", err)
@@ -145,7 +144,7 @@ func setResourceLimits(all []resourceLimit) error {
 	return nil
 }
 
-// countTasks counts the processes and threads of a user.
+// countTasks counts a user's processes and threads.
 func countTasks(uid int) (uint64, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -173,8 +172,8 @@ func countTasks(uid int) (uint64, error) {
 	return count, nil
 }
 
-// dropPrivileges removes all capabilities of the calling thread. As root, it also changes
-// to an unprivileged user: the limit of processes does not apply to root.
+// dropPrivileges removes all the calling thread's capabilities. As root, it also changes to an
+// unprivileged user: the process limit does not apply to root.
 func dropPrivileges(user int) error {
 	if user == 0 && os.Getuid() == 0 {
 		return fmt.Errorf("a sandbox of root requires another user")
@@ -185,7 +184,7 @@ func dropPrivileges(user int) error {
 			{unix.SYS_SETRESGID, uintptr(user), uintptr(user), uintptr(user)},
 			{unix.SYS_SETRESUID, uintptr(user), uintptr(user), uintptr(user)},
 		} {
-			// The functions of package syscall change all threads.
+			// The functions in package syscall change all threads.
 			if _, _, errno := unix.RawSyscall(call.number, call.a, call.b, call.c); errno != 0 {
 				return fmt.Errorf("changing to user %d (run the host as a user other than root, or with CAP_SETUID and CAP_SETGID): %w", user, errno)
 			}

@@ -87,8 +87,8 @@ func (e *env) runProbe(t *testing.T, l *Limits, args ...string) *Result {
 	return r
 }
 
-// TestEscapes runs programs that try to leave the sandbox. The control of each row is the
-// same program without limits: it succeeds.
+// TestEscapes runs programs that try to leave the sandbox. Each row's control is the same program
+// without limits: it succeeds.
 func TestEscapes(t *testing.T) {
 	if err := Available(); err != nil {
 		t.Skip(err)
@@ -197,7 +197,7 @@ func TestSandboxAllows(t *testing.T) {
 	}
 }
 
-// TestSandboxMemoryOfChildren expects the memory of all processes together to be limited.
+// TestSandboxMemoryOfChildren expects the processes' memory to be limited together.
 func TestSandboxMemoryOfChildren(t *testing.T) {
 	if err := Available(); err != nil {
 		t.Skip(err)

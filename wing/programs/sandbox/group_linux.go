@@ -18,14 +18,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Groups gives each program a control group (version 2) of its own: the kernel then limits all
-// memory of its processes, at every moment, also what it holds for them. A group with processes
-// cannot have groups with limits below it, so the host moves to a group of its own first.
+// Groups gives each program its own control group (version 2): the kernel then limits all its
+// processes' memory, at every moment, also what it holds for them. A group with processes cannot
+// have groups with limits below it, so the host first moves to its own group.
 type Groups struct {
 	dir string
 }
 
-// The names of groups below the delegated one: that of the host, and those of programs.
+// Group names below the delegated one: the host's, and the programs'.
 const (
 	hostGroup     = "agenthost"
 	programPrefix = "program-"
@@ -35,8 +35,8 @@ const (
 const moreTasks = 32
 
 // OpenGroups prepares the control group that was delegated to this process, and moves the process
-// to a group below it. It returns an error if there is none. The groups of processes that have
-// died are removed.
+// to a group below it. It returns an error if there is none. Groups that dead processes left are
+// removed.
 func OpenGroups() (*Groups, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -53,7 +53,7 @@ func OpenGroups() (*Groups, error) {
 	if filepath.Base(path) == hostGroup {
 		dir, path = filepath.Dir(dir), filepath.Dir(path)
 	}
-	if path != "/" && !isDelegated(dir) { // a container has the root of its namespace
+	if path != "/" && !isDelegated(dir) { // a container has its namespace's root
 		return nil, fmt.Errorf("the control group %s is not delegated to this process", dir)
 	}
 	g := &Groups{dir: dir}
@@ -67,7 +67,7 @@ func OpenGroups() (*Groups, error) {
 	return g, nil
 }
 
-// findGroup returns the folder of the control group of a process, and its path in the namespace.
+// findGroup returns the folder of a process's control group, and its path in the namespace.
 func findGroup(mounts, own string) (dir, path string, err error) {
 	found := false
 	for line := range strings.Lines(own) {
@@ -101,7 +101,7 @@ func isDelegated(dir string) bool {
 	return false
 }
 
-// enableControllers enables the limits of groups below the delegated one.
+// enableControllers enables limits for groups below the delegated one.
 func (g *Groups) enableControllers() error {
 	if _, err := os.Stat(filepath.Join(g.dir, "cgroup.events")); err != nil {
 		return fmt.Errorf("%s is the control group of the whole machine", g.dir)
@@ -150,7 +150,7 @@ func writeGroupFile(dir, name, value string) error {
 	return os.WriteFile(filepath.Join(dir, name), []byte(value), 0) // it exists
 }
 
-// NewGroup creates the group of a program, for [Limits.Group]. The function removes it, with all
+// NewGroup creates a program's group, for [Limits.Group]. The function removes it, with all
 // processes that are left.
 func (g *Groups) NewGroup(l *Limits) (dir string, remove func(), err error) {
 	dir = filepath.Join(g.dir, programPrefix+rand.Text())
@@ -184,7 +184,7 @@ func removeGroup(dir string) {
 	}
 }
 
-// countKills returns how many processes of a group were killed because it exceeded its memory.
+// countKills returns how many processes in a group were killed because it exceeded its memory.
 func countKills(dir string) (count int64) {
 	text, _ := os.ReadFile(filepath.Join(dir, "memory.events"))
 	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {

@@ -14,7 +14,7 @@ import (
 )
 
 // openTestGroups delegates a new control group to this process, as systemd does. It returns an
-// error where the machine limits no memory in control groups of version 2.
+// error where the machine limits no memory in version 2 control groups.
 func openTestGroups(t *testing.T) (*Groups, error) {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
@@ -38,14 +38,14 @@ func openTestGroups(t *testing.T) (*Groups, error) {
 	})
 	must(t, unix.Setxattr(dir, "user.delegate", []byte("1"), 0))
 	must(t, writeGroupFile(dir, "cgroup.procs", strconv.Itoa(os.Getpid())))
-	other := exec.Command("/proc/self/exe", "probe", "sleep", "600") // as the program of an MCP server
+	other := exec.Command("/proc/self/exe", "probe", "sleep", "600") // as an MCP server's program
 	must(t, other.Start())
 	t.Cleanup(func() { _, _ = other.Process.Kill(), other.Wait() })
 	return OpenGroups()
 }
 
-// TestProgramGroups expects the kernel to limit a program in a control group at every moment:
-// its peak is at most the limit, also of many processes and of memory that no process has. The
+// TestProgramGroups expects the kernel to limit a program in a control group at every moment: its
+// peak is at most the limit, also for many processes and for memory that no process has. The
 // control is a program below the limit. Without such groups, OpenGroups returns the reason, and
 // TestHeldMemory has the limits that hold then.
 func TestProgramGroups(t *testing.T) {

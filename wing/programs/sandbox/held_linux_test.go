@@ -9,9 +9,10 @@ import (
 	"testing"
 )
 
-// TestHeldMemory runs programs that make the kernel hold memory for them that is not in the sum
-// of their pages: four times their limit, in each way. (Of locks and pipes they hold less, since
-// those are slow, or limited by the kernel.) Every one must fail or be killed. The control of each row is the same program without limits: it succeeds.
+// TestHeldMemory runs programs that make the kernel hold memory for them outside their pages: four
+// times their limit, in each way. (They hold fewer locks and pipes, since those are slow, or
+// limited by the kernel.) Every one must fail or be killed. Each row's control is the same program
+// without limits: it succeeds.
 func TestHeldMemory(t *testing.T) {
 	if err := Available(); err != nil {
 		t.Skip(err)

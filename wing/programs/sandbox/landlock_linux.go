@@ -41,8 +41,8 @@ func listDevices() map[string]uint64 {
 // A ruleset is an open Landlock ruleset.
 type ruleset int
 
-// openRuleset builds the rules of a program: its own file, the devices, and the paths of
-// the limits. No rule allows TCP, signals to other processes, or abstract sockets.
+// openRuleset builds a program's rules: its own file, the devices, and the limits' paths. No rule
+// allows TCP, signals to other processes, or abstract sockets.
 func openRuleset(program string, l *Limits) (ruleset, error) {
 	if err := Available(); err != nil {
 		return -1, err

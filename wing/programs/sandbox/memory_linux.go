@@ -12,29 +12,29 @@ import (
 	"time"
 )
 
-// Without a control group, the memory of a program is added up again and again. The kernel holds
-// memory for a process that is in no sum of its pages: unread data of sockets and pipes, page
-// tables, locks. The meter charges each of them with its maximum, and the filter denies the kinds
-// that have none (see [filter.denyHeldMemory]). So a program exceeds its limit at most by the
-// memory that it takes between two measurements.
+// Without a control group, the helper adds up a program's memory again and again. The kernel also
+// holds memory for a process outside its pages: unread data in sockets and pipes, page tables,
+// locks. The meter charges each of them with its maximum, and the filter denies the kinds that have
+// none (see [filter.denyHeldMemory]). So a program exceeds its limit at most by the memory that it
+// takes between two measurements.
 
-// memoryInterval is how often the memory of all processes is added up. A measurement takes at
-// most a tenth of the time.
+// memoryInterval is how often all processes' memory is added up. A measurement takes at most a
+// tenth of the time.
 const memoryInterval = 50 * time.Millisecond
 
-// Charges of open descriptors and of locks, in bytes.
+// Charges for open descriptors and locks, in bytes.
 const (
 	pipeCharge       = 64 << 10 // F_SETPIPE_SZ is denied
 	descriptorCharge = 4 << 10
-	eventPollCharge  = 64 << 10 // one item for each of maxOpenFiles
+	eventPollCharge  = 64 << 10 // one item for each open file
 	lockCharge       = 256
 )
 
-// A memoryMeter adds up the memory of all descendants of this process.
+// A memoryMeter adds up the memory that all this process's descendants use.
 type memoryMeter struct {
 	// socketCharge is the most that a socket holds with its default buffers.
 	socketCharge int64
-	// network adds the queues of TCP, whose buffers grow by themselves.
+	// network adds the TCP queues, whose buffers grow by themselves.
 	network bool
 }
 
@@ -50,7 +50,7 @@ func readNumber(path string) int64 {
 	return n
 }
 
-// measureMemory returns the memory of all descendants in bytes.
+// measureMemory returns all descendants' memory in bytes.
 func (m *memoryMeter) measureMemory() (sum int64) {
 	sockets := map[string]bool{}
 	for _, p := range listDescendants() {
@@ -63,8 +63,8 @@ func (m *memoryMeter) measureMemory() (sum int64) {
 	return sum
 }
 
-// sumPages returns the pages of a process in bytes, anonymous, shared and swapped ones and
-// those of page tables, without those of files; and the size of its table of descriptors.
+// sumPages returns a process's pages in bytes, anonymous, shared and swapped ones and page tables,
+// without file pages; and the size of its descriptor table.
 func sumPages(pid int) (pages, slots int64) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // it may have exited
 	for line := range strings.Lines(string(text)) {
@@ -80,8 +80,8 @@ func sumPages(pid int) (pages, slots int64) {
 	return pages, slots
 }
 
-// chargeDescriptors returns the charge of the open descriptors of a process, and adds its
-// sockets. Where their kind cannot be read, each slot of the table is charged as a socket.
+// chargeDescriptors returns the charge for a process's open descriptors, and adds its sockets.
+// Where their kind cannot be read, each slot in the table is charged as a socket.
 func (m *memoryMeter) chargeDescriptors(pid int, slots int64, sockets map[string]bool) (sum int64) {
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	entries, err := os.ReadDir(dir)
@@ -109,7 +109,7 @@ func (m *memoryMeter) chargeDescriptors(pid int, slots int64, sockets map[string
 	return sum
 }
 
-// sumQueues returns the bytes in the queues of the sockets of IPv4 and IPv6.
+// sumQueues returns the bytes in the queues of IPv4 and IPv6 sockets.
 func sumQueues(sockets map[string]bool) (sum int64) {
 	for _, protocol := range []string{"tcp", "tcp6", "udp", "udp6"} {
 		text, _ := os.ReadFile("/proc/self/net/" + protocol)
@@ -128,8 +128,8 @@ func sumQueues(sockets map[string]bool) (sum int64) {
 	return sum
 }
 
-// chargeLocks returns the charge of the locks that a process has on an open file. Of many, it
-// counts the first.
+// chargeLocks returns the charge for the locks that a process has on an open file. It counts only
+// the first locks.
 func chargeLocks(info string) (sum int64) {
 	const most = 16 << 20
 	f, err := os.Open(info)

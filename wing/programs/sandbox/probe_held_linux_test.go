@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// holdMemory makes the kernel hold a number of bytes for this process in one way, and then stays
-// for some seconds. It returns an error if it cannot.
+// holdMemory makes the kernel hold bytes for this process in one way, and then stays for some
+// seconds. It returns an error if it cannot.
 func holdMemory(way string, size, seconds int) error {
 	var held int
 	var err error
@@ -101,7 +101,7 @@ func holdMapping(fd, protection, flags int) (int, error) {
 	return len(b), err
 }
 
-// holdPageTables reads one page for each table of a mapping that is never written.
+// holdPageTables reads one page for each table in a mapping that is never written.
 func holdPageTables() (int, error) {
 	const size, table = 8 << 30, 2 << 20
 	b, err := unix.Mmap(-1, 0, size, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
@@ -116,7 +116,7 @@ func holdPageTables() (int, error) {
 	return size/table*4096 + sum, nil
 }
 
-// fillSocket returns one end of a pair with unread data that fills the buffer of the other end.
+// fillSocket returns one end of a pair with unread data that fills the other end's buffer.
 func fillSocket(buffer int) (fd, size int, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -187,7 +187,7 @@ func holdPipe(buffer int) (int, error) {
 	return fillDescriptor(ends[1])
 }
 
-// holdLocks locks every second byte of a new file: the kernel compares a lock with all others of
+// holdLocks locks every second byte of a new file: the kernel compares a lock with all others on
 // its file.
 func holdLocks() (int, error) {
 	f, err := os.CreateTemp(".", "locked")
@@ -196,7 +196,7 @@ func holdLocks() (int, error) {
 	}
 	defer os.Remove(f.Name())
 	heldFiles = append(heldFiles, f)
-	const count, size = 300, 200 // at least, of struct file_lock
+	const count, size = 300, 200 // at least, for a struct file_lock
 	for i := range int64(count) {
 		if err := unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: 2 * i, Len: 1}); err != nil {
 			return 0, err
@@ -205,7 +205,7 @@ func holdLocks() (int, error) {
 	return count * size, nil
 }
 
-// holdTCP fills a connection of this process with itself.
+// holdTCP fills a connection from this process to itself.
 func holdTCP() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -282,7 +282,7 @@ func tryCall(name string) error {
 	return err
 }
 
-// runHolder runs the probes of held memory.
+// runHolder runs the probes for held memory.
 func runHolder(args []string) error {
 	if args[0] == "call" {
 		return tryCall(args[1])

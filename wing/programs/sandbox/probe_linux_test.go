@@ -62,7 +62,7 @@ func runProbe(name string, args []string) (string, error) {
 			_, err = conn.Write([]byte("x"))
 		}
 		return "", err
-	case "datagram": // from one end of a pair, which exists without a socket
+	case "datagram": // from a pair's end, which exists without a socket
 		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 		if err != nil {
 			return "", err
@@ -71,7 +71,7 @@ func runProbe(name string, args []string) (string, error) {
 	case "pair":
 		_, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 		return "", err
-	case "shared-memory": // of another process, by its number
+	case "shared-memory": // another process's, by its number
 		id, err := strconv.Atoi(args[0])
 		if err != nil {
 			return "", err

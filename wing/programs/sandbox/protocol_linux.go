@@ -2,7 +2,7 @@
 
 package sandbox
 
-// status is the report of the helper.
+// status is the helper's report.
 type status struct {
 	Error          string `json:"error,omitempty"`
 	Exit           int    `json:"exit"`
@@ -10,7 +10,7 @@ type status struct {
 }
 
 const (
-	// confineCommand is the argument of the second helper.
+	// confineCommand is the second helper's argument.
 	confineCommand = "confine"
 	helperFailed   = 125
 	// The descriptors that both helpers inherit.

@@ -21,10 +21,9 @@ import (
 // stopGrace is how long the helper may take to kill the program and to exit.
 const stopGrace = 5 * time.Second
 
-// RunProgram runs a program and waits for the end of all processes that it started. The
-// helper is the command that starts [ServeHelper], with its arguments. If ctx ends, the
-// processes are killed, and the error is its cause. Any other error means that the program
-// did not run.
+// RunProgram runs a program and waits until all processes that it started have ended. The helper is
+// the command that starts [ServeHelper], with its arguments. If ctx ends, the processes are killed,
+// and the error is its cause. Any other error means that the program did not run.
 func RunProgram(ctx context.Context, helper []string, p *Program) (*Result, error) {
 	if p.Limits != nil {
 		if err := Available(); err != nil {
@@ -94,7 +93,7 @@ func openPipes() (*pipeSet, error) {
 	return p, nil
 }
 
-// sendOrders writes the program, concurrently with the closing of the pipe.
+// sendOrders writes the program; the pipe may be closed concurrently.
 func (p *pipeSet) sendOrders(program *Program) error {
 	raw, err := json.Marshal(program)
 	if err != nil {
@@ -117,7 +116,7 @@ func (p *pipeSet) closeAll() {
 	p.report[0].Close()
 }
 
-// A cappedBuffer keeps the beginning of an output. One goroutine writes it.
+// A cappedBuffer keeps the first max bytes that one goroutine writes.
 type cappedBuffer struct {
 	max     int
 	kept    []byte
@@ -132,8 +131,8 @@ func (b *cappedBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// ServeHelper serves the hidden command of a program that uses [RunProgram], and exits. It
-// returns at once for any other command line, without its name. Call it first in main.
+// ServeHelper serves the hidden command in a program that uses [RunProgram], and exits. It returns
+// at once for any other command line, without its name. Call it first in main.
 func ServeHelper(args []string) {
 	if len(args) == 0 || args[0] != HelperCommand {
 		return

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Instructions of a filter (linux/bpf_common.h) and offsets in seccomp_data.
+// Filter instructions (linux/bpf_common.h) and offsets in seccomp_data.
 const (
 	opLoad    = 0x20 // BPF_LD | BPF_W | BPF_ABS
 	opAnd     = 0x54 // BPF_ALU | BPF_AND | BPF_K
@@ -19,7 +19,7 @@ const (
 	opReturn  = 0x06 // BPF_RET | BPF_K
 
 	atNumber, atArch = 0, 4
-	// The low halves of arguments: both architectures are little-endian.
+	// The arguments' low halves: both architectures are little-endian.
 	atFirst, atSecond, atSecondHigh, atThird, atFourth = 16, 24, 28, 32, 40
 
 	allowCall   = unix.SECCOMP_RET_ALLOW
@@ -29,20 +29,20 @@ const (
 	noFeature   = unix.SECCOMP_RET_ERRNO | uint32(unix.EOPNOTSUPP)
 	killCaller  = unix.SECCOMP_RET_KILL_PROCESS
 
-	// x32Bit marks system calls of another ABI on amd64.
+	// x32Bit marks another ABI's system calls on amd64.
 	x32Bit = 0x40000000
-	// socketType are the bits of the type of a socket without its flags.
+	// socketType masks a socket's type without its flags.
 	socketType = 0xf
-	// newNamespaces are the flags of clone for new namespaces.
+	// newNamespaces are clone's flags for new namespaces.
 	newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 )
 
-// deniedCalls are the calls that reach other processes, change the machine, or have been
-// the way out of sandboxes: none of them is necessary for a program that computes. Those
-// on paths, that Landlock does not restrict, are in ownerCalls.
+// deniedCalls are the calls that reach other processes, change the machine, or have been used to
+// escape sandboxes: a program that computes needs none. Calls on paths that Landlock does not
+// restrict are in ownerCalls.
 func deniedCalls() []uintptr {
 	return append(archCalls(), []uintptr{
-		// other processes of the user
+		// the user's other processes
 		unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_KCMP, unix.SYS_PROCESS_MADVISE, unix.SYS_PIDFD_GETFD,
 		unix.SYS_SETPRIORITY, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR, unix.SYS_IOPRIO_SET,
 		unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES,
@@ -53,7 +53,7 @@ func deniedCalls() []uintptr {
 		unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET,
 		// system calls without a filter
 		unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
-		// names of files elsewhere
+		// file names elsewhere
 		unix.SYS_INOTIFY_INIT1, unix.SYS_FANOTIFY_INIT, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_NAME_TO_HANDLE_AT,
 		// namespaces, file systems, the kernel
 		unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE,
@@ -65,28 +65,28 @@ func deniedCalls() []uintptr {
 	}...)
 }
 
-// heldMemoryCalls are calls whose memory belongs to the kernel: no limit of a process counts it,
-// and it stays when the process unmaps, closes or truncates what it comes from. Each has the
-// error with which programs do without it.
+// heldMemoryCalls are calls whose memory belongs to the kernel: no process limit counts it, and it
+// stays when the process unmaps, closes or truncates what it comes from. Each has the error after
+// which programs do without it.
 func heldMemoryCalls() map[uint32][]uintptr {
 	return map[uint32][]uintptr{
-		// Pages in a pipe or a socket keep the whole large page or file that they are part of.
+		// Pages in a pipe or a socket keep their whole large page or file.
 		invalidCall: {unix.SYS_SPLICE, unix.SYS_VMSPLICE, unix.SYS_TEE, unix.SYS_SENDFILE},
-		// Rings of events, and rules.
+		// Event rings, and rules.
 		missesCall: {unix.SYS_IO_SETUP, unix.SYS_LANDLOCK_CREATE_RULESET},
 		// Attributes are not part of a file's size.
 		noFeature: {unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_SETXATTRAT},
 	}
 }
 
-// ownerCalls change the attributes of files by their paths, which Landlock does not
-// restrict. They are denied if the program runs as the user of the host.
+// ownerCalls change file attributes by path, which Landlock does not restrict. They are denied if
+// the program runs as the host's user.
 func ownerCalls() []uintptr {
 	return append(archOwnerCalls(), unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWNAT,
 		unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_REMOVEXATTRAT, unix.SYS_FILE_SETATTR)
 }
 
-// A filter is a program of seccomp.
+// A filter is a seccomp program.
 type filter []unix.SockFilter
 
 func (f *filter) addInstruction(code uint16, k uint32, yes, no uint8) {
@@ -99,7 +99,7 @@ func (f *filter) denyNumber(number uintptr, result uint32) {
 	f.addInstruction(opReturn, result, 0, 0)
 }
 
-// denyWhen denies a call if a test of the low half of an argument is true.
+// denyWhen denies a call if a test on an argument's low half is true.
 func (f *filter) denyWhen(number uintptr, at uint32, test uint16, k uint32) {
 	f.addInstruction(opEqual, uint32(number), 0, 4)
 	f.addInstruction(opLoad, at, 0, 0)
@@ -108,8 +108,8 @@ func (f *filter) denyWhen(number uintptr, at uint32, test uint16, k uint32) {
 	f.addInstruction(opReturn, allowCall, 0, 0)
 }
 
-// denyUnless denies a call unless the low half of an argument is one of the values, of which
-// there are at most five. If it is, the rules below decide.
+// denyUnless denies a call unless an argument's low half equals one of the values, at most five. If
+// it does, the rules below decide.
 func (f *filter) denyUnless(number uintptr, at uint32, allowed ...uint32) {
 	f.addInstruction(opEqual, uint32(number), 0, uint8(len(allowed)+3))
 	f.addInstruction(opLoad, at, 0, 0)
@@ -120,8 +120,8 @@ func (f *filter) denyUnless(number uintptr, at uint32, allowed ...uint32) {
 	f.addInstruction(opLoad, atNumber, 0, 0)
 }
 
-// returnWhen returns a result for a call if the low half of an argument is one of the values. If
-// it is not, the rules below decide.
+// returnWhen returns a result for a call if an argument's low half equals one of the values. If it
+// does not, the rules below decide.
 func (f *filter) returnWhen(number uintptr, at, result uint32, values ...uint32) {
 	f.addInstruction(opEqual, uint32(number), 0, uint8(len(values)+3))
 	f.addInstruction(opLoad, at, 0, 0)
@@ -136,9 +136,9 @@ func (f *filter) returnWhen(number uintptr, at, result uint32, values ...uint32)
 	f.addInstruction(opLoad, atNumber, 0, 0)
 }
 
-// denyHeldMemory denies what makes the kernel hold memory that [measureMemory] cannot count, or
-// not in time: shared memory without a file, mappings of the stack and of large pages, which
-// the limit of data does not count, and buffers above the default size.
+// denyHeldMemory denies what makes the kernel hold memory that [measureMemory] cannot count, or not
+// in time: shared memory without a file, stack and large-page mappings, which the data limit does
+// not count, and buffers above the default size.
 func (f *filter) denyHeldMemory(network bool) {
 	for result, numbers := range heldMemoryCalls() {
 		for _, number := range numbers {
@@ -168,8 +168,8 @@ func (f *filter) denyHeldMemory(network bool) {
 		unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF, unix.SO_ATTACH_REUSEPORT_EBPF)
 }
 
-// denySocketPairs allows connected unix sockets only: a datagram socket of a pair can send to
-// any other one by its path, which Landlock does not restrict.
+// denySocketPairs allows connected unix sockets only: a paired datagram socket can send to any
+// other one by its path, which Landlock does not restrict.
 func (f *filter) denySocketPairs() {
 	f.addInstruction(opEqual, uint32(unix.SYS_SOCKETPAIR), 0, 8)
 	f.addInstruction(opLoad, atFirst, 0, 0)
@@ -209,13 +209,13 @@ func buildFilter(network, asHost bool) filter {
 	f.denyHeldMemory(network)
 	f.denySocketPairs()
 	f.denyWhen(unix.SYS_CLONE, atFirst, opAny, newNamespaces)
-	f.addInstruction(opEqual, uint32(unix.SYS_PRLIMIT64), 0, 4) // only of the process itself
+	f.addInstruction(opEqual, uint32(unix.SYS_PRLIMIT64), 0, 4) // only the process itself
 	f.addInstruction(opLoad, atFirst, 0, 0)
 	f.addInstruction(opEqual, 0, 1, 0)
 	f.addInstruction(opReturn, denyCall, 0, 0)
 	f.addInstruction(opReturn, allowCall, 0, 0)
 	if asHost {
-		f.addInstruction(opEqual, uint32(unix.SYS_UTIMENSAT), 0, 5) // only of an open file: without a path
+		f.addInstruction(opEqual, uint32(unix.SYS_UTIMENSAT), 0, 5) // only an open file: without a path
 		f.addInstruction(opLoad, atSecond, 0, 0)
 		f.addInstruction(opEqual, 0, 0, 2)
 		f.addInstruction(opLoad, atSecondHigh, 0, 0)

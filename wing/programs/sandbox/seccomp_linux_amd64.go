@@ -4,7 +4,7 @@ import "golang.org/x/sys/unix"
 
 const auditArch = unix.AUDIT_ARCH_X86_64
 
-// archCalls are denied calls of this architecture only.
+// archCalls are denied calls that only this architecture has.
 func archCalls() []uintptr {
 	return []uintptr{unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_INOTIFY_INIT, unix.SYS_MODIFY_LDT, unix.SYS_USELIB}
 }

@@ -4,7 +4,7 @@ import "golang.org/x/sys/unix"
 
 const auditArch = unix.AUDIT_ARCH_AARCH64
 
-// archCalls are denied calls of this architecture only.
+// archCalls are denied calls that only this architecture has.
 func archCalls() []uintptr { return nil }
 
 func archOwnerCalls() []uintptr { return nil }

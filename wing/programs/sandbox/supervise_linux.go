@@ -19,7 +19,7 @@ import (
 	"agenthost/internal/safe"
 )
 
-// superviseProgram runs the program of the orders, and reports its end.
+// superviseProgram runs the ordered program, and reports how it ended.
 func superviseProgram() {
 	report := os.NewFile(reportFD, "report")
 	s, err := superviseOrders(os.NewFile(ordersFD, "orders"))
@@ -70,13 +70,13 @@ func superviseOrders(orders *os.File) (s status, err error) {
 	return s, nil
 }
 
-// startProgram starts the program, or the helper that restricts itself and then executes
-// it. The reader has the error of that helper.
+// startProgram starts the program, or the helper that restricts itself and then executes it. The
+// reader has that helper's error.
 func startProgram(p *Program) (*exec.Cmd, io.Reader, error) {
 	cmd := &exec.Cmd{Path: p.Path, Args: p.Args, Env: p.Env, Dir: p.Dir, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if cmd.Env == nil {
-		cmd.Env = []string{} // nil would be the environment of this process
+		cmd.Env = []string{} // nil would be this process's environment
 	}
 	if p.Limits != nil {
 		return startConfined(cmd, p)
@@ -128,7 +128,7 @@ func exitCode(state *os.ProcessState) int {
 // A watcher kills the program when its time has come.
 type watcher struct{ stopped, memoryExceeded atomic.Bool }
 
-// awaitHost kills the program when the host closes its end of the pipe, or dies.
+// awaitHost kills the program when the host closes its pipe end, or dies.
 func (w *watcher) awaitHost(orders io.Reader) {
 	defer safe.Recover(func(*safe.Panic) { os.Exit(helperFailed) })
 	_, _ = io.Copy(io.Discard, orders)

@@ -17,13 +17,13 @@ type process struct {
 	start string
 }
 
-// listDescendants lists the processes that descend from this one. As a subreaper, this
-// process is an ancestor of all that its children start.
+// listDescendants lists the processes that descend from this one. As a subreaper, this process is
+// an ancestor of everything that its children start.
 func listDescendants() []process {
 	return appendChildren(nil, os.Getpid(), 0)
 }
 
-// maxTreeDepth limits the depth of the tree of processes.
+// maxTreeDepth limits the process tree's depth.
 const maxTreeDepth = 10_000
 
 func appendChildren(all []process, parent, depth int) []process {
@@ -46,7 +46,7 @@ func appendChildren(all []process, parent, depth int) []process {
 	return all
 }
 
-// readStartTime returns the start time of a process, field 22 of proc_pid_stat(5).
+// readStartTime returns a process's start time, field 22 in proc_pid_stat(5).
 func readStartTime(pid int) (string, bool) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
