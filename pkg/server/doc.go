@@ -57,7 +57,7 @@
 //
 // stream.go writes the stream of /run_sse. A run ends with its request: a client that
 // disconnects or stops reading cancels the model call, unless the request has
-// ?detach=true. With Last-Event-ID a client resumes a stream (run.go). Event
+// ?detach=true. With Last-Event-ID a client resumes a stream (resume.go). Event
 // IDs are sent to clients that ask for them with ?eventIds=true.
 //
 // The OpenAPI document is generated from the routes and the schemas (openapi.yaml).

@@ -11,6 +11,7 @@ import (
 
 	"agenthost/internal/auth"
 	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
 )
 
 // Services are what handlers of routes use of their server. They are safe for concurrent
@@ -73,6 +74,31 @@ type principalKey struct{}
 // has authenticated. [Services.Authenticate] returns it.
 func WithPrincipal(r *http.Request, p *Principal) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), principalKey{}, p))
+}
+
+// ReserveRun counts a run for its user and its app. A run that exceeds one of the
+// limits counts for neither.
+func (s *Services) ReserveRun(app, user string) error {
+	if s.host.App(app) == nil {
+		return nil // the run fails anyway; do not track invented names
+	}
+	if err := s.userLimiter.acquire(user); err != nil {
+		return err
+	}
+	if err := s.appLimiter.acquire(app); err != nil {
+		s.userLimiter.refund(user)
+		return err
+	}
+	return nil
+}
+
+// RefundMissing returns the token of the app if the session does not exist, so that
+// runs of invented sessions do not use up the allowance of other users. They still
+// count for their own user.
+func (s *Services) RefundMissing(app string, err error) {
+	if classifyError(session.Key{}, err).status == http.StatusNotFound {
+		s.appLimiter.refund(app)
+	}
 }
 
 // TrackRun counts work that a shutdown waits for, until end is called. During a shutdown it

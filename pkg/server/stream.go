@@ -86,13 +86,6 @@ func (s *Services) FailStream(st *Stream, r *http.Request, err error) error {
 	return nil
 }
 
-// readEventIDsFlag reports whether the client asked for event IDs, by ?eventIds=true or
-// by resuming a stream.
-func readEventIDsFlag(r *http.Request) (bool, error) {
-	eventIDs, err := ReadQueryFlag(r, "eventIds")
-	return eventIDs || r.Header.Get("Last-Event-ID") != "", err
-}
-
 // trackStream counts an open stream. When it ends early, end logs the reason, which the
 // client can no longer receive.
 func (s *Services) trackStream(r *http.Request, st *Stream, key session.Key) (end func()) {
@@ -111,8 +104,13 @@ func (st *Stream) StartKeepAlive(onLost func()) (end func()) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.keepAliveTimer = time.AfterFunc(max(st.keepAliveInterval, maxFlushDelay), func() {
-		defer safe.Recover(func(p *safe.Panic) {
-			st.recordPanic(p)
+		defer safe.Recover(func(p *safe.Panic) { // of the ResponseWriter
+			st.mu.Lock()
+			if st.writeErr == nil {
+				st.writeErr = p
+			}
+			st.mu.Unlock()
+			p.Log(st.logger, "stream write panicked")
 			onLost()
 		})
 		if st.flushOrKeepAlive() != nil && !st.detached {
@@ -230,6 +228,15 @@ func (st *Stream) writeFailure(f failure, author string) error {
 	return st.writeLastFrame([]byte("data: " + string(text) + "\n\n"))
 }
 
+// rootAgentName returns the name of an app's root agent, or an empty string if the app
+// does not exist.
+func (s *Services) rootAgentName(app string) string {
+	if a := s.host.App(app); a != nil {
+		return a.Root().Name()
+	}
+	return ""
+}
+
 // SendJSON writes a value in JSON as an event, and flushes it. It returns the first error of
 // writing: the client has disconnected or does not read.
 func (st *Stream) SendJSON(v any) error {
@@ -319,16 +326,6 @@ func (st *Stream) resetTimer(idle time.Duration) {
 	default:
 		st.keepAliveTimer.Reset(idle)
 	}
-}
-
-// recordPanic ends the stream after a panic of the ResponseWriter.
-func (st *Stream) recordPanic(p *safe.Panic) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.writeErr == nil {
-		st.writeErr = p
-	}
-	p.Log(st.logger, "stream write panicked")
 }
 
 // dropReason returns why the client was dropped: slow or gone.
