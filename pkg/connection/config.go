@@ -8,26 +8,26 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A Kind decodes and opens the connections of documents, as that of agenthost/wing/connection
-// does.
+// A Kind decodes and opens the connections in documents, like the kind in
+// agenthost/wing/connection.
 type Kind interface {
-	// Decode decodes and validates a connection. The auth of a tool is inline: it has no name.
+	// Decode decodes and validates a connection. A tool's auth is inline: it has no name.
 	Decode(n *spec.Node, inline bool) (Config, spec.Diagnostics)
-	// Open returns the source of the credentials of a connection. It sends no requests.
+	// Open returns the source of a connection's credentials. It sends no requests.
 	Open(c Config, env Env) (Source, error)
-	// ConfigType is the struct of the fields, for the schema and the reference.
+	// ConfigType is the fields' struct, for the schema and the reference.
 	ConfigType() reflect.Type
 }
 
-// A Config is the decoded connection of a document: a credential, and the hosts that may
-// receive it.
+// A Config is a connection decoded from a document: a credential, and the hosts that may receive
+// it.
 type Config interface {
-	// Addresses returns the addresses of authorization servers in the document.
+	// Addresses returns the authorization servers' addresses in the document.
 	Addresses() []spec.Text
-	// HostNames returns the hosts of the document, which may be empty.
+	// HostNames returns the document's hosts, which may be empty.
 	HostNames() []string
-	// UsesHostAccount reports whether the tokens are those of the account of the host, which
-	// its policy must allow.
+	// UsesHostAccount reports whether the tokens belong to the host's account, which its policy
+	// must allow.
 	UsesHostAccount() bool
 	Exchange
 	// Fingerprint returns a string that differs if the credential differs. It contains
@@ -35,7 +35,7 @@ type Config interface {
 	Fingerprint() string
 }
 
-// An Exchange is what a connection does when tokens are exchanged for those of another one.
+// An Exchange is what a connection does when it exchanges tokens for another connection's.
 type Exchange interface {
 	// Subject returns the connection whose tokens this one exchanges, or nil.
 	Subject() *Ref
@@ -44,34 +44,34 @@ type Exchange interface {
 	SubjectHosts() []string
 }
 
-// Env holds the dependencies of sources.
+// Env holds what sources depend on.
 type Env struct {
 	// HTTP sends the requests to authorization servers; nil means http.DefaultClient. Its
 	// transport decides which addresses are allowed.
 	HTTP *http.Client
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// App and Name are those of the connection.
+	// App and Name are the connection's.
 	App, Name string
 	// Subject is the connection that [Exchange.Subject] names.
 	Subject *Connection
 }
 
-// A Ref is the connection of a tool: the name of one in app.yaml, or the connection itself.
+// A Ref is a tool's connection: a name in app.yaml, or the connection itself.
 type Ref struct {
-	// Name is that in app.yaml. An inline connection has one only if tokens of users are
-	// stored under it.
+	// Name is the name in app.yaml. An inline connection has one only if users' tokens are stored
+	// under it.
 	Name spec.Text
-	// Inline is nil if the tool names a connection. The loader decodes that of a document.
+	// Inline is nil if the tool names a connection. The loader decodes a document's connection.
 	Inline Config
-	// Node is the value of the document.
+	// Node is the document's value.
 	Node *spec.Node
 }
 
 // IsInline reports whether the document has the connection itself.
 func (r *Ref) IsInline() bool { return r.Node.Kind == spec.Mapping }
 
-// DecodeSpec decodes the name, and keeps the node of the connection itself.
+// DecodeSpec decodes the name, and keeps the connection's own node.
 func (r *Ref) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	r.Node = n
 	if r.IsInline() {
@@ -88,7 +88,7 @@ func (r *Ref) SchemaSpec() map[string]any {
 	}, "title": "string or [connection](connections.md)"}
 }
 
-// A RefConfig is the config of a kind whose tools can use a connection.
+// A RefConfig is the config for a kind whose tools can use a connection.
 type RefConfig interface {
 	// Connection returns the connection, or nil.
 	Connection() *Ref

@@ -1,7 +1,7 @@
-// Package connection adds credentials to the requests of tools. An app declares its
-// connections by name; each has one credential and the hosts that may receive it.
+// Package connection adds credentials to tool requests. An app declares its connections by name;
+// each has one credential and the hosts that may receive it.
 //
-// The package is the contract of tools, the runtime and stores. The kinds of credentials are in
+// The package is the contract between tools, the runtime and stores. The credential kinds are in
 // agenthost/wing/connection.
 package connection
 
@@ -22,11 +22,11 @@ type Credential struct {
 	In, Name string
 	// Value is what is sent.
 	Value string
-	// Secrets are the secret parts of the value, which responses must not show.
+	// Secrets are the value's secret parts, which responses must not show.
 	Secrets []string
 }
 
-// String returns the place of the credential without its value.
+// String returns the credential's place without its value.
 func (c *Credential) String() string { return c.In + " " + c.Name }
 
 // GoString is String, so that no format prints the value.
@@ -34,7 +34,7 @@ func (c *Credential) GoString() string { return c.String() }
 
 // A Source provides credentials. It is safe for concurrent use.
 type Source interface {
-	// Credential returns the credential for requests of a user.
+	// Credential returns the credential for a user's requests.
 	Credential(ctx context.Context, user User) (*Credential, error)
 	// Evict removes a credential that a service rejected, and reports whether another
 	// one may be available.
@@ -51,8 +51,8 @@ type Connection struct {
 	hosts  []HostPattern
 }
 
-// New returns a connection. Its credentials go only to the hosts, which have the form of
-// [ParseHostPattern].
+// New returns a connection. Its credentials go only to the hosts, which have [ParseHostPattern]'s
+// form.
 func New(name string, source Source, hosts []string) *Connection {
 	c := &Connection{name: name, source: source}
 	for _, host := range hosts {
@@ -64,7 +64,7 @@ func New(name string, source Source, hosts []string) *Connection {
 // IsPerUser reports whether each user has own credentials.
 func (c *Connection) IsPerUser() bool { return c != nil && c.source.PerUser() }
 
-// Prepare makes the credential of a user available, if each user has own ones. The error is a
+// Prepare makes a user's credential available, if each user has a separate one. The error is a
 // [*ConsentError] if the user has to authorize the connection first.
 func (c *Connection) Prepare(ctx context.Context, user User) error {
 	if !c.IsPerUser() {
@@ -74,7 +74,7 @@ func (c *Connection) Prepare(ctx context.Context, user User) error {
 	return err
 }
 
-// Credential returns the credential of a user.
+// Credential returns a user's credential.
 func (c *Connection) Credential(ctx context.Context, user User) (*Credential, error) {
 	got, err := c.source.Credential(ctx, user)
 	if err != nil {
@@ -83,7 +83,7 @@ func (c *Connection) Credential(ctx context.Context, user User) (*Credential, er
 	return got, nil
 }
 
-// Evict is [Source.Evict] of the source.
+// Evict calls the source's [Source.Evict].
 func (c *Connection) Evict(user User, rejected *Credential) bool {
 	return c.source.Evict(user, rejected)
 }
@@ -96,10 +96,9 @@ func (c *Connection) Name() string {
 	return c.name
 }
 
-// Send authorizes a request for a user and sends it. It returns the secrets that the
-// response must not show. A service that responds with 401 gets the request once more, if
-// the source has another credential. The client must not send the headers of a request to
-// other hosts after a redirect.
+// Send authorizes a request for a user and sends it. It returns the secrets that the response must
+// not show. A service that responds with 401 gets the request once more, if the source has another
+// credential. The client must not send a request's headers to other hosts after a redirect.
 func (c *Connection) Send(client *http.Client, req *http.Request, user User) (*http.Response, []string, error) {
 	return c.sendWith(client.Do, req, user)
 }
@@ -127,7 +126,7 @@ func (c *Connection) sendWith(send sender, req *http.Request, user User) (*http.
 	return resp, append(secretsOf(used), secretsOf(renewed)...), err
 }
 
-// canRepeat reports whether the body of a request can be sent again.
+// canRepeat reports whether a request's body can be sent again.
 func canRepeat(req *http.Request) bool {
 	return req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
 }
@@ -171,9 +170,8 @@ func HasLeftHost(req *http.Request) bool {
 	return false
 }
 
-// Authorize adds the credential to a request, in place of values of the same name. It
-// rejects requests to other hosts, and requests without TLS, except to loopback
-// addresses.
+// Authorize adds the credential to a request, in place of values with the same name. It rejects
+// requests to other hosts, and requests without TLS, except to loopback addresses.
 func (c *Connection) Authorize(req *http.Request, user User) (*Credential, error) {
 	if err := c.checkTarget(req.URL); err != nil {
 		return nil, err
@@ -197,7 +195,7 @@ func (c *Connection) Authorize(req *http.Request, user User) (*Credential, error
 	return got, nil
 }
 
-// setCookie replaces the cookie of the credential and keeps the others.
+// setCookie replaces the credential's cookie and keeps the others.
 func setCookie(req *http.Request, c *Credential) {
 	others := slices.DeleteFunc(req.Cookies(), func(o *http.Cookie) bool { return o.Name == c.Name })
 	req.Header.Del("Cookie")
@@ -207,7 +205,7 @@ func setCookie(req *http.Request, c *Credential) {
 	req.AddCookie(&http.Cookie{Name: c.Name, Value: c.Value})
 }
 
-// The places of a credential in a request (OpenAPI 3.1, Security Scheme Object).
+// The places for a credential in a request
 const (
 	InHeader = "header"
 	InQuery  = "query"

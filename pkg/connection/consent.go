@@ -15,31 +15,31 @@ func NewConsentError(request func(ctx context.Context, sessionID, callID string)
 	return &ConsentError{request}
 }
 
-// Error is an end of a sentence about the connection.
+// Error ends a sentence about the connection.
 func (e *ConsentError) Error() string {
 	return "the user has not authorized it yet"
 }
 
-// Request starts a consent for a call of a session. It returns ADK's AuthConfig: the address
-// that the user opens in a browser is exchangedAuthCredential.oauth2.authUri. It contains
-// neither the client's secret nor the code verifier or the device code.
+// Request starts a consent for a call in a session. It returns ADK's AuthConfig: the address that
+// the user opens in a browser is exchangedAuthCredential.oauth2.authUri. It contains neither the
+// client's secret nor the code verifier or the device code.
 func (e *ConsentError) Request(ctx context.Context, sessionID, callID string) (map[string]any, error) {
 	return e.request(ctx, sessionID, callID)
 }
 
-// keyPrefix begins the credentialKey of requests for connections.
+// keyPrefix begins the credentialKey when a request is for a connection.
 const keyPrefix = "connection:"
 
-// CredentialKey returns the credentialKey of requests for a connection.
+// CredentialKey returns the credentialKey that requests for a connection have.
 func CredentialKey(name string) string { return keyPrefix + name }
 
-// IsCredentialKey reports whether a credentialKey is that of a connection.
+// IsCredentialKey reports whether a credentialKey belongs to a connection.
 func IsCredentialKey(key string) bool { return strings.HasPrefix(key, keyPrefix) }
 
-// DeviceFlow is the name of the flow with user codes in OpenAPI 3.2.
+// DeviceFlow is OpenAPI 3.2's name for the flow with user codes.
 const DeviceFlow = "deviceAuthorization"
 
-// DeviceState returns the state in the AuthConfig of a request with a user code, or "" for other
+// DeviceState returns the state in the AuthConfig from a request with a user code, or "" for other
 // requests.
 func DeviceState(authConfig map[string]any) string {
 	scheme, _ := authConfig["authScheme"].(map[string]any)
@@ -53,18 +53,18 @@ func DeviceState(authConfig map[string]any) string {
 	return state
 }
 
-// An Answer is the answer of an authorization server (RFC 6749, 4.1.2 and RFC 9207).
+// An Answer is an authorization server's answer (RFC 6749, 4.1.2 and RFC 9207).
 type Answer struct {
 	State, Code, Issuer string
-	// Error is the code of a refusal.
+	// Error is the refusal code.
 	Error string
-	// Device reports that the state is that of a device consent, whose answer the host polls.
+	// Device reports that the state belongs to a device consent, whose answer the host polls.
 	Device bool
 	// Immediate polls at most once, and does not wait for the user.
 	Immediate bool
-	// RedirectURL is that of a client that received the answer; empty for the host's.
+	// RedirectURL belongs to a client that received the answer; empty for the host's.
 	RedirectURL string
-	// User, SessionID and CallID, if set, must be those of the request.
+	// User, SessionID and CallID, if set, must be the request's.
 	User              *User
 	SessionID, CallID string
 }

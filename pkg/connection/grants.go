@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// A Grant is a row of a [GrantStore]: the tokens of a user for a connection, or a consent
-// that was requested and has no answer yet.
+// A Grant is a row of a [GrantStore]: a user's tokens for a connection, or a consent that was
+// requested and has no answer yet.
 type Grant struct {
-	// ID is at most 64 characters. That of a consent is a hash of its state.
+	// ID is at most 64 characters. A consent's ID is its state's hash.
 	ID         string
 	User       User
 	Connection string
@@ -37,7 +37,7 @@ type GrantStore interface {
 	DeleteExpired(ctx context.Context, before time.Time) error
 }
 
-// MemoryGrants is a [GrantStore] in the memory of the process. The zero value is empty.
+// MemoryGrants is a [GrantStore] in the process's memory. The zero value is empty.
 type MemoryGrants struct {
 	mu  sync.Mutex
 	all map[string]Grant

@@ -28,7 +28,7 @@ func ParseHostPattern(text string) HostPattern {
 	return HostPattern{strings.Trim(strings.TrimSuffix(host, "."), "[]"), port, subdomains}
 }
 
-// IsHostPattern reports whether a string has the form of [ParseHostPattern].
+// IsHostPattern reports whether a string has [ParseHostPattern]'s form.
 func IsHostPattern(text string) bool {
 	p := ParseHostPattern(text)
 	u, err := url.Parse("https://" + strings.TrimPrefix(text, "*."))
@@ -36,8 +36,8 @@ func IsHostPattern(text string) bool {
 		!strings.Contains(p.Host, "*")
 }
 
-// MatchesURL reports whether a URL has the host. A pattern without a port matches the
-// default port of the scheme.
+// MatchesURL reports whether a URL has the host. A pattern without a port matches the scheme's
+// default port.
 func (p HostPattern) MatchesURL(u *url.URL) bool {
 	host, port := hostOf(u), u.Port()
 	if port == "" {
@@ -61,7 +61,7 @@ func defaultPort(scheme string) string {
 	return "443"
 }
 
-// HostOf returns the host of an address, with its port if it has one, or "".
+// HostOf returns an address's host, with its port if it has one, or "".
 func HostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -109,7 +109,7 @@ func (c *Connection) checkTarget(u *url.URL) error {
 // IsSecure reports whether a URL may receive credentials: it has TLS, or a loopback address.
 func IsSecure(u *url.URL) bool { return u.Scheme == "https" || u.Scheme == "http" && IsLoopback(u) }
 
-// IsLoopback reports whether the host of a URL is a loopback address.
+// IsLoopback reports whether a URL's host is a loopback address.
 func IsLoopback(u *url.URL) bool {
 	host := hostOf(u)
 	if host == "localhost" {

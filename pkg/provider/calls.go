@@ -7,9 +7,9 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A CallsConfig configures what calls of all services have in common: retries, timeouts,
-// limits, prices and fallbacks. The config of a provider embeds it with yaml:",inline", and
-// thereby is a [FallbackConfig], a [LimitedConfig], a [PricedConfig] and a [SizedConfig].
+// A CallsConfig configures what all services' calls have in common: retries, timeouts, limits,
+// prices and fallbacks. A provider's config embeds it with yaml:",inline", and thereby is a
+// [FallbackConfig], a [LimitedConfig], a [PricedConfig] and a [SizedConfig].
 type CallsConfig struct {
 	Retry    retryConfig    `yaml:"retry" doc:"When to retry failed calls."`
 	Timeouts timeoutsConfig `yaml:"timeouts" doc:"How long the service may be silent before the call fails."`
@@ -24,29 +24,28 @@ type retryConfig struct {
 	Attempts int   `yaml:"attempts" default:"3" doc:"The maximum number of attempts, including the first."`
 }
 
-// ValidateCalls reports problems of the settings in the mapping n, from which they were
-// decoded.
+// ValidateCalls reports problems in the settings, which were decoded from the mapping n.
 func (c *CallsConfig) ValidateCalls(n *spec.Node) spec.Diagnostics {
 	ds := append(c.Retry.validateRetry(n.Get("retry")), c.Limits.validateLimits(n.Get("limits"))...)
 	return append(ds, c.Context.validateContext(n.Get("context"))...)
 }
 
-// RetryOptions returns the options of the model's retries.
+// RetryOptions returns the model's retry options.
 func (c *CallsConfig) RetryOptions(env Env) *RetryOptions { return c.Retry.retryOptions(env) }
 
-// TimeoutOptions returns the options of the model's timeouts.
+// TimeoutOptions returns the model's timeout options.
 func (c *CallsConfig) TimeoutOptions() TimeoutOptions { return c.Timeouts.timeoutOptions() }
 
-// Fallbacks returns the names of the fallback models.
+// Fallbacks names the fallback models.
 func (c *CallsConfig) Fallbacks() []FallbackRef { return c.Fallback }
 
-// CallLimits returns the limits of the model's calls.
+// CallLimits returns the limits for the model's calls.
 func (c *CallsConfig) CallLimits() (Limits, bool) { return c.Limits.Limits() }
 
-// ModelPrice returns the price of the model, or nil.
+// ModelPrice returns the model's price, or nil.
 func (c *CallsConfig) ModelPrice() *Price { return c.Price.priceOrNil() }
 
-// ContextLimits returns the maximum sizes of prompts and responses.
+// ContextLimits returns the maximum prompt and response sizes.
 func (c *CallsConfig) ContextLimits() ContextLimits { return c.Context.contextLimits() }
 
 func (c *retryConfig) retryOptions(env Env) *RetryOptions {
@@ -67,20 +66,19 @@ func (c *retryConfig) validateRetry(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// ContextLimits are the maximum sizes of a model's prompt and response in tokens; 0 means
-// unknown.
+// ContextLimits are a model's maximum prompt and response sizes in tokens; 0 means unknown.
 type ContextLimits struct{ Input, Output int }
 
-// A ContextConfig is the YAML of [ContextLimits].
+// A ContextConfig is the YAML for [ContextLimits].
 type ContextConfig struct {
 	Input  int `yaml:"input" doc:"The maximum tokens of a prompt, with the instruction and the tools."`
 	Output int `yaml:"output" doc:"The maximum tokens of a response: max_output_tokens must not exceed it."`
 }
 
-// A SizedConfig is the config of a model that may have context limits.
+// A SizedConfig is the config for a model that may have context limits.
 type SizedConfig interface{ ContextLimits() ContextLimits }
 
-// validateContext reports problems of the limits in n, which may be nil.
+// validateContext reports problems in the limits in n, which may be nil.
 func (c *ContextConfig) validateContext(n *spec.Node) spec.Diagnostics {
 	if c == nil {
 		return nil
@@ -98,7 +96,7 @@ func (c *ContextConfig) validateContext(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// contextLimits returns the limits; those of nil are unknown.
+// contextLimits returns the limits; with nil they are unknown.
 func (c *ContextConfig) contextLimits() ContextLimits {
 	if c == nil {
 		return ContextLimits{}
@@ -106,13 +104,13 @@ func (c *ContextConfig) contextLimits() ContextLimits {
 	return ContextLimits(*c)
 }
 
-// TimeoutOptions limit the silence of a service. The zero value has the defaults.
+// TimeoutOptions limit how long a service may be silent. The zero value has the defaults.
 type TimeoutOptions struct {
-	// FirstByte is the maximum time from the request to the first byte of the response's
-	// body; 0 is 5 min, negative disables the limit.
+	// FirstByte is the maximum time from the request to the response body's first byte; 0 is 5 min,
+	// negative disables the limit.
 	FirstByte time.Duration
-	// Idle is the maximum duration of each later read of the body; 0 is 2 min, and a
-	// negative time disables the limit.
+	// Idle is the maximum time for each later read from the body; 0 is 2 min, and a negative time
+	// disables the limit.
 	Idle time.Duration
 }
 

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// A CredentialConfig is the config of a model whose calls need a key or a login.
+// A CredentialConfig is the config for a model whose calls need a key or a login.
 type CredentialConfig interface{ Credential(env Env) Credential }
 
-// A Credential describes the key of a model without its value. The zero value is that of
-// a model that needs none.
+// A Credential describes a model's key without its value. The zero value is for a model that needs
+// none.
 type Credential struct {
-	// From is where the key comes from: api_key, headers, the name of a variable, or
-	// "Google credentials" for the login of the host, which is not checked.
+	// From is where the key comes from: api_key, headers, a variable's name, or "Google
+	// credentials" for the host's login, which is not checked.
 	From string
 	// Variable is the variable to set if something is missing.
 	Variable string
@@ -20,9 +20,8 @@ type Credential struct {
 	Missing string
 }
 
-// DescribeCredential describes the key of a model by its config: as a [CredentialConfig],
-// or else by the variables of a [KeyConfig]. The config of a model that needs no key is
-// neither.
+// DescribeCredential describes a model's key by its config: as a [CredentialConfig], or else by a
+// [KeyConfig]'s variables. The config for a model that needs no key is neither.
 func DescribeCredential(config any, env Env) Credential {
 	switch c := config.(type) {
 	case CredentialConfig:
@@ -46,7 +45,7 @@ func describeKey(names []string, env Env) Credential {
 	return Credential{Variable: names[0], Missing: "no key: set " + strings.Join(names, " or ") + " in the environment or in the app's .env"}
 }
 
-// lookupValue returns a variable of the host, or else of the app's .env.
+// lookupValue returns the host's variable, or else the one in the app's .env.
 func (env Env) lookupValue(name string) string {
 	host := env.Lookup
 	if host == nil {

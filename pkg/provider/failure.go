@@ -14,8 +14,7 @@ import (
 	"agenthost/pkg/model"
 )
 
-// A failureKind is why a model call failed. Those with a name in `on` of a fallback have
-// that name.
+// A failureKind is why a model call failed. Those with a name in a fallback's `on` have that name.
 type failureKind string
 
 const (
@@ -33,8 +32,8 @@ const (
 	failOther    failureKind = ""
 )
 
-// failurePatterns are reasons and, in lower case, parts of messages of services that
-// have no status of their own for a kind of failure.
+// failurePatterns are reasons and, in lower case, message parts from services that have no status
+// for a kind of failure.
 var failurePatterns = []struct {
 	kind     failureKind
 	codes    []int
@@ -135,7 +134,7 @@ func hintFor(kind failureKind, e *model.Error) string {
 	return ""
 }
 
-// modelListPath returns the path of the list of models of an API, or "".
+// modelListPath returns the path of an API's model list, or "".
 func modelListPath(call string) string {
 	u, err := url.Parse(call)
 	if err != nil {

@@ -16,23 +16,23 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A FallbackConfig is the config of a model with fallbacks, which it names.
+// A FallbackConfig is the config for a model that names fallbacks.
 type FallbackConfig interface{ Fallbacks() []FallbackRef }
 
-// A FallbackModel is a model of a [Fallback].
+// A FallbackModel is a model in a [Fallback].
 type FallbackModel struct {
 	Model model.LLM
 	// Name names the model in logs and events; empty is the model's own name.
 	Name string
-	// On lists the failures of earlier models after which this one is tried; nil is
-	// rate_limit, overloaded, connection and timeout. See [FallbackRef].
+	// On lists the earlier models' failures after which this one is tried; nil is rate_limit,
+	// overloaded, connection and timeout. See [FallbackRef].
 	On []string
 	// Cooldown is how long later calls begin with this model once it has answered for an
 	// earlier one; 0 lets each call begin with the first model.
 	Cooldown time.Duration
 }
 
-// defaultFallbackOn lists the failures that no change of the request can prevent.
+// defaultFallbackOn lists the failures that no request change can prevent.
 var defaultFallbackOn = []string{string(failRateLimit), string(failOverloaded), string(failConnection), string(failTimeout), string(failCredit)}
 
 // A FallbackRef names a fallback in a document: a model's name, or a mapping.
@@ -67,11 +67,10 @@ func (*FallbackRef) SchemaSpec() map[string]any {
 	}}
 }
 
-// Fallback returns a model that calls models in order until one answers (adk-python
-// FallbackModel). The next model is called if it lists the failure and no response was
-// yielded yet; each model is called once, with the unchanged request. The error of the
-// last one called is yielded. The model has the name of the first one and the
-// capabilities that all of them share. A nil logger discards logs.
+// Fallback returns a model that calls models in order until one answers (adk-python FallbackModel).
+// The next model is called if it lists the failure and no response was yielded yet; each model is
+// called once, with the unchanged request. It yields the last called model's error. The model has
+// the first one's name and the capabilities that all of them share. A nil logger discards logs.
 func Fallback(models []FallbackModel, logger *slog.Logger) model.LLM {
 	if len(models) == 1 {
 		return models[0].Model
@@ -123,8 +122,7 @@ func (f *fallbackModel) CachesContents() bool { return model.CanCache(f.LLM) }
 // RunsCode reports whether all models support it; see [model.RunsCode].
 func (f *fallbackModel) RunsCode() bool { return f.allCan(model.RunsCode) }
 
-// Live returns the live conversations of the first model: a conversation cannot move to
-// another one; see [model.LiveProvider].
+// Live returns the first model's live conversations
 func (f *fallbackModel) Live() model.LiveLLM { return model.LiveOf(f.LLM) }
 
 func (f *fallbackModel) allCan(can func(model.LLM) bool) bool {
@@ -192,7 +190,7 @@ func ownRequest(req *model.Request, other bool) *model.Request {
 	return &own
 }
 
-// fallbackReason returns the kind of an error, or "".
+// fallbackReason returns an error's kind, or "".
 func fallbackReason(err error) string {
 	if _, ok := errors.AsType[*refusalError](err); ok {
 		return string(failRefusal)
@@ -203,7 +201,7 @@ func fallbackReason(err error) string {
 	return ""
 }
 
-// A fallbackCall is a call of one model.
+// A fallbackCall is a call to one model.
 type fallbackCall struct {
 	llm  model.LLM
 	step *fallbackStep
@@ -237,7 +235,7 @@ func (c *fallbackCall) forwardCall(ctx context.Context, req *model.Request, yiel
 	return started, nil
 }
 
-// yieldFailure yields an error, or the response of a refusal.
+// yieldFailure yields an error, or a refusal's response.
 func (c *fallbackCall) yieldFailure(err error, yield func(*model.Response, error) bool) {
 	if refused, ok := errors.AsType[*refusalError](err); ok {
 		yield(refused.response, nil)
@@ -246,8 +244,8 @@ func (c *fallbackCall) yieldFailure(err error, yield func(*model.Response, error
 	yield(nil, err)
 }
 
-// isRefusal reports whether a complete response has no content because of what it would
-// contain.
+// isRefusal reports whether a complete response has no content because the service refused that
+// content.
 func isRefusal(r *model.Response) bool {
 	if r.Partial || r.Content != nil && len(r.Content.Parts) > 0 {
 		return false
@@ -259,7 +257,7 @@ func isRefusal(r *model.Response) bool {
 	return r.FinishReason == genai.FinishReasonSafety
 }
 
-// withMetadata returns a copy of a response with custom metadata.
+// withMetadata returns a response copy with custom metadata.
 func withMetadata(r *model.Response, key string, value any) *model.Response {
 	r = r.Clone()
 	if r.CustomMetadata == nil {

@@ -16,17 +16,17 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// Limits are the limits of a model's calls. A zero value means unlimited.
+// Limits are the limits for a model's calls. A zero value means unlimited.
 type Limits struct {
 	// Concurrent is the maximum number of concurrent calls.
 	Concurrent int
-	// Requests and Tokens limit the attempts and the tokens of prompts and responses.
+	// Requests and Tokens limit the attempts and the prompt and response tokens.
 	Requests, Tokens Rate
 	// Wait is how long a call waits for the limits; 0 is 1 min.
 	Wait time.Duration
 }
 
-// A Rate is a number of things in a duration.
+// A Rate is how many things are allowed in a duration.
 type Rate struct {
 	Count float64
 	Per   time.Duration
@@ -34,7 +34,7 @@ type Rate struct {
 
 const defaultLimitWait = time.Minute
 
-// LimitsConfig is the YAML of [Limits].
+// LimitsConfig is the YAML for [Limits].
 type LimitsConfig struct {
 	Concurrent int           `yaml:"concurrent" doc:"The maximum number of concurrent calls."`
 	Requests   RateConfig    `yaml:"requests" doc:"The maximum number of requests in a time, such as 60/1m. Retries count."`
@@ -98,7 +98,7 @@ func (c *LimitsConfig) Limits() (Limits, bool) {
 	return l, l.Concurrent > 0 || l.Requests.Count > 0 || l.Tokens.Count > 0
 }
 
-// A LimitedConfig is the config of a model with limits.
+// A LimitedConfig is the config for a model with limits.
 type LimitedConfig interface {
 	CallLimits() (Limits, bool)
 }
@@ -106,9 +106,9 @@ type LimitedConfig interface {
 // maxGateQueue limits the calls that wait for one gate.
 const maxGateQueue = 10_000
 
-// A Gate lets calls of models pass within limits, in the order in which they arrive.
-// Models that share a key and an address share a gate. It has no goroutine, and its
-// memory is that of the calls that wait. It is safe for concurrent use.
+// A Gate lets model calls pass within limits, in the order in which they arrive. Models that share
+// a key and an address share a gate. It has no goroutine, and only waiting calls use memory. It is
+// safe for concurrent use.
 type Gate struct {
 	mu               sync.Mutex
 	limits           Limits
@@ -128,7 +128,7 @@ func NewGate(l Limits) *Gate {
 	return g
 }
 
-// Tighten applies the limits of a further user: the stricter ones count.
+// Tighten applies another user's limits: the stricter ones count.
 func (g *Gate) Tighten(l Limits) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -142,7 +142,7 @@ func (g *Gate) Tighten(l Limits) {
 	}
 }
 
-// Queued returns the number of calls that wait and that run.
+// Queued returns how many calls wait and how many run.
 func (g *Gate) Queued() (waiting, running int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -258,7 +258,7 @@ func (g *Gate) scheduleTimer() {
 			g.timer.Stop()
 		}
 		if len(g.queue) == 0 {
-			g.queue = nil // release the memory of a long queue
+			g.queue = nil // release a long queue's memory
 		}
 	case g.timer == nil:
 		g.timer = time.AfterFunc(delay, func() {
@@ -294,8 +294,8 @@ func (g *Gate) ReleaseSlot(tokens int) {
 	g.startWaiting()
 }
 
-// A bucket is a token bucket. Its level may become negative: the tokens of a call are
-// known only after it.
+// A bucket is a token bucket. Its level may become negative: a call's tokens are known only after
+// it.
 type bucket struct {
 	rate  Rate // zero means unlimited
 	level float64

@@ -65,8 +65,8 @@ func limited(s *slow, l provider.Limits) (model.LLM, *provider.Gate) {
 	return provider.Retry(s, &provider.RetryOptions{Gate: g, Provider: "test", Attempts: 1}), g
 }
 
-// At most 8 of 500 streams run at once. When all have ended, nothing is left of them:
-// no entry of a queue, no slot, and no goroutine, for which synctest.Test would fail.
+// At most 8 of 500 streams run at once. When all have ended, nothing remains: no queue entry, no
+// slot, and no goroutine, for which synctest.Test would fail.
 func TestConcurrentLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{took: time.Second}
@@ -131,8 +131,8 @@ func TestRateLimits(t *testing.T) {
 	}
 }
 
-// Waiting ends after limits.wait with the error of a rate limit, which a fallback takes
-// over, and with the turn. The caller sees what it waits for.
+// Waiting ends after limits.wait with a rate limit error, which a fallback takes over, and with the
+// turn. The caller sees what it waits for.
 func TestLimitWaitEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{took: time.Hour}
@@ -166,7 +166,7 @@ func TestLimitWaitEnds(t *testing.T) {
 	})
 }
 
-// Of several users of one gate, the strictest limit counts.
+// When several users share a gate, the strictest limit counts.
 func TestGateTighten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{took: time.Second}

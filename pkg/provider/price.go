@@ -10,10 +10,10 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A Price is the price of a model's tokens in US dollars per million.
+// A Price is what a model's tokens cost in US dollars per million.
 type Price struct {
-	// Input, Cached and Output are the prices of tokens of the prompt, of those that the
-	// service had cached, and of the response with its thoughts.
+	// Input, Cached and Output are the prices for prompt tokens, for those that the service had
+	// cached, and for response tokens with thoughts.
 	Input, Cached, Output float64
 }
 
@@ -73,18 +73,17 @@ func (c *PriceConfig) priceOrNil() *Price {
 	return p
 }
 
-// A PricedConfig is the config of a model that may have a price; nil means that it has
-// none.
+// A PricedConfig is the config for a model that may have a price; nil means that it has none.
 type PricedConfig interface{ ModelPrice() *Price }
 
-// CostOf returns the cost of tokens in US dollars.
+// CostOf returns what tokens cost in US dollars.
 func (p *Price) CostOf(u *genai.GenerateContentResponseUsageMetadata) float64 {
 	input, cached, output := tokenCounts(u)
 	return (float64(input-cached)*p.Input + float64(cached)*p.Cached + float64(output)*p.Output) / 1e6
 }
 
-// tokenCounts returns the tokens of the prompt with the cached ones, the cached ones, and
-// those of the response.
+// tokenCounts returns the prompt tokens with the cached ones, the cached ones, and the response
+// tokens.
 func tokenCounts(u *genai.GenerateContentResponseUsageMetadata) (input, cached, output int) {
 	input = max(0, int(u.PromptTokenCount)) + max(0, int(u.ToolUsePromptTokenCount))
 	cached = min(input, max(0, int(u.CachedContentTokenCount)))
@@ -112,13 +111,13 @@ var (
 	_ model.CodeRunner    = (*pricedModel)(nil)
 )
 
-// MixesToolsAndSchema reports the capability of the model.
+// MixesToolsAndSchema reports the model's capability.
 func (m *pricedModel) MixesToolsAndSchema() bool { return model.CanMixSchema(m.LLM) }
 
-// CachesContents reports the capability of the model; see [model.CanCache].
+// CachesContents reports the model's capability; see [model.CanCache].
 func (m *pricedModel) CachesContents() bool { return model.CanCache(m.LLM) }
 
-// RunsCode reports the capability of the model; see [model.RunsCode].
+// RunsCode reports the model's capability; see [model.RunsCode].
 func (m *pricedModel) RunsCode() bool { return model.RunsCode(m.LLM) }
 
 // Generate calls the model once; see [model.LLM].
@@ -133,14 +132,13 @@ func (m *pricedModel) Generate(ctx context.Context, req *model.Request) iter.Seq
 	}
 }
 
-// describeCost returns the value of [model.CostKey].
+// describeCost returns the value for [model.CostKey].
 func (p *Price) describeCost(u *genai.GenerateContentResponseUsageMetadata) map[string]any {
 	input, cached, output := tokenCounts(u)
 	return map[string]any{"usd": p.CostOf(u), "input_tokens": input, "cached_tokens": cached, "output_tokens": output}
 }
 
-// Live returns the model's live conversations, with the cost of each answer; see
-// [model.LiveProvider].
+// Live returns the model's live conversations, with each answer's cost; see [model.LiveProvider].
 func (m *pricedModel) Live() model.LiveLLM {
 	inner := model.LiveOf(m.LLM)
 	if inner == nil {

@@ -12,10 +12,9 @@ import (
 	"agenthost/internal/limit"
 )
 
-// A PriceList has the prices and context limits of models in the form of models.dev's
-// api.json: {"openai": {"models": {"gpt-4o": {"cost": {"input": 2.5, "output": 10}, "limit":
-// {"context": 128000, "output": 16384}}}}}, optionally below "providers". Other fields are
-// ignored. It is immutable.
+// A PriceList has model prices and context limits in the form of models.dev's api.json: {"openai":
+// {"models": {"gpt-4o": {"cost": {"input": 2.5, "output": 10}, "limit": {"context": 128000,
+// "output": 16384}}}}}, optionally below "providers". Other fields are ignored. It is immutable.
 type PriceList struct {
 	byProvider map[string]listedProvider
 }
@@ -30,7 +29,7 @@ type listedModel struct {
 		Output    float64  `json:"output"`
 		CacheRead *float64 `json:"cache_read"`
 	} `json:"cost"`
-	// Limit has the sizes in tokens; Input is that of Context if the model has no own.
+	// Limit has the sizes in tokens; Input is Context's if the model has no own.
 	Limit struct {
 		Context int `json:"context"`
 		Input   int `json:"input"`
@@ -98,12 +97,12 @@ func placeJSONError(text []byte, err error) error {
 	return fmt.Errorf(":%d:%d: %w", line, len(before)-bytes.LastIndexByte(before, '\n')-1, err)
 }
 
-// listNames are the names of providers on models.dev that differ from ours.
+// listNames are models.dev's provider names that differ from ours.
 var listNames = map[string]string{
 	"gemini": "google", "vertex_ai": "google-vertex", "together_ai": "togetherai", "fireworks_ai": "fireworks-ai", "bedrock": "amazon-bedrock",
 }
 
-// Find returns the price of a model, or nil. A nil list has no prices.
+// Find returns a model's price, or nil. A nil list has no prices.
 func (l *PriceList) Find(provider, name string) *Price {
 	m := l.findModel(provider, name)
 	if m.Cost == nil {
@@ -116,13 +115,13 @@ func (l *PriceList) Find(provider, name string) *Price {
 	return p
 }
 
-// FindContext returns the context limits of a model. Those that a list lacks are unknown.
+// FindContext returns a model's context limits. Those that a list lacks are unknown.
 func (l *PriceList) FindContext(provider, name string) ContextLimits {
 	m := l.findModel(provider, name)
 	return ContextLimits{Input: cmp.Or(m.Limit.Input, m.Limit.Context), Output: m.Limit.Output}
 }
 
-// findModel returns the entry of a model. It is empty if the list has none.
+// findModel returns a model's entry. It is empty if the list has none.
 func (l *PriceList) findModel(provider, name string) listedModel {
 	if l == nil {
 		return listedModel{}

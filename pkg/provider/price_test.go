@@ -97,8 +97,8 @@ func TestReadPriceList(t *testing.T) {
 	}
 }
 
-// The limit of the prompt is limit.input of the list, or else limit.context. Unknown models
-// have no limits.
+// The prompt limit is limit.input in the list, or else limit.context. Unknown models have no
+// limits.
 func TestFindContext(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "api.json")
 	const list = `{"openai": {"models": {"both": {"limit": {"context": 400, "input": 300, "output": 100}}, "whole": {"limit": {"context": 50}}, "none": {}}}}`

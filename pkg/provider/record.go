@@ -20,14 +20,13 @@ import (
 	"agenthost/pkg/template"
 )
 
-// A Recorder records the responses of models as a script ([ScriptEntry]) that reproduces
-// them. It writes an entry when a model call ends. It records what a script supports:
-// content, finish reason, tokens and errors, but not grounding, citations and
-// probabilities. It does not record canceled calls. It is safe for concurrent use.
+// A Recorder records model responses as a script ([ScriptEntry]) that reproduces them. It writes an
+// entry when a model call ends. It records what a script supports: content, finish reason, tokens
+// and errors, but not grounding, citations and probabilities. It does not record canceled calls. It
+// is safe for concurrent use.
 //
-// The entries of one agent for one message of a turn follow each other, so they need no
-// number. Calls of parallel agents with the same name are recorded in the order in which
-// they end.
+// One agent's entries for one message in a turn follow each other, so they need no number. Calls by
+// parallel agents with the same name are recorded in the order in which they end.
 type Recorder struct {
 	mu  sync.Mutex
 	out io.Writer
@@ -37,7 +36,7 @@ type Recorder struct {
 // NewRecorder returns a recorder that appends to a script. The caller closes the writer.
 func NewRecorder(w io.Writer) *Recorder { return &Recorder{out: w} }
 
-// Wrap returns a model that records the responses of llm.
+// Wrap returns a model that records llm's responses.
 func (r *Recorder) Wrap(llm model.LLM) model.LLM { return &recordingModel{LLM: llm, recorder: r} }
 
 // Err returns the first write error. It does not affect the models.
@@ -68,10 +67,10 @@ var (
 	_ model.CodeRunner    = (*recordingModel)(nil)
 )
 
-// CachesContents reports the capability of the model; see [model.CanCache].
+// CachesContents reports the model's capability; see [model.CanCache].
 func (m *recordingModel) CachesContents() bool { return model.CanCache(m.LLM) }
 
-// RunsCode reports the capability of the model; see [model.RunsCode].
+// RunsCode reports the model's capability; see [model.RunsCode].
 func (m *recordingModel) RunsCode() bool { return model.RunsCode(m.LLM) }
 
 // Generate calls the model once; see [model.LLM]. It records a response before yielding
@@ -95,7 +94,7 @@ func (m *recordingModel) Generate(ctx context.Context, req *model.Request) iter.
 	}
 }
 
-// recordFailure records an error of the service, but not a cancellation.
+// recordFailure records a service error, but not a cancellation.
 func (m *recordingModel) recordFailure(ctx context.Context, req *model.Request, err error) {
 	failed, ok := errors.AsType[*model.Error](err)
 	if !ok || ctx.Err() != nil {
@@ -145,7 +144,7 @@ func finishOf(resp *model.Response) string {
 // entryText builds a script entry.
 type entryText struct{ strings.Builder }
 
-// maxConditionBytes limits the part of the user's message in a condition.
+// maxConditionBytes limits how much of the user's message a condition has.
 const maxConditionBytes = 200
 
 // newEntryText starts an entry with its condition.
@@ -174,8 +173,8 @@ type shortAnswer struct {
 	calls         []*genai.FunctionCall
 }
 
-// shortAnswerOf returns nil unless the response consists of at most one thought, one
-// text and calls, in this order, without placeholders.
+// shortAnswerOf returns nil unless the response has at most one thought, one text and calls, in
+// this order, without placeholders.
 func shortAnswerOf(c *genai.Content) *shortAnswer {
 	s := &shortAnswer{}
 	if c == nil {
@@ -212,7 +211,7 @@ func isPlainCall(p *genai.Part) bool {
 	return samePart(p, &genai.Part{FunctionCall: &genai.FunctionCall{Name: c.Name, Args: c.Args}})
 }
 
-// samePart reports whether the encodings of two parts are equal.
+// samePart reports whether two parts have equal encodings.
 func samePart(a, b *genai.Part) bool {
 	one, err1 := YAMLPart(a)
 	two, err2 := YAMLPart(b)
@@ -281,9 +280,8 @@ func withoutPlaceholders(text string) string {
 	return strings.NewReplacer("{", "(", "}", ")").Replace(text)
 }
 
-// AnswerEntry writes a response as an entry of a list for [DecodeAnswers]; its first
-// line starts with a dash. A response with an error and without content is a failed
-// call.
+// AnswerEntry writes a response as a list entry for [DecodeAnswers]; its first line starts with a
+// dash. A response with an error and without content is a failed call.
 func AnswerEntry(resp *model.Response) (string, error) {
 	e := &entryText{}
 	if resp.ErrorCode != "" && resp.Content == nil {
@@ -298,7 +296,7 @@ func AnswerEntry(resp *model.Response) (string, error) {
 	return "-" + strings.TrimPrefix(e.String(), " "), nil
 }
 
-// withoutIDs removes the IDs of calls, which the runtime adds.
+// withoutIDs removes the call IDs that the runtime adds.
 func withoutIDs(resp *model.Response) *model.Response {
 	if resp.Content == nil {
 		return resp
@@ -366,7 +364,7 @@ func yamlSafe(text string) string {
 	return b.String()
 }
 
-// copyPart copies the fields that the runtime modifies: the IDs of calls.
+// copyPart copies the fields that the runtime modifies: the call IDs.
 func copyPart(p *genai.Part) *genai.Part {
 	own := *p
 	if p.FunctionCall != nil {

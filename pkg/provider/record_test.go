@@ -148,7 +148,7 @@ func replayOutline(llm model.LLM, req *model.Request) []string {
 	return all
 }
 
-// The condition of a long message contains its beginning, cut between two characters.
+// A long message's condition contains its beginning, cut between two characters.
 func TestRecordLongMessage(t *testing.T) {
 	req := modeltest.ScriptInput(strings.Repeat("é", 101), false)
 	got := record(t, fixedModel{answers: []*model.Response{answer(&genai.Part{Text: "ok"})}}, req)
@@ -213,7 +213,7 @@ func TestRecordParallel(t *testing.T) {
 	}
 }
 
-// A recording model has the capabilities of its model.
+// A recording model has its model's capabilities.
 func TestRecordCapabilities(t *testing.T) {
 	rec := provider.NewRecorder(full{})
 	gemini, other := rec.Wrap(gemini.New("gemini-x", nil)), rec.Wrap(fixedModel{})

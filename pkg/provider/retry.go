@@ -16,7 +16,7 @@ import (
 	"agenthost/pkg/model"
 )
 
-// RetryOptions configure the retries of failed calls.
+// RetryOptions configure how failed calls are retried.
 type RetryOptions struct {
 	// Codes are the HTTP statuses to retry; nil is 429, 500, 502, 503, 504 and 529. Calls
 	// without a usable response (refused, truncated, malformed) are always retried; an
@@ -34,17 +34,16 @@ type RetryOptions struct {
 	Wait func(ctx context.Context, d time.Duration) error
 	// Logger logs each retry; nil discards logs.
 	Logger *slog.Logger
-	// Gate lets attempts pass within the limits of the model; nil has no limits.
+	// Gate lets attempts pass within the model's limits; nil has no limits.
 	Gate *Gate
 	// Provider is the provider's name. If it is set, errors name the model, the attempt
 	// and what to do; see [model.Error].
 	Provider string
 }
 
-// Retry returns a model that retries failed calls of llm, by the policy of the request if it
-// has one. A delay requested by the
-// service takes precedence over opts. A call that has yielded a response is not
-// retried, nor is one whose context would end before the next attempt. opts may be nil.
+// Retry returns a model that retries llm's failed calls, by the request's policy if it has one. A
+// delay requested by the service takes precedence over opts. A call that has yielded a response is
+// not retried, nor is one whose context would end before the next attempt. opts may be nil.
 func Retry(llm model.LLM, opts *RetryOptions) model.LLM {
 	var o RetryOptions
 	if opts != nil {
@@ -81,7 +80,7 @@ type retryingModel struct {
 
 var _ model.SchemaMixer = (*retryingModel)(nil)
 
-// MixesToolsAndSchema reports the capability of the model.
+// MixesToolsAndSchema reports the model's capability.
 func (r *retryingModel) MixesToolsAndSchema() bool {
 	return model.CanMixSchema(r.LLM)
 }
@@ -113,7 +112,7 @@ func (r *retryingModel) Generate(ctx context.Context, req *model.Request) iter.S
 	}
 }
 
-// withPolicy returns a model with the retries of a request.
+// withPolicy returns a model with a request's retries.
 func (r *retryingModel) withPolicy(p *model.RetryPolicy) *retryingModel {
 	if p == nil {
 		return r
@@ -126,7 +125,7 @@ func (r *retryingModel) withPolicy(p *model.RetryPolicy) *retryingModel {
 	return &own
 }
 
-// A gateError is the error of a call that did not pass the gate. It is not retried.
+// A gateError is the error when a call did not pass the gate. It is not retried.
 type gateError struct{ error }
 
 // Unwrap returns the cause.
@@ -170,7 +169,7 @@ func endsWithin(ctx context.Context, delay time.Duration) bool {
 	return ok && time.Until(deadline) <= delay
 }
 
-// describeError adds the model, the attempt and a hint to an error of the service.
+// describeError adds the model, the attempt and a hint to a service error.
 func (r *retryingModel) describeError(err error, attempt int) error {
 	failed, ok := errors.AsType[*model.Error](err)
 	if !ok || r.opts.Provider == "" || failed.Provider != "" {
@@ -179,7 +178,7 @@ func (r *retryingModel) describeError(err error, attempt int) error {
 	own := *failed
 	own.Provider, own.Model = r.opts.Provider, r.Name()
 	own.Attempt, own.Attempts = attempt, r.opts.Attempts
-	if own.URL != "" { // errors of the configuration have their own
+	if own.URL != "" { // configuration errors have their own
 		own.Hint = cmp.Or(own.Hint, hintFor(kindOfFailure(failed), failed))
 	}
 	return &own
@@ -202,8 +201,8 @@ func (r *retryingModel) reportWait(ctx context.Context, req *model.Request, err 
 	req.OnWait(w)
 }
 
-// forwardResponses yields the responses of one call and returns its error. started
-// reports whether it yielded any.
+// forwardResponses yields one call's responses and returns its error. started reports whether it
+// yielded any.
 func forwardResponses(ctx context.Context, llm model.LLM, req *model.Request, yield func(*model.Response, error) bool) (started bool, err error) {
 	for resp, err := range llm.Generate(ctx, req) {
 		if err != nil {

@@ -24,7 +24,7 @@ import (
 	"agenthost/wing/openai"
 )
 
-// failing fails a number of times before it answers.
+// failing fails a few times before it answers.
 type failing struct {
 	left int
 	err  error
@@ -43,8 +43,8 @@ func (f *failing) Generate(context.Context, *model.Request) iter.Seq2[*model.Res
 	}
 }
 
-// TestRetryPolicyOfRequest: the policy of a request replaces that of the model for its call
-// only, with its attempts, delays and statuses.
+// TestRetryPolicyOfRequest: a request's policy replaces the model's for its call only, with its
+// attempts, delays and statuses.
 func TestRetryPolicyOfRequest(t *testing.T) {
 	var waits []time.Duration
 	llm := &failing{}
@@ -127,7 +127,7 @@ func TestRetryContextCanceled(t *testing.T) {
 	})
 }
 
-// A turn that would end during the wait fails at once with the error of the service.
+// A turn that would end during the wait fails at once with the service's error.
 func TestRetryBeyondDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -242,7 +242,7 @@ func TestGeminiRetry(t *testing.T) {
 	}
 }
 
-// The delay is the one that the service asks for, in any of the usual headers.
+// The delay is the one that the service requests, in any usual header.
 func TestRequestedDelay(t *testing.T) {
 	const date = "Mon, 02 Jan 2006 15:04:05 GMT"
 	for _, tt := range []struct {

@@ -28,7 +28,7 @@ type routeChoice struct {
 	Model spec.Text `yaml:"model" required:"true" doc:"The model's name."`
 }
 
-// routeEnv declares the variables of conditions, which are those of agents.
+// routeEnv declares the variables that agents' conditions have.
 func routeEnv() template.Env {
 	return template.Env{
 		"state": map[string]any{}, "user": "", "session": map[string]any{},
@@ -90,10 +90,10 @@ func (c *routeConfig) compileRoute(i int, when spec.Expr) spec.Diagnostics {
 	return spec.Diagnostics{when.Errorf(offsetOf(err), "expression", "%v", err)}
 }
 
-// A RouteConfig is the config of a model that calls other models of the app.
+// A RouteConfig is the config for a model that calls other models in the app.
 type RouteConfig interface{ RouteModels() []spec.Text }
 
-// RouteModels returns the names of the models of all routes.
+// RouteModels names the models in all routes.
 func (c *routeConfig) RouteModels() []spec.Text {
 	var all []spec.Text
 	for _, choice := range c.Routes {
@@ -149,7 +149,7 @@ func (r *routeModel) allCan(can func(model.LLM) bool) bool {
 	return !slices.ContainsFunc(r.routes, func(c modelRoute) bool { return !can(c.llm) })
 }
 
-// Generate calls the model of a route; see [model.LLM].
+// Generate calls a route's model; see [model.LLM].
 func (r *routeModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		llm, err := r.chooseModel(ctx, &req.Origin)

@@ -18,8 +18,8 @@ import (
 	"agenthost/pkg/template"
 )
 
-// A ScriptEntry is one reply of a script. It requires at least one of text, json, calls,
-// thought, parts, finish and close, or only error, or only tool, or only transcript.
+// A ScriptEntry is one reply in a script. It requires at least one of text, json, calls, thought,
+// parts, finish and close, or only error, or only tool, or only transcript.
 type ScriptEntry struct {
 	When       spec.Expr         `yaml:"when" doc:"The condition of the entry. Default: always."`
 	Text       spec.Text         `yaml:"text" doc:"The reply's text, with {placeholders}."`
@@ -38,21 +38,20 @@ type ScriptEntry struct {
 	Delay      spec.Duration     `yaml:"delay" doc:"The delay before the first chunk and between chunks."`
 }
 
-// A ScriptCall is one function call of a reply.
+// A ScriptCall is one function call in a reply.
 type ScriptCall struct {
 	Name string         `yaml:"name" required:"true" doc:"The function's name."`
 	Args map[string]any `yaml:"args" doc:"Its arguments."`
 }
 
-// A ScriptTranscript is the transcript of the user's audio in a live conversation, whatever the
-// audio is. It is answered like typed words. Entries apply in their order, each once unless it has
-// times.
+// A ScriptTranscript transcribes the user's audio in a live conversation, whatever the audio is. It
+// is answered like typed words. Entries apply in their order, each once unless it has times.
 type ScriptTranscript struct {
 	Text  spec.Text     `yaml:"text" required:"true" doc:"The words of the user."`
 	After spec.Duration `yaml:"after" default:"1.5s" doc:"The duration of audio since the last words after which these apply, or the end of speech."`
 }
 
-// A ScriptClose is the end of the connection by the service (RFC 6455, 7.4).
+// A ScriptClose says how the service ends the connection (RFC 6455, 7.4).
 type ScriptClose struct {
 	Code   int    `yaml:"code" default:"1006" doc:"The close code, 1000 to 4999; 1006 cuts the connection."`
 	Reason string `yaml:"reason" doc:"The reason."`
@@ -65,20 +64,19 @@ type ScriptFailure struct {
 	Message spec.Text `yaml:"message" doc:"The message of the service, with {placeholders}."`
 }
 
-// A ScriptFinish is a finish reason of the service.
+// A ScriptFinish is a service's finish reason.
 type ScriptFinish struct {
 	Reason  string    `yaml:"reason" required:"true" doc:"The finish reason, such as MAX_TOKENS or SAFETY."`
 	Message spec.Text `yaml:"message" doc:"The message of the service, with {placeholders}."`
 }
 
-// A ScriptUsage is the token usage of a reply.
+// A ScriptUsage is a reply's token usage.
 type ScriptUsage struct {
 	Prompt     int32 `yaml:"prompt" doc:"Tokens of the prompt."`
 	Candidates int32 `yaml:"candidates" doc:"Tokens of the answer."`
 }
 
-// A Script is a checked and compiled list of entries. It is immutable and safe for
-// concurrent use.
+// A Script is a checked and compiled entry list. It is immutable and safe for concurrent use.
 type Script struct {
 	file    string
 	entries []*scriptEntry
@@ -104,8 +102,8 @@ func DecodeScript(n *spec.Node) (*Script, spec.Diagnostics) {
 	return d.decodeScript(n)
 }
 
-// DecodeAnswers decodes a list of replies in order: a script whose entries without a
-// condition answer once each.
+// DecodeAnswers decodes replies in order: a script whose entries without a condition answer once
+// each.
 func DecodeAnswers(n *spec.Node) (*Script, spec.Diagnostics) {
 	if n.Kind != spec.Sequence {
 		return nil, spec.Diagnostics{n.Errorf("type", "the answers of a model must be a list of entries")}
@@ -195,7 +193,7 @@ func (d *scriptDecoder) checkAnswer(n *spec.Node) {
 	}
 }
 
-// checkTranscript rejects an entry that has both the words of a user and a model's reply.
+// checkTranscript rejects an entry that has both a user's words and a model's reply.
 func (d *scriptDecoder) checkTranscript(n, at *spec.Node, others []string) {
 	for _, key := range append(others, "usage", "chunks", "delay") {
 		if n.Get(key) != nil {
@@ -276,11 +274,11 @@ func (s *Script) fileName() string { return cmp.Or(spec.Pos{File: s.file}.Short(
 // maxCountedSessions limits the sessions with counters.
 const maxCountedSessions = 1024
 
-// An answerCounter counts the answers of each entry by session. The zero value is ready
-// to use. It is safe for concurrent use.
+// An answerCounter counts each entry's answers by session. The zero value is ready to use. It is
+// safe for concurrent use.
 type answerCounter struct {
 	mu       sync.Mutex
-	sessions map[counterKey]*list.Element // of *sessionTally
+	sessions map[counterKey]*list.Element // *sessionTally
 	recent   list.List                    // latest first
 }
 
@@ -291,8 +289,8 @@ type sessionCounts struct {
 	count map[int]int
 }
 
-// countAnswer counts one answer of an entry and reports whether it is within the limit.
-// A limit of 0 means no limit.
+// countAnswer counts an entry's answer and reports whether it is within the limit. A limit of 0
+// means no limit.
 func (t *answerCounter) countAnswer(from model.Origin, entry, limit int) bool {
 	if limit == 0 {
 		return true
@@ -331,15 +329,15 @@ func (t *answerCounter) sessionCounts(key counterKey) *sessionCounts {
 	return s
 }
 
-// fieldError returns an error for a field of an entry that fails for a request.
+// fieldError returns an error for an entry's field that fails for a request.
 func (e *scriptEntry) fieldError(field string, err error) error {
 	return &model.Error{
 		Code: 400, Status: "INVALID_ARGUMENT", Message: fmt.Sprintf("%s of the script entry at %s: %v", field, e.pos.Short(), err), Err: err,
 	}
 }
 
-// A ScriptTool is the recorded result of a tool call. Models ignore it; [ToolReplay]
-// returns it instead of calling the tool.
+// A ScriptTool is a tool call's recorded result. Models ignore it; [ToolReplay] returns it instead
+// of calling the tool.
 type ScriptTool struct {
 	Name     string         `yaml:"name" required:"true" doc:"The tool's name."`
 	Args     map[string]any `yaml:"args" doc:"The arguments that the call must have. Default: any."`
@@ -391,19 +389,17 @@ func toolEntry(c *ToolCall) (string, error) {
 	return e.String(), nil
 }
 
-// A ToolReplay answers tool calls from a script. It counts the use of entries like
+// A ToolReplay answers tool calls from a script. It counts how often it uses an entry, like
 // [ScriptEntry], separately from models. It is safe for concurrent use.
 type ToolReplay struct {
 	script *Script
 	used   answerCounter
 }
 
-// NewToolReplay returns a replay of a script that [DecodeScript] returned without
-// problems.
+// NewToolReplay returns a replay for a script
 func NewToolReplay(s *Script) *ToolReplay { return &ToolReplay{script: s} }
 
-// Answer returns the recorded result of a call. The error names the closest entry and
-// its position.
+// Answer returns a call's recorded result. The error names the closest entry and its position.
 func (p *ToolReplay) Answer(ctx context.Context, from model.Origin, name string, args map[string]any) (*ScriptTool, error) {
 	given, err := YAMLMapping(args)
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 	"agenthost/pkg/template"
 )
 
-// renderParts renders new parts of a reply. When streaming, the text is split into
-// chunks.
+// renderParts renders a reply's new parts. When streaming, the text is split into chunks.
 func (e *scriptEntry) renderParts(q *scriptInput, stream bool) ([]*genai.Part, error) {
 	if e.Error != nil {
 		return nil, e.renderError(q)

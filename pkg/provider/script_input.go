@@ -14,7 +14,7 @@ import (
 	"agenthost/pkg/template"
 )
 
-// scriptEnv declares the variables of conditions.
+// scriptEnv declares the variables for conditions.
 func scriptEnv() template.Env {
 	return template.Env{
 		"agent": "", "user": "", "instruction": "", "added": "", "step": 0, "turn": 0,
@@ -22,7 +22,7 @@ func scriptEnv() template.Env {
 	}
 }
 
-// A scriptInput is the part of a request that scripts read.
+// A scriptInput is what scripts read from a request.
 type scriptInput struct {
 	vars  map[string]any
 	state func(key string) (any, bool)
@@ -48,7 +48,7 @@ func newScriptInput(req *model.Request, keys []string) *scriptInput {
 	return q
 }
 
-// lookupPath returns the value of a placeholder: a variable, or else a state key.
+// lookupPath returns a placeholder's value: a variable, or else a state key.
 func (q *scriptInput) lookupPath(path string) (any, bool) {
 	name, rest, _ := strings.Cut(path, ".")
 	if v, ok := q.vars[name]; ok && name != "state" {
@@ -64,8 +64,8 @@ func (q *scriptInput) lookupPath(path string) (any, bool) {
 	return template.Dig(v, rest)
 }
 
-// userText returns the text of the invocation's user message. Without an invocation, it
-// reads the contents.
+// userText returns the text in the invocation's user message. Without an invocation, it reads the
+// contents.
 func userText(req *model.Request) string {
 	if req.Origin.UserText != "" {
 		return req.Origin.UserText

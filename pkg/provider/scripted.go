@@ -41,10 +41,10 @@ func (c *scriptedConfig) Check(n *spec.Node) spec.Diagnostics {
 // ModelPrice returns the price.
 func (c *scriptedConfig) ModelPrice() *Price { return c.Price.priceOrNil() }
 
-// ContextLimits returns the maximum sizes of prompts and responses.
+// ContextLimits returns the maximum prompt and response sizes.
 func (c *scriptedConfig) ContextLimits() ContextLimits { return c.Context.contextLimits() }
 
-// Fallbacks returns the names of the fallback models.
+// Fallbacks names the fallback models.
 func (c *scriptedConfig) Fallbacks() []FallbackRef { return c.Fallback }
 
 func buildScripted(ctx context.Context, env Env, c *scriptedConfig) (model.LLM, error) {
@@ -71,14 +71,14 @@ func buildScripted(ctx context.Context, env Env, c *scriptedConfig) (model.LLM, 
 type ScriptedOptions struct {
 	// Name is the model's name; the default is "scripted".
 	Name string
-	// Wait waits for the delay of an entry, or returns ctx's error; nil uses a timer.
+	// Wait waits for an entry's delay, or returns ctx's error; nil uses a timer.
 	Wait func(ctx context.Context, d time.Duration) error
 }
 
-// NewScripted returns a model that answers from a script that [DecodeScript] returned
-// without problems. The first matching entry answers. If none matches, the error is a
-// [*model.Error] that describes the request. Each model counts the answers of entries by
-// session, for the 1024 most recently used sessions. opts may be nil.
+// NewScripted returns a model that answers from a script that [DecodeScript] returned without
+// problems. The first matching entry answers. If none matches, the error is a [*model.Error] that
+// describes the request. Each model counts its entries' answers by session, for the 1024 most
+// recently used sessions. opts may be nil.
 func NewScripted(s *Script, opts *ScriptedOptions) model.LLM {
 	m := &scriptedModel{script: s}
 	if opts != nil {
@@ -146,8 +146,7 @@ func (m *scriptedModel) noMatchError(q *scriptInput) error {
 	)}
 }
 
-// generateEntry yields the response of an entry, in chunks when streaming, and returns
-// the error.
+// generateEntry yields an entry's response, in chunks when streaming, and returns the error.
 func (m *scriptedModel) generateEntry(ctx context.Context, e *scriptEntry, q *scriptInput, stream bool, yield func(*model.Response, error) bool) error {
 	if err := m.waitDelay(ctx, e); err != nil {
 		return err

@@ -12,21 +12,21 @@ import (
 	"agenthost/pkg/model"
 )
 
-// Live returns the live conversations of the script: it answers texts as in other runs, and
-// audio by the words of its transcript entries. It speaks with a tone for each word.
+// Live returns the script's live conversations: it answers texts as in other runs, and audio by the
+// words in its transcript entries. It speaks with a tone for each word.
 func (m *scriptedModel) Live() model.LiveLLM {
 	return textlive.OverText(m, &textlive.OverTextOptions{
 		Transcribe: m.transcribeEntry, Speak: speakTone, Wait: func(ctx context.Context, d time.Duration) error { return m.opts.Wait(ctx, d) },
 	})
 }
 
-// Live returns the live conversations of the model, whose calls are not repeated.
+// Live returns the model's live conversations. Their calls are not repeated.
 func (r *retryingModel) Live() model.LiveLLM { return model.LiveOf(r.LLM) }
 
-// defaultTranscriptAfter is the default of [ScriptTranscript].After.
+// defaultTranscriptAfter is the default for [ScriptTranscript].After.
 const defaultTranscriptAfter = 1500 * time.Millisecond
 
-// transcribeEntry returns the words of the next transcript entry if enough audio has arrived.
+// transcribeEntry returns the next transcript entry's words if enough audio has arrived.
 func (m *scriptedModel) transcribeEntry(origin model.Origin, audio time.Duration, ended bool) string {
 	for i, e := range m.script.entries {
 		if e.Transcript == nil || !m.used.hasLeft(origin, i, max(1, e.Times)) {
@@ -41,7 +41,7 @@ func (m *scriptedModel) transcribeEntry(origin model.Origin, audio time.Duration
 	return ""
 }
 
-// The voice of a script.
+// The script's voice.
 const (
 	toneRate  = 24000
 	wordTime  = 240 * time.Millisecond

@@ -94,7 +94,7 @@ func TestScriptedLive(t *testing.T) {
 	}
 }
 
-// A transcript has no answer of its own.
+// A transcript has no answer.
 func TestScriptTranscriptErrors(t *testing.T) {
 	for script, want := range map[string]string{
 		"- {transcript: {text: a}, text: b}":   "s.yaml:1:16: transcript and text are mutually exclusive",

@@ -13,15 +13,14 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// An ADKAuth is the credential of a toolset in ADK's syntax: auth_scheme, auth_credential and
-// credential_key (adk-python auth/auth_schemes.py, auth/auth_credential.py).
+// An ADKAuth is a toolset's credential in ADK's syntax
 type ADKAuth struct {
 	Scheme     *adkScheme     `yaml:"auth_scheme" doc:"How the service expects the credential."`
 	Credential *adkCredential `yaml:"auth_credential" doc:"The credential."`
 	Key        spec.Text      `yaml:"credential_key" doc:"The name under which the tokens of users are stored; toolsets with the same key share them. Default: a name that depends on scheme and credential."`
 }
 
-// adkScheme is a security scheme of OpenAPI, or OpenID Connect with its endpoints.
+// adkScheme is an OpenAPI security scheme, or OpenID Connect with its endpoints.
 type adkScheme struct {
 	Type   string `yaml:"type" enum:"apiKey|http|oauth2|openIdConnect" required:"true" doc:"The type of the scheme."`
 	In     string `yaml:"in" enum:"header|query|cookie" doc:"The place of an API key."`
@@ -98,7 +97,7 @@ type adkServiceAccount struct {
 	Audience   string                `yaml:"audience" doc:"The audience of ID tokens."`
 }
 
-// adkServiceAccountKey is a key file of Google Cloud, as a mapping.
+// adkServiceAccountKey is a Google Cloud key file, as a mapping.
 type adkServiceAccountKey struct {
 	Type         string      `yaml:"type" enum:"service_account" default:"service_account" doc:"The type of the key."`
 	ProjectID    string      `yaml:"project_id" alias:"projectId" doc:"Not used."`
@@ -167,8 +166,8 @@ func (a ADKAuth) Ref(hosts []string) *connection.Ref {
 	return &connection.Ref{Name: name, Inline: c, Node: a.Credential.node}
 }
 
-// defaultKey names the connection by what identifies its tokens, as ADK does. The digest is
-// not ADK's, which is over all fields of its own classes.
+// defaultKey names the connection by what identifies its tokens, as ADK does. The digest is not
+// ADK's: that covers all fields in its own classes.
 func (a ADKAuth) defaultKey(c *Config) string {
 	words := []string{"adk", a.Scheme.Type}
 	if c.OAuth2 != nil {
@@ -240,7 +239,7 @@ func (c *adkCredential) connectHTTP(config *Config, scheme string) spec.Diagnost
 	return nil
 }
 
-// connectOAuth sets the grant by the flows, of which ADK prefers clientCredentials.
+// connectOAuth sets the grant by the flows; ADK prefers clientCredentials.
 func (a ADKAuth) connectOAuth(config *Config) spec.Diagnostics {
 	s, client := a.Scheme, a.Credential.OAuth2
 	o := &oauthConfig{
@@ -283,8 +282,7 @@ func (a ADKAuth) connectOAuth(config *Config) spec.Diagnostics {
 	return o.checkValues(s.node)
 }
 
-// connectGoogle sets the account of Google Cloud. The account of the host is only for the
-// hosts of the service.
+// connectGoogle sets the Google Cloud account. The host's account is only for the service's hosts.
 func (a ADKAuth) connectGoogle(config *Config, hosts []string) spec.Diagnostics {
 	account, at := a.Credential.ServiceAccount, a.Credential.node
 	g := &googleConfig{Scopes: account.Scopes}

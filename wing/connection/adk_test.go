@@ -86,8 +86,8 @@ func TestADKAuth(t *testing.T) {
 	}
 }
 
-// TestADKAuth_Key checks that tokens of users are stored under credential_key, or under a name
-// that depends on the server and the client, and not on the secret.
+// TestADKAuth_Key checks that users' tokens are stored under credential_key, or under a name that
+// depends on the server and the client, and not on the secret.
 func TestADKAuth_Key(t *testing.T) {
 	name := func(extra string) string {
 		n, ds := spec.Parse("f.yaml", []byte("auth_scheme: {type: oauth2, issuer_url: https://id.example.com}\nauth_credential: {oauth2: {client_id: i"+extra))
@@ -106,7 +106,7 @@ func TestADKAuth_Key(t *testing.T) {
 	}
 }
 
-// TestADKAuth_InFile warns of a credential in the file, without showing it.
+// TestADKAuth_InFile warns about a credential in the file, without showing it.
 func TestADKAuth_InFile(t *testing.T) {
 	n, _ := spec.Parse("f.yaml", []byte("auth_credential: {http: {credentials: {token: t0ken-in-file}}}"))
 	ds := spec.Decode(n, &ADKAuth{})

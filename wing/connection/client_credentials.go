@@ -9,7 +9,7 @@ import (
 	"agenthost/pkg/connection"
 )
 
-// newClientCredentials returns the source of the tokens of the app itself.
+// newClientCredentials returns the source of the app's own tokens.
 func newClientCredentials(c *oauthConfig, env connection.Env) *sharedToken {
 	server := newTokenServer(c, env)
 	var s *sharedToken
@@ -27,7 +27,8 @@ func newClientCredentials(c *oauthConfig, env connection.Env) *sharedToken {
 	return s
 }
 
-// buildRequest returns the parameters of a request for a token of the app and the client's authentication.
+// buildRequest returns the parameters of a request for an app token with the client's
+// authentication.
 func (c *oauthConfig) buildRequest() tokenRequest {
 	form := url.Values{"grant_type": {"client_credentials"}}
 	if len(c.Scopes) > 0 {

@@ -8,8 +8,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A Config is a connection of an app: one kind of credential, and the hosts that may
-// receive it.
+// A Config is an app's connection: one kind of credential, and the hosts that may receive it.
 type Config struct {
 	Bearer spec.Secret   `yaml:"bearer" secret:"true" doc:"A bearer token, sent in the header Authorization."`
 	Basic  *basicConfig  `yaml:"basic" doc:"A user name and a password (HTTP Basic authentication)."`
@@ -57,7 +56,7 @@ func (c *Config) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return append(append(ds, c.checkValues()...), c.checkPlainText()...)
 }
 
-// kindNames are the keys of Config that name a kind of credential.
+// kindNames are the Config keys that name a credential kind.
 func kindNames() []string { return []string{"bearer", "basic", "api_key", "oauth2", "google"} }
 
 func joinNames(names []string) string {
@@ -65,7 +64,7 @@ func joinNames(names []string) string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// checkPlainText warns of credentials in the file.
+// checkPlainText warns about credentials in the file.
 func (c *Config) checkPlainText() spec.Diagnostics {
 	var ds spec.Diagnostics
 	for _, n := range []*spec.Node{
@@ -139,7 +138,7 @@ func (c *Config) Subject() *connection.Ref {
 	return &connection.Ref{Name: c.OAuth2.Subject, Node: c.node.Get("oauth2").Get("subject")}
 }
 
-// SubjectHosts implements [connection.Exchange]: the hosts are those of the document, or its own
+// SubjectHosts implements [connection.Exchange]: the hosts are the document's, or its own
 // authorization server.
 func (c *Config) SubjectHosts() []string {
 	if hosts := c.HostNames(); len(hosts) > 0 || c.OAuth2 == nil {

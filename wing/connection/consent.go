@@ -12,7 +12,7 @@ import (
 	"agenthost/pkg/connection"
 )
 
-// A consent is the content of a pending consent in a browser.
+// A consent is the content of a pending browser consent.
 type consent struct {
 	consentCall
 	Verifier string `json:"verifier"`
@@ -22,7 +22,7 @@ type consent struct {
 	IssuerRequired bool   `json:"issuer_required"`
 }
 
-// requestConsent starts a consent for a call of a session, as [connection.ConsentError.Request].
+// requestConsent starts a consent for a call in a session, as [connection.ConsentError.Request].
 func (s *userTokens) requestConsent(ctx context.Context, user connection.User, sessionID, callID string) (map[string]any, error) {
 	m, err := s.server.findMetadata(ctx)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *userTokens) requestConsent(ctx context.Context, user connection.User, s
 }
 
 // authorizationURL returns the address that the user opens (RFC 6749, 4.1.1). The parameters
-// access_type and prompt are those of ADK, so that servers issue a refresh token.
+// access_type and prompt are ADK's, so that servers issue a refresh token.
 func (c *oauthConfig) authorizationURL(endpoint, state string, pending *consent) string {
 	sum := sha256.Sum256([]byte(pending.Verifier))
 	query := url.Values{
@@ -73,8 +73,8 @@ func (c *oauthConfig) authorizationURL(endpoint, state string, pending *consent)
 	return endpoint + separator + query.Encode()
 }
 
-// FindConsent returns the pending consent of a state. The error is [connection.ErrNoConsent] if there
-// is none.
+// FindConsent returns a state's pending consent. The error is [connection.ErrNoConsent] if there is
+// none.
 func (g *Grants) FindConsent(ctx context.Context, state string) (*PendingConsent, error) {
 	c := &consent{}
 	row, err := g.readPending(ctx, kindConsent, state, c)
@@ -84,9 +84,10 @@ func (g *Grants) FindConsent(ctx context.Context, state string) (*PendingConsent
 	return &PendingConsent{row.User, row.Connection, c.SessionID, row.Expires}, nil
 }
 
-// FinishConsent takes the answer to a consent, whose state is used up, and stores the tokens
-// of the user. For a device consent it polls the authorization server for a bounded time, and
-// a pending error keeps the state. The error is an [*connection.AnswerError], without codes and tokens, or one of the store.
+// FinishConsent takes the answer to a consent, whose state is used up, and stores the user's
+// tokens. For a device consent it polls the authorization server for a bounded time, and a pending
+// error keeps the state. The error is an [*connection.AnswerError], without codes and tokens, or
+// the store's.
 func (g *Grants) FinishConsent(ctx context.Context, a connection.Answer) error {
 	if a.Device {
 		return g.finishDevice(ctx, a)
@@ -136,7 +137,7 @@ func (c *consent) checkAnswer(name string, a connection.Answer) error {
 	return nil
 }
 
-// redeemCode requests the tokens of a code.
+// redeemCode requests a code's tokens.
 func (s *userTokens) redeemCode(ctx context.Context, c *consent, code string) (*tokenResponse, error) {
 	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "code_verifier": {c.Verifier}}
 	if c.Redirect != "" {

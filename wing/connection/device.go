@@ -13,26 +13,26 @@ import (
 	"agenthost/pkg/connection"
 )
 
-// The bounds of a device consent (RFC 8628).
+// The bounds for a device consent (RFC 8628).
 const (
 	// deviceWait is how long an answer waits for the user.
 	deviceWait = 30 * time.Second
-	// maxDeviceLifetime bounds the lifetime of a device code.
+	// maxDeviceLifetime bounds a device code's lifetime.
 	maxDeviceLifetime = 30 * time.Minute
-	// defaultDeviceInterval and slowDownStep are those of RFC 8628, 3.2 and 3.5.
+	// defaultDeviceInterval and slowDownStep are from RFC 8628, 3.2 and 3.5.
 	defaultDeviceInterval = 5 * time.Second
 	slowDownStep          = 5 * time.Second
 	maxDeviceInterval     = 5 * time.Minute
-	// pollMargin is added to the interval, because a server measures it at the arrival of polls.
+	// pollMargin is added to the interval, because a server measures it when polls arrive.
 	pollMargin  = time.Second
 	maxUserCode = 64
 )
 
-// deviceGrantType is the grant_type of RFC 8628, 3.4.
+// deviceGrantType is the grant_type from RFC 8628, 3.4.
 const deviceGrantType = "urn:ietf:params:oauth:grant-type:device_code"
 
-// A deviceConsent is the content of a pending consent by a user code. Its device code, which
-// is worth the tokens, is only here.
+// A deviceConsent is the content of a pending consent with a user code. Its device code, which is
+// worth the tokens, is only here.
 type deviceConsent struct {
 	consentCall
 	DeviceCode string `json:"device_code"`
@@ -41,13 +41,13 @@ type deviceConsent struct {
 	NextPoll time.Time     `json:"next_poll"`
 }
 
-// A deviceResponse is the response of a device authorization endpoint (RFC 8628, 3.2).
+// A deviceResponse is a device authorization endpoint's response (RFC 8628, 3.2).
 type deviceResponse struct {
 	DeviceCode  string `json:"device_code"`
 	UserCode    string `json:"user_code"`
 	Address     string `json:"verification_uri"`
 	WithCode    string `json:"verification_uri_complete"`
-	OldAddress  string `json:"verification_url"` // of drafts, and of Google
+	OldAddress  string `json:"verification_url"` // from drafts, and from Google
 	ExpiresIn   int64  `json:"expires_in"`
 	PollSeconds int64  `json:"interval"`
 }
@@ -76,7 +76,7 @@ func (s *userTokens) requestDevice(ctx context.Context, user connection.User, m 
 	return s.newAuthConfig(connection.DeviceFlow, map[string]any{"deviceAuthorizationUrl": m.DeviceURL, "tokenUrl": m.TokenURL}, asked), nil
 }
 
-// toSeconds returns a number of seconds, or a default if it is not positive.
+// toSeconds returns seconds as a duration, or a default if they are not positive.
 func toSeconds(seconds int64, otherwise time.Duration) time.Duration {
 	if seconds <= 0 {
 		return otherwise
@@ -133,7 +133,7 @@ func (d *deviceResponse) decodeJSON(raw []byte) error {
 	return nil
 }
 
-// FindDevice returns the pending device consent of a state. The error is [connection.ErrNoConsent] if
+// FindDevice returns a state's pending device consent. The error is [connection.ErrNoConsent] if
 // there is none.
 func (g *Grants) FindDevice(ctx context.Context, state string) (*PendingConsent, error) {
 	c := &deviceConsent{}
@@ -144,9 +144,9 @@ func (g *Grants) FindDevice(ctx context.Context, state string) (*PendingConsent,
 	return &PendingConsent{row.User, row.Connection, c.SessionID, row.Expires}, nil
 }
 
-// finishDevice polls for the tokens of a device consent until the user has answered, at most
-// for deviceWait (RFC 8628, 3.4). Answers on all replicas together keep the interval: each
-// reserves a poll in the stored row before it polls.
+// finishDevice polls for a device consent's tokens until the user has answered, at most for
+// deviceWait (RFC 8628, 3.4). Answers on all replicas together keep the interval: each reserves a
+// poll in the stored row before it polls.
 func (g *Grants) finishDevice(ctx context.Context, a connection.Answer) error {
 	end := g.opts.Now().Add(deviceWait)
 	if a.Immediate {
@@ -189,7 +189,7 @@ func (g *Grants) finishDevice(ctx context.Context, a connection.Answer) error {
 	}
 }
 
-// postponePoll sets the earliest time of the next poll. It returns nil if the row has changed.
+// postponePoll sets the earliest time for the next poll. It returns nil if the row has changed.
 func (g *Grants) postponePoll(ctx context.Context, row *connection.Grant, c *deviceConsent) (*connection.Grant, error) {
 	c.NextPoll = g.opts.Now().Add(c.Interval + pollMargin)
 	text, err := json.Marshal(c)
@@ -205,7 +205,7 @@ func (g *Grants) postponePoll(ctx context.Context, row *connection.Grant, c *dev
 	return &next, nil
 }
 
-// dropDevice deletes a consent that is of no use, and returns why.
+// dropDevice deletes a consent that has become useless, and returns why.
 func (g *Grants) dropDevice(ctx context.Context, row *connection.Grant, reason error) error {
 	if _, err := g.opts.Store.DeleteGrant(ctx, row.ID, row.Version); err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A testClock is the clock of a host and its authorization server. Waiting advances it.
+// A testClock is the clock for a host and its authorization server. Waiting advances it.
 type testClock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -86,8 +86,8 @@ func (h *deviceHost) requestDevice(t *testing.T) (address, userCode string, a co
 	return address, asked["userCode"].(string), connection.Answer{State: connection.DeviceState(config), Device: true, User: &ana, SessionID: "s1", CallID: "c1"}
 }
 
-// TestDeviceConsent checks that the tokens of a user arrive after the user has entered the code,
-// on another replica than the one that asked, and that the code works once.
+// TestDeviceConsent checks that a user's tokens arrive after the user has entered the code, on
+// another replica than the one that asked, and that the code works once.
 func TestDeviceConsent(t *testing.T) {
 	idp, st := fakeidp.New(t), &visibleGrants{}
 	address, userCode, a := newDeviceHost(t, idp, st).requestDevice(t)
@@ -117,7 +117,7 @@ func TestDeviceConsent(t *testing.T) {
 	}
 }
 
-// TestDeviceAnswers checks the errors of answers, and how often each polls.
+// TestDeviceAnswers checks the errors in answers, and how often each polls.
 func TestDeviceAnswers(t *testing.T) {
 	const pending = "connection crm is not authorized yet: enter the code at the address of the request, then answer again"
 	tests := []struct {
@@ -234,8 +234,8 @@ func TestDeviceImmediate(t *testing.T) {
 	}
 }
 
-// TestDeviceResponses checks responses of the device authorization endpoint that people must not
-// see, and the bounds of times.
+// TestDeviceResponses checks device authorization endpoint responses that people must not see, and
+// the time bounds.
 func TestDeviceResponses(t *testing.T) {
 	tests := []struct{ body, want string }{
 		{`[]`, "the response is not valid JSON of a device code"},

@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/connection"
 )
 
-// The parameters of a token exchange (RFC 8693, 2.1 and 3).
+// The parameters for a token exchange (RFC 8693, 2.1 and 3).
 const (
 	exchangeGrantType = "urn:ietf:params:oauth:grant-type:token-exchange"
 	accessTokenType   = "urn:ietf:params:oauth:token-type:access_token"
@@ -22,8 +22,8 @@ const (
 // maxExchanged bounds the tokens in memory: one for each user.
 const maxExchanged = 10_000
 
-// exchangedTokens is a source that exchanges the tokens of another connection (RFC 8693). Its
-// tokens are only in memory.
+// exchangedTokens is a source that exchanges another connection's tokens (RFC 8693). Its tokens are
+// only in memory.
 type exchangedTokens struct {
 	config *oauthConfig
 	server *tokenServer
@@ -35,8 +35,8 @@ type exchangedTokens struct {
 	tokens map[exchangeKey]*sharedToken
 }
 
-// An exchangeKey is a user with a hash of the token to exchange, so that a new authorization
-// does not use the tokens of the previous one.
+// An exchangeKey is a user with a hash of the token to exchange, so that a new authorization does
+// not use the previous one's tokens.
 type exchangeKey struct {
 	user    connection.User
 	subject [sha256.Size]byte
@@ -52,8 +52,9 @@ func newExchangedTokens(c *oauthConfig, env connection.Env) (*exchangedTokens, e
 // PerUser implements [connection.Source].
 func (s *exchangedTokens) PerUser() bool { return s.subject.IsPerUser() }
 
-// Credential implements [connection.Source]. The error wraps a [*connection.ConsentError] of the other connection if
-// the user has to authorize it. If the server refuses its token, another one is exchanged.
+// Credential implements [connection.Source]. The error wraps the other connection's
+// [*connection.ConsentError] if the user has to authorize it. If the server refuses its token,
+// another one is exchanged.
 func (s *exchangedTokens) Credential(ctx context.Context, user connection.User) (*connection.Credential, error) {
 	got, used, err := s.exchangeOnce(ctx, user)
 	failed := (*tokenError)(nil)
@@ -80,7 +81,7 @@ func (s *exchangedTokens) exchangeOnce(ctx context.Context, user connection.User
 	return got, used, err
 }
 
-// findToken returns the exchanged token of a user, which is requested at its first use.
+// findToken returns a user's exchanged token; it requests the token at its first use.
 func (s *exchangedTokens) findToken(key exchangeKey, token string) *sharedToken {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +118,7 @@ func (s *exchangedTokens) findToken(key exchangeKey, token string) *sharedToken 
 	return t
 }
 
-// exchangeForm returns the parameters of the request.
+// exchangeForm returns the request's parameters.
 func (c *oauthConfig) exchangeForm(token string) url.Values {
 	form := url.Values{"grant_type": {exchangeGrantType}, "subject_token": {token}, "subject_token_type": {accessTokenType}}
 	if len(c.Scopes) > 0 {

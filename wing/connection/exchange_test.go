@@ -82,8 +82,8 @@ func openExchange(t *testing.T, s *exchangeServer, subject *connection.Connectio
 	return source
 }
 
-// TestTokenExchange checks that the token of each user is exchanged once until it expires or
-// changes (RFC 8693, 2.1), and that a token that the server refuses is replaced.
+// TestTokenExchange checks that each user's token is exchanged once until it expires or changes
+// (RFC 8693, 2.1), and that a token that the server refuses is replaced.
 func TestTokenExchange(t *testing.T) {
 	server := newExchangeServer(t)
 	now := time.Unix(1e9, 0)
@@ -122,7 +122,7 @@ func TestTokenExchange(t *testing.T) {
 }
 
 // TestTokenExchangeRefused checks the errors: they do not show the token, and a token goes only to
-// the hosts of its connection.
+// its connection's hosts.
 func TestTokenExchangeRefused(t *testing.T) {
 	server := newExchangeServer(t)
 	for i := range 4 {
@@ -155,8 +155,8 @@ func TestTokenExchangeRefused(t *testing.T) {
 	}
 }
 
-// TestTokenExchangeBounded checks that the tokens in memory are bounded, and that concurrent
-// calls of a user share one request.
+// TestTokenExchangeBounded checks that the tokens in memory are bounded, and that a user's
+// concurrent calls share one request.
 func TestTokenExchangeBounded(t *testing.T) {
 	s := &exchangedTokens{config: &oauthConfig{}, subject: connection.New("login", &subjectSource{}, nil), tokens: map[exchangeKey]*sharedToken{}}
 	for i := range maxExchanged + 10 {

@@ -16,14 +16,14 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// googleConfig is an account of Google Cloud: a service account by its key, or the account
-// that the host itself has.
+// googleConfig is a Google Cloud account: a service account by its key, or the account that the
+// host itself has.
 type googleConfig struct {
 	ServiceAccount spec.Secret `yaml:"service_account" secret:"true" doc:"The key of a service account, in JSON, such as ${secret:ROBOT}. Default: the account of the host (application default credentials), which the host policy must allow."`
 	Scopes         []string    `yaml:"scopes" doc:"The scopes of access tokens, such as https://www.googleapis.com/auth/spreadsheets."`
 	Audience       string      `yaml:"audience" doc:"The audience of ID tokens, instead of scopes: the URL of a service on Cloud Run."`
 
-	// key is that of ServiceAccount.
+	// key is ServiceAccount's.
 	key *serviceAccountKey
 }
 
@@ -36,9 +36,8 @@ type serviceAccountKey struct {
 	TokenURL     string `json:"token_uri"`
 }
 
-// checkValues reads the key, and requires hosts that the account of the host is for. Its
-// errors do not show the key. Other types of keys than that of a service account can name
-// programs and files of the host.
+// checkValues reads the key, and requires hosts if the account is the host's. Its errors do not
+// show the key. Key types other than a service account's can name programs and files on the host.
 func (c *googleConfig) checkValues(n *spec.Node, hosts []spec.Text) spec.Diagnostics {
 	if (len(c.Scopes) == 0) == (c.Audience == "") {
 		return spec.Diagnostics{n.Errorf("required", "google requires exactly one of scopes and audience")}
@@ -74,11 +73,11 @@ func (c *googleConfig) checkValues(n *spec.Node, hosts []spec.Text) spec.Diagnos
 	return nil
 }
 
-// isOfHost reports whether the account is that of the host.
+// isOfHost reports whether the account is the host's.
 func (c *googleConfig) isOfHost() bool { return c.ServiceAccount.Pos.Line == 0 }
 
-// checkHosts requires hosts of Google for access tokens of the host, and the audience for its
-// ID tokens, so that no app can send them elsewhere.
+// checkHosts requires Google hosts for the host's access tokens, and the audience for its ID
+// tokens, so that no app can send them elsewhere.
 func (c *googleConfig) checkHosts(n *spec.Node, hosts []spec.Text) spec.Diagnostics {
 	if len(hosts) == 0 {
 		return spec.Diagnostics{n.Errorf("required", "hosts is required for the account of the host").
@@ -110,7 +109,7 @@ func (c *googleConfig) listSettings() []string {
 	return append([]string{"google", c.ServiceAccount.Reveal(), c.Audience}, c.Scopes...)
 }
 
-// newGoogleTokens returns the source of the tokens of an account. All users share them.
+// newGoogleTokens returns the source of an account's tokens. All users share them.
 func newGoogleTokens(c *googleConfig, env connection.Env) *sharedToken {
 	var provider auth.TokenProvider
 	issue := func(ctx context.Context) (*issuedToken, error) {
@@ -132,8 +131,8 @@ func newGoogleTokens(c *googleConfig, env connection.Env) *sharedToken {
 	return newSharedToken(env, issue)
 }
 
-// openProvider returns what issues tokens. The requests for a key of the app go to the
-// client of the app, those of the host to that of the library.
+// openProvider returns what issues tokens. Requests for the app's key use the app's client,
+// requests for the host's account use the library's.
 func (c *googleConfig) openProvider(env connection.Env) (auth.TokenProvider, error) {
 	switch {
 	case c.key != nil:
@@ -165,8 +164,7 @@ func (c *googleConfig) openProvider(env connection.Env) (auth.TokenProvider, err
 
 var errNoAccount = errors.New("the host has no account of Google (application default credentials)")
 
-// describeError returns an error without the response of the server, which may repeat the
-// request.
+// describeError returns an error without the server's response, which may repeat the request.
 func (c *googleConfig) describeError(err error) error {
 	if failed := (*auth.Error)(nil); errors.As(err, &failed) && failed.Response != nil {
 		return &tokenError{text: "requesting a token: " + failed.Response.Status}

@@ -5,7 +5,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// The endpoints of Google for users (developers.google.com/identity/protocols/oauth2/web-server).
+// Google's endpoints for users (developers.google.com/identity/protocols/oauth2/web-server).
 const (
 	googleAuthorizationURL = "https://accounts.google.com/o/oauth2/v2/auth"
 	googleTokenURL         = "https://oauth2.googleapis.com/token"
@@ -30,7 +30,7 @@ func (Google) NewUsers(id, secret spec.Secret, scopes []string) connection.Confi
 	}
 }
 
-// googleHosts are the hosts of APIs of Google.
+// googleHosts are the hosts that Google APIs have.
 const googleHosts = "*.googleapis.com"
 
 // NewAccount implements [connection.Google].

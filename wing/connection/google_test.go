@@ -18,7 +18,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// newServiceAccount returns the key of a service account whose tokens come from an address.
+// newServiceAccount returns a key for a service account whose tokens come from an address.
 func newServiceAccount(t *testing.T, tokenURL string) (*rsa.PublicKey, string) {
 	t.Helper()
 	private, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -39,7 +39,7 @@ func newServiceAccount(t *testing.T, tokenURL string) (*rsa.PublicKey, string) {
 	return &private.PublicKey, string(key)
 }
 
-// readAssertion checks the signature of a JWT, and returns its claims.
+// readAssertion checks a JWT's signature, and returns its claims.
 func readAssertion(t *testing.T, key *rsa.PublicKey, token string) map[string]any {
 	t.Helper()
 	words := strings.Split(token, ".")
@@ -65,7 +65,7 @@ func readAssertion(t *testing.T, key *rsa.PublicKey, token string) map[string]an
 	return claims
 }
 
-// googleYAML is a connection of a service account with its key.
+// googleYAML is a connection for a service account with its key.
 func googleYAML(key, rest string) string {
 	return fmt.Sprintf("google: {service_account: %q, %s}", key, rest)
 }
@@ -117,7 +117,7 @@ func TestServiceAccount(t *testing.T) {
 	}
 }
 
-// Failures of the token endpoint name its status, and neither the key nor the response.
+// Token endpoint failures name the status, and neither the key nor the response.
 func TestServiceAccountFailures(t *testing.T) {
 	s := newAuthServer(t)
 	_, key := newServiceAccount(t, s.URL+"/token")
@@ -148,8 +148,7 @@ func TestServiceAccountFailures(t *testing.T) {
 	}
 }
 
-// The account of the host authorizes only requests to Google, or to the audience of its ID
-// tokens.
+// The host's account authorizes only requests to Google, or to its ID tokens' audience.
 func TestHostAccount(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"{google: {scopes: [a]}, hosts: [sheets.googleapis.com, '*.googleapis.com']}": "",

@@ -16,8 +16,8 @@ import (
 // CallbackPath is where authorization servers send browsers.
 const CallbackPath = "/oauth/callback"
 
-// Grants keep what users have consented to. One Grants serves all connections of a host. It
-// is safe for concurrent use.
+// Grants keep what users have consented to. One Grants serves all of a host's connections. It is
+// safe for concurrent use.
 type Grants struct {
 	opts GrantOptions
 
@@ -30,7 +30,7 @@ type sourceKey struct{ app, connection string }
 // GrantOptions configure grants. Store is required.
 type GrantOptions struct {
 	Store connection.GrantStore
-	// Keys are nil if the host has none: connections of users then fail to open.
+	// Keys are nil if the host has none: users' connections then fail to open.
 	Keys *Keys
 	// RedirectURL is where authorization servers send browsers; empty leaves it to the
 	// client that opens the address, as in ADK.
@@ -74,19 +74,19 @@ func (g *Grants) IsLocal() bool {
 	return err == nil && connection.IsLoopback(u)
 }
 
-// userTokens is the source of the tokens of each user, who authorizes the app in a browser
-// (RFC 6749, 4.1 with PKCE, RFC 7636) or with a code on another device (RFC 8628). The tokens are
-// only in the store of the grants, so that all replicas have the same, and one of them renews.
+// userTokens is the source of each user's tokens. The user authorizes the app in a browser (RFC
+// 6749, 4.1 with PKCE, RFC 7636) or with a code on another device (RFC 8628). The tokens are only
+// in the grant store, so that all replicas have the same, and one replica renews them.
 type userTokens struct {
 	config *oauthConfig
 	server *tokenServer
 	grants *Grants
-	// app and name are those of the connection, configID is a hash of its settings.
+	// app and name are the connection's, configID is its settings' hash.
 	app, name, configID string
 }
 
-// addSource makes a source answer the consents of its connection, instead of the source of
-// the previous revision.
+// addSource makes a source answer its connection's consents, instead of the previous revision's
+// source.
 func (g *Grants) addSource(s *userTokens) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

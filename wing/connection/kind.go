@@ -1,6 +1,6 @@
-// Package connection has the kinds of credentials that documents declare under connections:
-// static ones, tokens of OAuth 2 servers, of the app itself or of its users, and those of Google
-// Cloud. To use them, hand the kind to the loader, and ADK's syntax to toolsets:
+// Package connection provides the credential kinds that documents declare under connections: static
+// ones, OAuth 2 tokens for the app itself or for its users, and Google Cloud tokens. To use them,
+// hand the kind to the loader, and ADK's syntax to toolsets:
 //
 //	grants := connections.NewGrants(connections.GrantOptions{Store: store.Grants, Keys: keys})
 //	loader.Kinds{
@@ -23,7 +23,7 @@ import (
 
 type kind struct{ grants *Grants }
 
-// NewKind returns the kind of connections. Nil grants mean that users can authorize none.
+// NewKind returns the connection kind. Nil grants mean that users can authorize none.
 func NewKind(grants *Grants) connection.Kind { return kind{grants} }
 
 // Decode implements [connection.Kind].
@@ -46,7 +46,7 @@ func (k kind) Open(c connection.Config, env connection.Env) (connection.Source, 
 	return own.openSource(env, k.grants)
 }
 
-// openSource returns the source of the credentials, with the grants of users.
+// openSource returns the source of the credentials, with users' grants.
 func (c *Config) openSource(env connection.Env, grants *Grants) (connection.Source, error) {
 	switch {
 	case c.Bearer.Pos.Line > 0:

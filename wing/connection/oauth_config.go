@@ -29,7 +29,7 @@ const (
 	grantDeviceCode        = "device_code"
 )
 
-// checkValues requires one address of the server, with TLS.
+// checkValues requires one server address, with TLS.
 func (c *oauthConfig) checkValues(n *spec.Node) spec.Diagnostics {
 	if (c.Issuer.Value == "") == (c.TokenURL.Value == "") {
 		return spec.Diagnostics{n.Errorf("required", "oauth2 requires exactly one of issuer and token_url")}
@@ -65,7 +65,7 @@ func (c *oauthConfig) checkValues(n *spec.Node) spec.Diagnostics {
 	return nil
 }
 
-// tokenAddress returns the address of the server in the document.
+// tokenAddress returns the server's address in the document.
 func (c *oauthConfig) tokenAddress() spec.Text {
 	if c.Issuer.Value != "" {
 		return c.Issuer
@@ -73,7 +73,7 @@ func (c *oauthConfig) tokenAddress() spec.Text {
 	return c.TokenURL
 }
 
-// listSettings returns the words of Config.Fingerprint.
+// listSettings returns the words for Config.Fingerprint.
 func (c *oauthConfig) listSettings() []string {
 	words := slices.Concat([]string{"oauth2", c.Grant, c.Issuer.Value, c.AuthorizationURL.Value, c.TokenURL.Value, c.ClientID.Reveal(), c.ClientSecret.Reveal(), c.TokenAuth, c.Audience, fmt.Sprint(len(c.Scopes))}, c.Scopes)
 	if c.DeviceURL.Value != "" {

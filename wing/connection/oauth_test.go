@@ -59,7 +59,7 @@ func (s *authServer) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// openSource returns the source of a document; SERVER is the address of the server.
+// openSource returns a document's source; SERVER is the server's address.
 func (s *authServer) openSource(t *testing.T, yaml string, now func() time.Time) connection.Source {
 	t.Helper()
 	n, ds := spec.Parse("app.yaml", []byte(strings.ReplaceAll(yaml, "SERVER", s.URL)))
@@ -74,7 +74,7 @@ func (s *authServer) openSource(t *testing.T, yaml string, now func() time.Time)
 	return source
 }
 
-// open returns the connection of a document, for the host of the server.
+// open returns a document's connection, for the server's host.
 func (s *authServer) open(t *testing.T, yaml string, now func() time.Time) *connection.Connection {
 	t.Helper()
 	return connection.New("crm", s.openSource(t, yaml, now), []string{connection.HostOf(s.URL)})
@@ -150,8 +150,8 @@ func TestClientCredentialsConcurrently(t *testing.T) {
 	}
 }
 
-// TestClientCredentialsCanceled checks that a canceled call does not wait for the request
-// of another call.
+// TestClientCredentialsCanceled checks that a canceled call does not wait for another call's
+// request.
 func TestClientCredentialsCanceled(t *testing.T) {
 	s := newAuthServer(t)
 	source := s.openSource(t, clientYAML, nil).(*sharedToken)
@@ -163,8 +163,7 @@ func TestClientCredentialsCanceled(t *testing.T) {
 	}
 }
 
-// TestDiscovery checks that the metadata must be that of the issuer, and that options are
-// sent.
+// TestDiscovery checks that the metadata must be the issuer's, and that options are sent.
 func TestDiscovery(t *testing.T) {
 	const yaml = `oauth2: {grant: client_credentials, issuer: SERVER/tenant, client_id: id, client_secret: s3cret,
   token_auth: client_secret_post, scopes: [a, b], audience: crm}`
@@ -183,8 +182,8 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// TestTokenErrors checks the errors of token endpoints: they are bounded, and show neither
-// the secret nor a token. The control takes any access_token, and returns the body as the error.
+// TestTokenErrors checks token endpoint errors: they are bounded, and show neither the secret nor a
+// token. The control takes any access_token, and returns the body as the error.
 func TestTokenErrors(t *testing.T) {
 	tests := []struct {
 		name, body string

@@ -17,25 +17,25 @@ const (
 	kindDevice  = "device"
 )
 
-// The bounds of a consent.
+// The bounds for a consent.
 const consentLifetime = 10 * time.Minute
 
 // consentCall is what a pending consent was requested for.
 type consentCall struct {
 	SessionID string `json:"session"`
 	CallID    string `json:"call"`
-	// Config is the hash of the connection, which may change until the answer.
+	// Config is the connection's hash, which may change until the answer.
 	Config   string `json:"config"`
 	TokenURL string `json:"token_url"`
 }
 
-// isAnsweredBy reports whether an answer, if it names its user, is for the call of a row.
+// isAnsweredBy reports whether an answer, if it names its user, is for a row's call.
 func (c *consentCall) isAnsweredBy(a connection.Answer, row *connection.Grant) bool {
 	return a.User == nil || *a.User == row.User && a.SessionID == c.SessionID && a.CallID == c.CallID
 }
 
-// storePending stores a new pending consent, with the user and the connection of its row, and
-// returns its state.
+// storePending stores a new pending consent, with its row's user and connection, and returns its
+// state.
 func (g *Grants) storePending(ctx context.Context, kind string, row *connection.Grant, content any, lifetime time.Duration) (state string, err error) {
 	now := g.opts.Now()
 	if err := g.opts.Store.DeleteExpired(ctx, now); err != nil {
@@ -54,7 +54,7 @@ func (g *Grants) storePending(ctx context.Context, kind string, row *connection.
 	return state, nil
 }
 
-// readPending reads the content of the pending consent of a state.
+// readPending reads the content of a state's pending consent.
 func (g *Grants) readPending(ctx context.Context, kind, state string, content any) (*connection.Grant, error) {
 	if g.opts.Keys == nil {
 		return nil, connection.ErrNoConsent
@@ -84,7 +84,7 @@ type PendingConsent struct {
 	Expires time.Time
 }
 
-// findSourceOf returns the source of a pending consent, unless its connection has changed.
+// findSourceOf returns a pending consent's source, unless its connection has changed.
 func (g *Grants) findSourceOf(row *connection.Grant, configID string) (*userTokens, error) {
 	s := g.findSource(row.User.App, row.Connection)
 	if s == nil || s.configID != configID {
@@ -97,7 +97,7 @@ func answerErrorf(format string, args ...any) error {
 	return &connection.AnswerError{Text: fmt.Sprintf(format, args...)}
 }
 
-// newAuthConfig returns ADK's AuthConfig of a flow, whose names are those of OpenAPI.
+// newAuthConfig returns ADK's AuthConfig for a flow, with OpenAPI's names.
 func (s *userTokens) newAuthConfig(flow string, settings, asked map[string]any) map[string]any {
 	scopes := map[string]any{}
 	for _, scope := range s.config.Scopes {

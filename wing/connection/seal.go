@@ -76,7 +76,7 @@ func (k *Keys) sealText(row *connection.Grant, text []byte) []byte {
 // errSealed reports a row that no key decrypts.
 var errSealed = errors.New("none of the credential keys decrypts it")
 
-// openSealed decrypts the text of a row.
+// openSealed decrypts a row's text.
 func (k *Keys) openSealed(row *connection.Grant) ([]byte, error) {
 	for _, key := range k.all {
 		if sealed, ok := bytes.CutPrefix(row.Sealed, key.id); ok {

@@ -8,8 +8,8 @@ import (
 	"agenthost/pkg/connection"
 )
 
-// A sharedToken is a source of one token for all users. Calls share the token and one
-// request for it.
+// A sharedToken is a source with one token for all users. Calls share the token and one request for
+// it.
 type sharedToken struct {
 	// issue requests a token. It is not called concurrently.
 	issue func(ctx context.Context) (*issuedToken, error)
@@ -29,7 +29,7 @@ type issuedToken struct {
 // expire on its way.
 const renewBefore = 10 * time.Second
 
-// maxLifetime bounds the lifetime of a token, in seconds, so that it does not overflow.
+// maxLifetime bounds a token's lifetime, in seconds, so that it does not overflow.
 const maxLifetime = 10 * 365 * 24 * 60 * 60
 
 func newSharedToken(env connection.Env, issue func(ctx context.Context) (*issuedToken, error)) *sharedToken {
@@ -81,5 +81,5 @@ func (s *sharedToken) Evict(_ connection.User, rejected *connection.Credential) 
 	return true
 }
 
-// PerUser implements [connection.Source]: the tokens are those of the app.
+// PerUser implements [connection.Source]: the tokens are the app's.
 func (s *sharedToken) PerUser() bool { return false }

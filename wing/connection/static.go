@@ -6,7 +6,7 @@ import (
 	"agenthost/pkg/connection"
 )
 
-// static is a source of one credential that never changes.
+// static is a source with one credential that never changes.
 type static struct{ credential *connection.Credential }
 
 // Credential implements [connection.Source].

@@ -8,7 +8,7 @@ import (
 	"agenthost/pkg/connection"
 )
 
-// userToken is the content of a grant with tokens.
+// userToken is a grant's content with tokens.
 type userToken struct {
 	Access  string `json:"access"`
 	Refresh string `json:"refresh,omitempty"`

@@ -19,24 +19,24 @@ import (
 // names the token endpoint, or the endpoint itself.
 type tokenServer struct {
 	client *http.Client
-	// issuer is empty if the endpoints are those of the document.
+	// issuer is empty if the endpoints are the document's.
 	issuer, authorizationURL, deviceURL, tokenURL string
 }
 
-// A tokenRequest is a form with the authentication of the client.
+// A tokenRequest is a form with the client's authentication.
 type tokenRequest struct {
 	form url.Values
-	// id and secret are those of the client; the secret may be empty.
+	// id and secret are the client's; the secret may be empty.
 	id, secret string
 	// endpoint, if set, is the token endpoint.
 	endpoint string
-	// redactor removes the secrets of the request from errors.
+	// redactor removes the request's secrets from errors.
 	redactor *spec.Redactor
 	// inBody sends the client's ID and secret in the form.
 	inBody bool
 }
 
-// A tokenResponse is the response of a token endpoint (RFC 6749, 5.1).
+// A tokenResponse is a token endpoint's response (RFC 6749, 5.1).
 type tokenResponse struct {
 	AccessToken  string `json:"access_token"`
 	RefreshToken string `json:"refresh_token"`
@@ -54,8 +54,8 @@ func newTokenServer(c *oauthConfig, env connection.Env) *tokenServer {
 	}
 }
 
-// withoutRedirects returns a copy of the client that follows no redirects: requests
-// to token endpoints contain secrets.
+// withoutRedirects returns a client copy that follows no redirects: requests to token endpoints
+// contain secrets.
 func withoutRedirects(c *http.Client) *http.Client {
 	if c == nil {
 		c = http.DefaultClient
@@ -65,8 +65,8 @@ func withoutRedirects(c *http.Client) *http.Client {
 	return &direct
 }
 
-// newTokenRequest returns a request with the authentication of the client. Its errors do not
-// show the secrets.
+// newTokenRequest returns a request with the client's authentication. Its errors do not show the
+// secrets.
 func (c *oauthConfig) newTokenRequest(form url.Values, secrets ...string) tokenRequest {
 	secret := c.ClientSecret.Reveal()
 	return tokenRequest{
@@ -104,10 +104,10 @@ func (r *tokenRequest) redactError(err error) error {
 	return errors.New(text)
 }
 
-// A tokenError is the error of a token endpoint (RFC 6749, 5.2).
+// A tokenError is a token endpoint's error (RFC 6749, 5.2).
 type tokenError struct{ code, text string }
 
-// Error returns the status with the error of the server.
+// Error returns the status with the server's error.
 func (e *tokenError) Error() string { return e.text }
 
 func (s *tokenServer) postForm(ctx context.Context, r tokenRequest) (*tokenResponse, error) {
@@ -140,7 +140,7 @@ func describeTokenType(name string) string {
 	return "an unknown type"
 }
 
-// sendForm posts a form, and returns the body of a successful response.
+// sendForm posts a form, and returns a successful response's body.
 func (s *tokenServer) sendForm(ctx context.Context, r tokenRequest) ([]byte, error) {
 	if r.inBody {
 		r.form.Set("client_id", r.id)
@@ -167,7 +167,7 @@ func (s *tokenServer) sendForm(ctx context.Context, r tokenRequest) ([]byte, err
 	return raw, nil
 }
 
-// sendRequest returns the bounded body and the status of a response.
+// sendRequest returns a response's bounded body and status.
 func (s *tokenServer) sendRequest(req *http.Request) ([]byte, int, error) {
 	resp, err := s.client.Do(req)
 	if err != nil {
@@ -181,8 +181,8 @@ func (s *tokenServer) sendRequest(req *http.Request) ([]byte, int, error) {
 	return raw, resp.StatusCode, err
 }
 
-// newTokenError returns the error of a response. Secrets are removed before the text is cut, which
-// could leave a part of one.
+// newTokenError returns a response's error. It removes secrets before it cuts the text: a cut could
+// leave a part of one.
 func newTokenError(status int, raw []byte, redactor *spec.Redactor) error {
 	var e struct {
 		Code        string `json:"error"`
@@ -198,7 +198,7 @@ func newTokenError(status int, raw []byte, redactor *spec.Redactor) error {
 	return &tokenError{e.Code, text}
 }
 
-// cutText bounds a string of a server, and replaces its control characters.
+// cutText bounds a server's string, and replaces its control characters.
 func cutText(text string) string {
 	clean := strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -212,8 +212,7 @@ func cutText(text string) string {
 	return clean
 }
 
-// serverMetadata is the metadata of an authorization server (RFC 8414, 2, RFC 8628, 4 and
-// RFC 9207, 3).
+// serverMetadata is an authorization server's metadata (RFC 8414, 2, RFC 8628, 4 and RFC 9207, 3).
 type serverMetadata struct {
 	Issuer           string `json:"issuer"`
 	AuthorizationURL string `json:"authorization_endpoint"`
@@ -222,8 +221,8 @@ type serverMetadata struct {
 	IssuerInAnswer   bool   `json:"authorization_response_iss_parameter_supported"`
 }
 
-// findMetadata returns the endpoints of the document or of the issuer's metadata. Those for
-// users are empty if there are none.
+// findMetadata returns the endpoints in the document or in the issuer's metadata. Those for users
+// are empty if there are none.
 func (s *tokenServer) findMetadata(ctx context.Context) (*serverMetadata, error) {
 	if s.tokenURL != "" {
 		return &serverMetadata{AuthorizationURL: s.authorizationURL, DeviceURL: s.deviceURL, TokenURL: s.tokenURL}, nil
@@ -241,8 +240,8 @@ func (s *tokenServer) findMetadata(ctx context.Context) (*serverMetadata, error)
 	return nil, fmt.Errorf("metadata of %s: %w", s.issuer, last)
 }
 
-// metadataURLs returns the places of the metadata of an issuer, in the order of ADK
-// (RFC 8414, 3.1 and OpenID Connect Discovery 1.0, 4).
+// metadataURLs returns the places for an issuer's metadata, in ADK's order (RFC 8414, 3.1 and
+// OpenID Connect Discovery 1.0, 4).
 func metadataURLs(issuer string) []string {
 	u, err := url.Parse(strings.TrimSuffix(issuer, "/"))
 	if err != nil {

@@ -41,7 +41,7 @@ func (s unavailable) Evict(connection.User, *connection.Credential) bool { retur
 // PerUser implements [connection.Source].
 func (s unavailable) PerUser() bool { return true }
 
-// newConsentError returns the error of a user who has to authorize the app.
+// newConsentError returns the error for a user who has to authorize the app.
 func (s *userTokens) newConsentError(user connection.User) error {
 	return connection.NewConsentError(func(ctx context.Context, sessionID, callID string) (map[string]any, error) {
 		return s.requestConsent(ctx, user, sessionID, callID)
@@ -52,7 +52,7 @@ func (s *userTokens) newConsentError(user connection.User) error {
 // take, so that it ends first.
 func renewalLease() time.Duration { return limit.TokenAnswer.Time + 15*time.Second }
 
-// The bounds of a renewal.
+// The bounds for a renewal.
 const (
 	renewalPause = 50 * time.Millisecond
 	evictTimeout = 10 * time.Second
@@ -141,7 +141,7 @@ func (s *userTokens) Evict(user connection.User, rejected *connection.Credential
 		return true // renewed meanwhile
 	}
 	if !s.isFresh(t) {
-		return true // a change would end the lease of a replica that renews it
+		return true // a change would end the lease of the replica that renews it
 	}
 	t.Expires = 1
 	_, err = s.swapToken(ctx, user, t, row.Version, row.BusyUntil)

@@ -22,7 +22,7 @@ import (
 
 const redirectURL = "https://host.example.com/oauth/callback"
 
-// A testHost is a replica of a host with the connection crm.
+// A testHost is a host's replica with the connection crm.
 type testHost struct {
 	grants *Grants
 	source connection.Source
@@ -130,8 +130,8 @@ func (v *visibleGrants) DeleteGrant(ctx context.Context, id string, version int6
 	return ok, err
 }
 
-// TestConsent checks the flow over two replicas, of which the first ends: the tokens belong to
-// the user of the request, which has no secrets.
+// TestConsent checks the flow over two replicas: the first ends, the tokens belong to the request's
+// user, and the request has no secrets.
 func TestConsent(t *testing.T) {
 	idp, st := fakeidp.New(t, redirectURL), &visibleGrants{}
 	first := newTestHost(t, idp, st, nil)
@@ -167,9 +167,9 @@ func TestConsent(t *testing.T) {
 	}
 }
 
-// TestConsentAnswers checks answers that are not those of the request. Each uses up the state,
-// except those of other users, sessions and calls. The control is the same answer without the
-// change: it gets a token. Of 20 equal answers at once, one gets a token.
+// TestConsentAnswers checks answers that are not the request's. Each uses up the state, except
+// other users', sessions' and calls' answers. The control is the same answer without the change: it
+// gets a token. Of 20 equal answers at once, one gets a token.
 func TestConsentAnswers(t *testing.T) {
 	now := time.Now()
 	idp := fakeidp.New(t, redirectURL)
@@ -240,9 +240,9 @@ func TestConsentAnswers(t *testing.T) {
 	t.Logf("shown: %d changed answers: no token; %d of 20 equal answers at once got one; control, without the change: %d tokens", len(tests), accepted.Load(), control)
 }
 
-// TestRefreshOnce checks that 50 calls of two replicas that need a new token make one refresh,
-// and that none fails. The control has no lock: the server detects the second use of the
-// refresh token, and revokes all tokens.
+// TestRefreshOnce checks that 50 calls on two replicas that need a new token make one refresh, and
+// that none fails. The control has no lock: the server detects that the refresh token is used
+// twice, and revokes all tokens.
 func TestRefreshOnce(t *testing.T) {
 	for _, locked := range []bool{true, false} {
 		t.Run(fmt.Sprintf("locked=%v", locked), func(t *testing.T) {
@@ -444,7 +444,7 @@ func TestTokenServerFailures(t *testing.T) {
 	}
 }
 
-// TestKeys checks the replacement of keys, and that a row cannot be moved to another user.
+// TestKeys checks how keys are replaced, and that a row cannot be moved to another user.
 func TestKeys(t *testing.T) {
 	row := &connection.Grant{ID: "a", User: ana, Connection: "crm"}
 	row.Sealed = testKeys(t, keyOne).sealText(row, []byte("text"))

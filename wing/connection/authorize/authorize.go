@@ -28,14 +28,14 @@ type TerminalFlags struct {
 	port   uint16
 }
 
-// RegisterFlags adds the flags to those of a command.
+// RegisterFlags adds the flags to a command's flags.
 func (f *TerminalFlags) RegisterFlags(flags *pflag.FlagSet) {
 	f.grants.registerKey(flags)
 	flags.BoolVar(&f.always, "authorize", false, "wait for the authorization of connections, although the command has no terminal")
 	flags.Uint16Var(&f.port, "authorize-port", 0, "port of the redirect URL http://127.0.0.1:PORT/oauth/callback, for authorization servers that compare it exactly (default: any free port)")
 }
 
-// An Authorizer lets a person authorize the connections of pending calls.
+// An Authorizer lets a person authorize pending calls' connections.
 type Authorizer struct {
 	*connections.Grants
 	out   io.Writer
@@ -48,8 +48,8 @@ type Authorizer struct {
 	askedAgain map[string]bool
 }
 
-// openedGrants is a store of grants that is replaced when the session database is open, before
-// the first run.
+// openedGrants is a grant store that is replaced when the session database is open, before the
+// first run.
 type openedGrants struct{ connection.GrantStore }
 
 // NewAuthorizer returns an authorizer whose tokens are in memory until it uses a store. Apps may
@@ -94,7 +94,7 @@ func (a *Authorizer) UseStore(st *store.Store) {
 	}
 }
 
-// findPending returns the pending consent of the call.
+// findPending returns the call's pending consent.
 func (a *Authorizer) findPending(ctx context.Context, c *Call) (*connections.PendingConsent, error) {
 	if c.device {
 		return a.FindDevice(ctx, c.state)
@@ -107,9 +107,9 @@ var (
 	errAuthorizeTimeout = errors.New("the time for the authorization is over")
 )
 
-// AuthorizeCall waits until the user has authorized the connection of a call of a session, and
+// AuthorizeCall waits until the user has authorized the connection for a call in a session, and
 // returns the answer to the call. The person enters lines, which are nil without a conversation.
-// The request of another process can be unknown here: the answer then makes the host ask again.
+// Another process's request can be unknown here: the answer then makes the host ask again.
 func (a *Authorizer) AuthorizeCall(ctx context.Context, c *Call, key session.Key, lines chan string) (map[string]any, error) {
 	pending, err := a.findPending(ctx, c)
 	if errors.Is(err, connection.ErrNoConsent) && !a.askedAgain[c.Connection] {
@@ -141,7 +141,7 @@ func (a *Authorizer) AuthorizeCall(ctx context.Context, c *Call, key session.Key
 	return map[string]any{}, nil
 }
 
-// A wait is for the authorization of one call.
+// A wait is for one call's authorization.
 type wait struct {
 	*Authorizer
 	call  *Call
@@ -216,7 +216,7 @@ func withRedirect(address, redirectURL string) (string, error) {
 // readsLines reports whether a person can enter lines while the terminal waits.
 func (w *wait) readsLines() bool { return w.lines != nil && w.person }
 
-// stopTimeout bounds the end of work that was canceled.
+// stopTimeout bounds how long canceled work may take to end.
 const stopTimeout = 5 * time.Second
 
 // waitWithLines waits for work. In a conversation an empty line ends it, and onLine gets the

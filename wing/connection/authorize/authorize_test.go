@@ -22,7 +22,7 @@ import (
 	connections "agenthost/wing/connection"
 )
 
-// TestCallbackListener checks that only the state of the request is an answer, by a browser that
+// TestCallbackListener checks that only the request's state is an answer, from a browser that
 // addresses the listener itself.
 func TestCallbackListener(t *testing.T) {
 	l, err := openCallback(t.Context(), 0, "state")
@@ -116,7 +116,7 @@ func newTerminalWorld(t *testing.T, grant string, left time.Duration) *terminalW
 	return w
 }
 
-// TestAuthorizeLater checks that an empty line and the end of the request end the wait.
+// TestAuthorizeLater checks that an empty line and the request's end finish the wait.
 func TestAuthorizeLater(t *testing.T) {
 	for _, grant := range []string{"authorization_code", "device_code"} {
 		w := newTerminalWorld(t, grant, time.Minute)

@@ -13,9 +13,9 @@ import (
 // A Call is a pending call that waits until the user authorizes a connection.
 type Call struct {
 	*genai.FunctionCall
-	// Connection is the name of the connection.
+	// Connection is the connection's name.
 	Connection string
-	// callID is the ID of the call of its tool.
+	// callID is its tool call's ID.
 	callID string
 	// address is what the user opens; userCode, if set, is entered there.
 	address, userCode string

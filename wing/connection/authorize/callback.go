@@ -17,7 +17,7 @@ import (
 )
 
 // A callbackListener receives the browser of the person at the terminal (RFC 8252, 7.3). Other
-// sites can send it requests as well: only the unguessable state of the request is an answer.
+// sites can send it requests as well: only the request's unguessable state is an answer.
 type callbackListener struct {
 	net.Listener
 	redirectURL, state string
@@ -37,8 +37,8 @@ func openCallback(ctx context.Context, port uint16, state string) (*callbackList
 	return &callbackListener{l, "http://" + l.Addr().String() + connections.CallbackPath, state}, nil
 }
 
-// waitForAnswer waits for the answer and returns the error of finish, which takes it, after the browser
-// has its response.
+// waitForAnswer waits for the answer and returns finish's error after the browser has its response;
+// finish processes the answer.
 func (l *callbackListener) waitForAnswer(ctx context.Context, finish func(url.Values) error) error {
 	answered := make(chan error, 2)
 	web := &http.Server{
@@ -63,7 +63,7 @@ func (l *callbackListener) waitForAnswer(ctx context.Context, finish func(url.Va
 	return err
 }
 
-// newHandler returns the handler of one answer.
+// newHandler returns the handler for one answer.
 func (l *callbackListener) newHandler(finish func(url.Values) error, answered chan<- error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()

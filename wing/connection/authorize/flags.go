@@ -1,5 +1,5 @@
-// Package authorize has the flags of commands whose apps have connections of users, and lets the
-// person at a terminal authorize them.
+// Package authorize provides the flags for commands whose apps have users' connections, and lets
+// the person at a terminal authorize them.
 package authorize
 
 import (
@@ -18,10 +18,10 @@ import (
 	connections "agenthost/wing/connection"
 )
 
-// GrantFlags are the flags of connections that users authorize.
+// GrantFlags are the flags for connections that users authorize.
 type GrantFlags struct{ PublicURL, key string }
 
-// RegisterFlags adds the flags of a server.
+// RegisterFlags adds the flags for a server.
 func (f *GrantFlags) RegisterFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.PublicURL, "public-url", "", "URL at which browsers reach this host; authorization servers send them to PUBLIC_URL"+connections.CallbackPath+" (default: the client receives the answer)")
 	f.registerKey(flags)
@@ -84,7 +84,7 @@ func (f *GrantFlags) checkPublicURL() error {
 	return nil
 }
 
-// PublicHost returns the host of --public-url, with its port if it has one, or "".
+// PublicHost returns --public-url's host, with its port if it has one, or "".
 func (f *GrantFlags) PublicHost() string {
 	u, err := url.Parse(f.PublicURL)
 	if err != nil {
@@ -98,7 +98,7 @@ func isLoopbackName(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// NewGrants returns the grants of users in a store.
+// NewGrants returns users' grants in a store.
 func (f *GrantFlags) NewGrants(st connection.GrantStore, keys *connections.Keys, logger *slog.Logger) *connections.Grants {
 	opts := connections.GrantOptions{Store: st, Keys: keys, Logger: logger}
 	if f.PublicURL != "" {

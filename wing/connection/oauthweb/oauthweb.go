@@ -1,4 +1,4 @@
-// Package oauthweb takes the answers of authorization servers to browsers: the redirect URL of
+// Package oauthweb handles authorization servers' answers to browsers: the redirect URL for
 // connections that users authorize.
 package oauthweb
 
@@ -22,7 +22,7 @@ type handlers struct {
 	grants *connections.Grants
 }
 
-// Extend returns an extension of servers that takes answers for grants, which may be nil.
+// Extend returns a server extension that handles answers for grants, which may be nil.
 func Extend(grants *connections.Grants) func(*server.Services) *server.Extension {
 	return func(s *server.Services) *server.Extension {
 		h := &handlers{s, grants}
@@ -33,7 +33,7 @@ func Extend(grants *connections.Grants) func(*server.Services) *server.Extension
 	}
 }
 
-// callbackStyle is the style of the page, which callbackCSP names by its hash.
+// callbackStyle is the page's style, which callbackCSP names by its hash.
 const callbackStyle = `:root{color-scheme:light dark}body{margin:15vh auto 0;max-width:30rem;padding:0 1rem;font:16px/1.5 system-ui,sans-serif}` +
 	`h1{font-size:1.4rem}button{font:inherit;padding:.4rem 1rem}`
 
@@ -41,16 +41,16 @@ const callbackStyle = `:root{color-scheme:light dark}body{margin:15vh auto 0;max
 // only.
 var callbackCSP = "default-src 'none'; style-src 'sha256-" + hashStyle(callbackStyle) + "'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// hashStyle returns the hash of a style for a Content-Security-Policy (CSP Level 3, 6.7.3).
+// hashStyle returns a style's hash for a Content-Security-Policy (CSP Level 3, 6.7.3).
 func hashStyle(style string) string {
 	sum := sha256.Sum256([]byte(style))
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// handleCallback takes the answer of an authorization server (RFC 6749, 4.1.2). Its state is
-// unguessable and used once. A browser without authentication could have been sent here by
-// someone else, who would then use the account of the person in front of it: the page shows whose
-// agent gets the access, and asks. Only browsers of this machine reach a loopback address.
+// handleCallback handles an authorization server's answer (RFC 6749, 4.1.2). Its state is
+// unguessable and used once. A browser without authentication could have been sent here by someone
+// else, who would then use the account of the person in front of it: the page shows whose agent
+// gets the access, and asks. Only browsers of this machine reach a loopback address.
 func (s *handlers) handleCallback(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, int64(limit.CallbackForm.Bytes))
 	if err := r.ParseForm(); err != nil {
@@ -88,7 +88,7 @@ func (s *handlers) handleCallback(w http.ResponseWriter, r *http.Request) error 
 	return sendCallbackPage(w, http.StatusOK, page)
 }
 
-// callbackProblem returns the text of an error. Those of the store are only in the log.
+// callbackProblem returns an error's text. The store's errors are only in the log.
 func callbackProblem(err error) string {
 	if own := (*connection.AnswerError)(nil); errors.As(err, &own) {
 		return own.Error()

@@ -42,7 +42,7 @@ const (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// runBody returns the body of a run in a session of user u.
+// runBody returns the body for a run in user u's session.
 func runBody(app, sess, text string) string {
 	return fmt.Sprintf(`{"appName":%q,"userId":"u","sessionId":%q,"newMessage":{"parts":[{"text":%q}]}}`, app, sess, text)
 }
@@ -68,7 +68,7 @@ type oauthWorld struct {
 	passed atomic.Int64
 	// timer makes replicas wait with a timer.
 	timer bool
-	// accepted counts the authorized requests of the service.
+	// accepted counts the service's authorized requests.
 	mu       sync.Mutex
 	accepted int
 }
@@ -96,7 +96,7 @@ func newOAuthWorld(t *testing.T) *oauthWorld {
 	return newOAuthWorldAt(t, "sqlite:///"+filepath.Join(t.TempDir(), "s.db"))
 }
 
-// eachOAuthWorld runs a test with a database of each engine.
+// eachOAuthWorld runs a test with each engine's database.
 func eachOAuthWorld(t *testing.T, test func(t *testing.T, w *oauthWorld)) {
 	for _, engine := range testdb.Engines() {
 		t.Run(engine.Name, func(t *testing.T) {
@@ -157,8 +157,8 @@ models: {m: {provider: scripted, script: m.script.yaml}}
 	return w
 }
 
-// pass waits by advancing the clock of all replicas and of the authorization server. It suits one
-// waiter: many would advance the clock past the lease of a renewal that still runs.
+// pass waits by advancing the clock that all replicas and the authorization server use. It suits
+// one waiter: many would advance the clock past a running renewal's lease.
 func (w *oauthWorld) pass(ctx context.Context, d time.Duration) error {
 	w.passed.Add(int64(d))
 	return ctx.Err()
@@ -211,7 +211,7 @@ func (w *oauthWorld) ask(t *testing.T, e *servertest.Env, id string) (callID, au
 	return callID, authURI
 }
 
-// askCode is ask with the user code of the request.
+// askCode is ask with the request's user code.
 func (w *oauthWorld) askCode(t *testing.T, e *servertest.Env, id string) (callID, authURI, userCode string) {
 	t.Helper()
 	rec := e.Serve("POST", "/run", runBody("shop", id, "find the customer"))
@@ -415,13 +415,13 @@ func serveWith(e *servertest.Env, method, path, body string, headers ...string) 
 	return w
 }
 
-// serveAnswer sends the form of the page that asks.
+// serveAnswer sends the form on the page that asks.
 func serveAnswer(e *servertest.Env, to *url.URL) *httptest.ResponseRecorder {
 	return serveWith(e, "POST", to.Path, to.RawQuery, "Content-Type: application/x-www-form-urlencoded")
 }
 
 // TestCallbackWithoutAuth checks that a host without authentication asks, because a proxy before it
-// may authenticate many users, unless only browsers of this machine reach it.
+// may authenticate many users, unless only browsers on this machine reach it.
 func TestCallbackWithoutAuth(t *testing.T) {
 	w := newOAuthWorld(t)
 	e, _ := w.open(t, nil)
@@ -440,8 +440,8 @@ func TestCallbackWithoutAuth(t *testing.T) {
 	}
 }
 
-// TestCallbackWithAuth checks that a browser without authentication gets a form with the user of
-// the conversation, and that another user is rejected.
+// TestCallbackWithAuth checks that a browser without authentication gets a form with the
+// conversation's user, and that another user is rejected.
 func TestCallbackWithAuth(t *testing.T) {
 	w := newOAuthWorld(t)
 	open, end := w.open(t, nil)
