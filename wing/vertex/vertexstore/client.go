@@ -20,7 +20,7 @@ import (
 	"agenthost/internal/limit"
 )
 
-// The limits of requests to the service.
+// The limits for requests to the service.
 const (
 	maxAttempts     = 5
 	firstBackoff    = 200 * time.Millisecond
@@ -36,14 +36,14 @@ const (
 
 // Options configure a store. Nil and the zero value are valid.
 type Options struct {
-	// HTTP is the client for the service; nil uses a client of the store.
+	// HTTP is the client for the service; nil uses the store's client.
 	HTTP *http.Client
-	// Lookup replaces the environment of the process: GOOGLE_CLOUD_PROJECT,
-	// GOOGLE_CLOUD_LOCATION, GOOGLE_API_KEY, GOOGLE_GENAI_USE_ENTERPRISE,
-	// GOOGLE_GENAI_USE_VERTEXAI and GOOGLE_VERTEX_BASE_URL.
+	// Lookup replaces the process's environment: GOOGLE_CLOUD_PROJECT, GOOGLE_CLOUD_LOCATION,
+	// GOOGLE_API_KEY, GOOGLE_GENAI_USE_ENTERPRISE, GOOGLE_GENAI_USE_VERTEXAI and
+	// GOOGLE_VERTEX_BASE_URL.
 	Lookup func(name string) (string, bool)
-	// Token returns an access token. Nil uses the application default credentials, or the
-	// API key of express mode.
+	// Token returns an access token. Nil uses the application default credentials, or the express
+	// mode API key.
 	Token func(ctx context.Context) (string, error)
 }
 
@@ -131,7 +131,7 @@ type call struct {
 	method, path string
 	query        url.Values
 	body         any // encoded as JSON; nil sends no body
-	// upload is sent instead of a body, with its type of content.
+	// upload is sent instead of a body, with its content type.
 	upload      []byte
 	contentType string
 	// once sends the request again only if the service has certainly not carried it out.
@@ -139,7 +139,7 @@ type call struct {
 }
 
 // sendCall carries out a call and decodes the response into the value. It retries temporary
-// failures within the bounds of attempts and time.
+// failures within the attempt and time bounds.
 func (c *client) sendCall(ctx context.Context, a *call, into any) error {
 	body := a.upload
 	if a.body != nil {
@@ -229,7 +229,7 @@ func (c *client) sendOnce(ctx context.Context, a *call, body []byte, into any) (
 	return 0, nil
 }
 
-// withoutURL removes the address from an error of the HTTP client: ids of users are in it.
+// withoutURL removes the address from an HTTP client error: it contains user ids.
 func withoutURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err
@@ -256,7 +256,7 @@ func sleepContext(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// listPages reads all pages of a list. each gets the body of a page.
+// listPages reads all list pages. each gets a page's body.
 func (c *client) listPages(ctx context.Context, path string, query url.Values, each func(page json.RawMessage) (more bool, err error)) error {
 	for range maxPages {
 		var page json.RawMessage
@@ -318,7 +318,7 @@ func (c *client) waitOperation(ctx context.Context, op *operation) error {
 	}
 }
 
-// isOperationName reports whether a name from a response may be part of an address.
+// isOperationName reports whether a name from a response may be in an address.
 func isOperationName(name string) bool {
 	return len(name) <= maxOperationLen && strings.Contains(name, "operations/") && !strings.Contains(name, "..") && !strings.ContainsAny(name, "?#%\\ ")
 }

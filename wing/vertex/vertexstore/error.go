@@ -10,7 +10,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A serviceError is an error response of the service.
+// A serviceError is the service's error response.
 type serviceError struct {
 	code            int
 	status, message string
@@ -60,11 +60,10 @@ func (e *credentialError) Unwrap() []error { return []error{e.err, session.ErrUn
 
 const loginHint = "renew the credentials of the host: GOOGLE_APPLICATION_CREDENTIALS, or gcloud auth application-default login"
 
-// maxMessage limits the message of the service in an error, in characters.
+// maxMessage limits the service's message in an error, in characters.
 const maxMessage = 500
 
-// decodeError returns the error in the body of a response, or nil. A successful response
-// may have one.
+// decodeError returns the error in a response body, or nil. A successful response may have one.
 func (r *resource) decodeError(code int, body []byte) *serviceError {
 	type errorBody struct {
 		Error *struct {

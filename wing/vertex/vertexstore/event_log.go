@@ -15,8 +15,8 @@ import (
 	"agenthost/pkg/store/backend"
 )
 
-// An eventLog is what this process has of the events of a session, without their
-// content. It is protected by the lock of the session.
+// An eventLog is what this process has from a session's events, without their content. The
+// session's lock protects it.
 type eventLog struct {
 	id      int64
 	created time.Time
@@ -24,8 +24,8 @@ type eventLog struct {
 	seqs    map[string]int64 // by event id
 	// loaded reports that the entries were read from the service once.
 	loaded bool
-	// listed is the number of the first entries that were in the last list, at listedAt. This
-	// process has appended the others: events of other processes may lie between them.
+	// listed is how many entries, from the first, the last list had, at listedAt. This process has
+	// appended the others: other processes' events may lie between them.
 	listed   int
 	listedAt time.Time
 }
@@ -33,7 +33,7 @@ type eventLog struct {
 type logEntry struct {
 	id    string
 	at    time.Time // in the envelope
-	time  time.Time // of the event
+	time  time.Time // the event's
 	bytes int64
 	name  string
 }
@@ -55,12 +55,12 @@ func (l *eventLog) appendResult(seq int64) store.AppendResult {
 	return store.AppendResult{Seq: seq, TextBytes: n, CacheBytes: estimateEventBytes(n)}
 }
 
-// estimateEventBytes estimates the memory of an event from the length of its JSON.
+// estimateEventBytes estimates an event's memory from the length of its JSON.
 func estimateEventBytes(text int64) int64 { return 1024 + 2*text }
 
 func (r *receivedSession) createdAt() time.Time { return r.CreateTime.UTC().Truncate(time.Microsecond) }
 
-// errRecreated reports that a log is of a session that was deleted since.
+// errRecreated reports that a log belongs to a session that was deleted since.
 var errRecreated = fmt.Errorf("it was deleted and created again meanwhile: %w", session.ErrUnavailable)
 
 func recreatedError(key session.Key) error {
@@ -78,7 +78,7 @@ func (l *eventLog) replaceFrom(from int, entries []logEntry) {
 	}
 }
 
-// findStart returns the number of events that the reader of a window has already.
+// findStart returns how many events a window's reader has already.
 func (l *eventLog) findStart(w store.EventWindow) int {
 	if !w.IsNarrow() && w.ID == l.id && w.Since > 0 && w.Since <= int64(len(l.entries)) && l.entries[w.Since-1].id == w.SinceID {
 		return int(w.Since)
@@ -105,8 +105,8 @@ func (b *Sessions) setLog(key session.Key, l *eventLog) {
 	b.logs[key] = l
 }
 
-// openLog returns the log of a session. It reads the session: it may have been deleted or
-// created again by another process.
+// openLog returns a session's log. It reads the session: it may have been deleted or created again
+// by another process.
 func (b *Sessions) openLog(ctx context.Context, key session.Key) (*eventLog, error) {
 	r, err := b.getSession(ctx, key)
 	if err != nil {
@@ -131,8 +131,8 @@ func (l *eventLog) isFresh(within time.Duration) bool {
 	return l.loaded && time.Since(l.listedAt) < within
 }
 
-// openLogForAppend returns the log of a session. If it has events, the list of later
-// events shows whether the session is still the same one.
+// openLogForAppend returns a session's log. If it has events, listing later events shows whether
+// the session is still the same one.
 func (b *Sessions) openLogForAppend(ctx context.Context, key session.Key) (*eventLog, error) {
 	if l := b.findLog(key); l != nil && (l.isFresh(b.freshFor) || l.loaded && len(l.entries) > 0) {
 		return l, nil
@@ -175,7 +175,7 @@ func (b *Sessions) readEvents(ctx context.Context, key session.Key, l *eventLog,
 	}
 }
 
-// checkRecreated returns an error if the session is not that of the log.
+// checkRecreated returns an error if the session is not the log's.
 func (b *Sessions) checkRecreated(ctx context.Context, key session.Key, l *eventLog) error {
 	r, err := b.getSession(ctx, key)
 	if err == nil && r.headID() != l.id {
@@ -187,7 +187,7 @@ func (b *Sessions) checkRecreated(ctx context.Context, key session.Key, l *event
 	return err
 }
 
-// readWindow returns the events of a window from the first one that its reader may lack.
+// readWindow returns a window's events from the first one that its reader may lack.
 func (b *Sessions) readWindow(ctx context.Context, key session.Key, l *eventLog, w store.EventWindow) ([]store.StoredEvent, error) {
 	first := min(l.findStart(w), l.listed)
 	events, err := b.readEvents(ctx, key, l, first)
@@ -195,7 +195,7 @@ func (b *Sessions) readWindow(ctx context.Context, key session.Key, l *eventLog,
 		return nil, err
 	}
 	first = len(l.entries) - len(events)
-	// Events of other processes may have moved those that the reader has.
+	// Other processes' events may have moved those that the reader has.
 	if start := l.findStart(w); start >= first {
 		return events[start-first:], nil
 	}
@@ -257,7 +257,7 @@ func (b *Sessions) listEvents(ctx context.Context, key session.Key, known []logE
 	if err != nil {
 		return nil, nil, "", fmt.Errorf("reading events of session %s: %w", key.ID, err)
 	}
-	// The order of equal times is not promised.
+	// The service does not promise an order for equal times.
 	slices.SortStableFunc(all, func(a, b item) int {
 		return cmp.Or(a.entry.at.Compare(b.entry.at), cmp.Compare(a.entry.name, b.entry.name))
 	})

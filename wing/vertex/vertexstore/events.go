@@ -17,19 +17,19 @@ import (
 	"agenthost/pkg/store/backend"
 )
 
-// markKey is the key of the host's record in the custom metadata of an event's envelope.
-// rawEvent, which other programs read, does not have it.
+// markKey is the key of the host's record in an event envelope's custom metadata. rawEvent, which
+// other programs read, does not have it.
 const markKey = "_agenthost"
 
 // A mark is the host's record next to an event.
 type mark struct {
 	Provenance string `json:"provenance,omitempty"`
-	// Exact is the JSON of an event that doubles would change.
+	// Exact is an event's JSON that doubles would change.
 	Exact string `json:"exact,omitempty"`
 }
 
-// sentEvent is the body of an appended event. RawEvent is the truth; the other fields are
-// for older readers, and for the service, which applies the state delta.
+// sentEvent is an appended event's body. RawEvent is the truth; the other fields are for older
+// readers, and for the service, which applies the state delta.
 type sentEvent struct {
 	Author       string          `json:"author"`
 	InvocationID string          `json:"invocationId"`
@@ -58,8 +58,7 @@ type sentMetadata struct {
 	CustomMetadata     map[string]any `json:"customMetadata,omitempty"`
 }
 
-// partColumns are the fields of a part that the service accepts. Others are only in
-// rawEvent.
+// partColumns are the part fields that the service accepts. Others are only in rawEvent.
 var partColumns = map[string][]string{
 	"text": nil, "thought": nil, "thoughtSignature": nil, "videoMetadata": nil,
 	"inlineData": {"mimeType", "data"}, "fileData": {"mimeType", "fileUri"},
@@ -139,8 +138,8 @@ func selectColumns(content map[string]any) map[string]any {
 	return c
 }
 
-// roundToDoubles returns the JSON of an event with doubles for its numbers, and with strings
-// for those beyond the range of doubles, which the service rejects.
+// roundToDoubles returns an event's JSON with doubles for its numbers, and with strings for numbers
+// beyond doubles' range, which the service rejects.
 func roundToDoubles(text []byte) ([]byte, error) {
 	v, err := number.DecodeObject(text)
 	if err != nil {
@@ -168,8 +167,7 @@ func roundNumbers(v any) any {
 	return v
 }
 
-// survivesDoubles reports whether the JSON of an event is the same after all of its
-// numbers were doubles.
+// survivesDoubles reports whether an event's JSON is the same after all its numbers were doubles.
 func survivesDoubles(text []byte) bool {
 	var v map[string]any
 	if json.Unmarshal(text, &v) != nil {
@@ -205,7 +203,7 @@ type receivedEvent struct {
 	RawEvent      json.RawMessage
 }
 
-// decodeEvent returns an event without its sequence number, and the size of its JSON.
+// decodeEvent returns an event without its sequence number, and its JSON size.
 func (r *receivedEvent) decodeEvent() (*session.Event, int64, error) {
 	ev := &session.Event{}
 	var custom map[string]json.RawMessage
@@ -254,7 +252,7 @@ func (r *receivedEvent) wrapDamage(err error) error {
 	return backend.NewDamagedError(err, "event %s", lastSegment(r.Name))
 }
 
-// joinColumns returns the JSON of an event without rawEvent, as ADK reads it.
+// joinColumns returns an event's JSON without rawEvent, as ADK reads it.
 func (r *receivedEvent) joinColumns(custom map[string]json.RawMessage) ([]byte, error) {
 	v := map[string]any{}
 	for name, value := range r.EventMetadata {

@@ -11,9 +11,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// The service accepts ids of lower case letters, digits and dashes that begin with a
-// letter, and assigns ids of 19 digits itself. Other ids get a prefix: "x-" if that is
-// enough, otherwise "z-" and their base32.
+// The service accepts ids that have lower case letters, digits and dashes and begin with a letter,
+// and assigns 19-digit ids itself. Other ids get a prefix: "x-" if that is enough, otherwise "z-"
+// and their base32.
 const (
 	plainPrefix   = "x-"
 	encodedPrefix = "z-"
@@ -61,10 +61,9 @@ func decodeID(id string) string {
 	return id
 }
 
-// The labels of a session.
+// A session's labels.
 const (
-	// appLabel is the hash of the app that created the session. The service does not
-	// store the app itself.
+	// appLabel is the creating app's hash. The service does not store the app itself.
 	appLabel = "agenthost_app"
 	// createLabel identifies the request that created the session.
 	createLabel = "agenthost_request"

@@ -31,7 +31,7 @@ func newMemoryFake() *fakevertex.Server {
 	return s
 }
 
-// openMemories opens memories by the parameters of a URL.
+// openMemories opens memories by a URL's parameters.
 func openMemories(t testing.TB, s *fakevertex.Server, rawURL string) *store.Memories {
 	t.Helper()
 	b := memstore.NewBackends()
@@ -64,7 +64,7 @@ func memoryEvent(id, author, text string, seconds float64) *session.Event {
 	}
 }
 
-// find returns author and text of each memory that a search finds.
+// find returns each memory's author and text from a search.
 func find(t testing.TB, all *store.Memories, key session.Key, q store.MemoryQuery) string {
 	t.Helper()
 	found, err := all.Search(t.Context(), key.App, key.User, q)
@@ -87,8 +87,8 @@ func expectText(t testing.TB, got, want string) {
 
 var bob = session.Key{App: "app", User: "bob", ID: "s-1"}
 
-// The Memory Bank extracts facts of events, each event once, and finds them for the user of the
-// app only. Both ways to add events have the same result.
+// The Memory Bank extracts facts from events, each event once, and finds them only for the app's
+// user. Both ways to add events have the same result.
 func TestMemoryBank(t *testing.T) {
 	for _, add := range []string{"", "?add=generate"} {
 		t.Run("add"+add, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestMemoryBank(t *testing.T) {
 	}
 }
 
-// Facts are stored as they are, or merged by the service; metadata has the types of the service.
+// Facts are stored as they are, or merged by the service; metadata has the service's types.
 func TestMemoryBankFacts(t *testing.T) {
 	var bodies []string
 	s := newMemoryFake()
@@ -162,7 +162,7 @@ func postMemory(t testing.TB, s *fakevertex.Server, body string) {
 	}
 }
 
-// The memories of a user can be deleted, those of a session cannot.
+// A user's memories can be deleted, a session's cannot.
 func TestMemoryBankDelete(t *testing.T) {
 	s := newMemoryFake()
 	all := openMemories(t, s, bankURL)
@@ -195,7 +195,7 @@ func TestMemoryBankRejects(t *testing.T) {
 	expectText(t, fmt.Sprint(err), `"b*b" has a *, which the Memory Bank does not allow in names of apps and users: invalid`)
 }
 
-// The files of a corpus are those of adk-python, byte by byte.
+// A corpus's files are adk-python's, byte by byte.
 func TestRAGFile(t *testing.T) {
 	s := newMemoryFake()
 	all := openMemories(t, s, corpusURL)
@@ -249,8 +249,8 @@ func TestRAGMerge(t *testing.T) {
 	}
 }
 
-// TestRAGParameters: similarity_top_k limits the chunks that a search looks at, of all users, and
-// vector_distance_threshold their distance.
+// TestRAGParameters: similarity_top_k limits the chunks that a search looks at, over all users, and
+// vector_distance_threshold limits their distance.
 func TestRAGParameters(t *testing.T) {
 	s := newMemoryFake()
 	all := openMemories(t, s, corpusURL)
@@ -275,7 +275,7 @@ func TestRAGParameters(t *testing.T) {
 	}
 }
 
-// TestMergeChunks: a chunk that joins two others merges all three; an event of a time that is
+// TestMergeChunks: a chunk that joins two others merges all three; an event with a time that is
 // there is left out.
 func TestMergeChunks(t *testing.T) {
 	at := func(times ...float64) (chunk []ragEvent) {
@@ -290,7 +290,7 @@ func TestMergeChunks(t *testing.T) {
 	}
 }
 
-// Earlier versions of ADK wrote the names of files without base64; other files are not sessions.
+// Earlier versions of ADK wrote file names without base64; other files are not sessions.
 func TestDisplayName(t *testing.T) {
 	for name, want := range map[string]string{
 		"adk-memory-v1.YXBw.Ym9i.cy0x": "app/bob/s-1", "app.bob.s-1": "app/bob/s-1",
@@ -370,7 +370,7 @@ func TestMemoryFailures(t *testing.T) {
 	})
 }
 
-// The Memory Bank has profiles of users; other stores have none.
+// The Memory Bank has user profiles; other stores have none.
 func TestLoadProfiles(t *testing.T) {
 	s := newMemoryFake()
 	s.Profiles = map[string]any{"guest": map[string]any{"schemaId": "guest", "profile": map[string]any{"diet": "vegan", "seats": 2, "card": json.Number("9007199254740993")}}}

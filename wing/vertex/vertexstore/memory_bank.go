@@ -19,9 +19,9 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A MemoryBank is a [store.MemoryService] in the Memory Bank of a reasoning engine: a model of
-// the service extracts facts from events, merges them with what it has of the user, and finds
-// them by meaning (adk-python memory/vertex_ai_memory_bank_service.py).
+// A MemoryBank is a [store.MemoryService] in a reasoning engine's Memory Bank: the service's model
+// extracts facts from events, merges them with what it knows about the user, and finds them by
+// meaning (adk-python memory/vertex_ai_memory_bank_service.py).
 type MemoryBank struct {
 	client *client
 	// generates adds events by memories:generate and waits for its result; otherwise
@@ -38,9 +38,9 @@ var (
 
 const bankParameters = "agentengine: URLs of memories have the parameters add=generate and scope=user"
 
-// OpenMemoryBank returns the Memory Bank of an engine, by a URL such as agentengine://123. The
-// parameter add=generate waits until memories of added events exist; scope=user also finds
-// memories of all apps of a user. It reads from the engine once, as [Open] does.
+// OpenMemoryBank returns an engine's Memory Bank, by a URL such as agentengine://123. The parameter
+// add=generate waits until memories from added events exist; scope=user also finds a user's
+// memories from all apps. It reads from the engine once, as [Open] does.
 func OpenMemoryBank(ctx context.Context, rawURL string, o *Options) (*MemoryBank, error) {
 	if o == nil {
 		o = &Options{}
@@ -83,7 +83,7 @@ func (b *MemoryBank) Ping(ctx context.Context) error {
 	return b.describeError(err)
 }
 
-// Close is a method of [store.MemoryService].
+// Close implements [store.MemoryService].
 func (b *MemoryBank) Close() error {
 	b.client.http.CloseIdleConnections()
 	return nil
@@ -100,7 +100,7 @@ func (b *MemoryBank) describeError(err error) error {
 	return fmt.Errorf("memories of %s: %w", b.client.resourceName(), err)
 }
 
-// A memoryScope is the scope of memories: the service compares it exactly.
+// A memoryScope is the scope for memories: the service compares it exactly.
 type memoryScope map[string]string
 
 func newMemoryScope(who store.UserKey) (memoryScope, error) {
@@ -119,11 +119,11 @@ type bankEvent struct {
 	Time    string `json:"event_time,omitempty"`
 }
 
-// maxBankRequest is the approximate size of a request with events.
+// maxBankRequest is the approximate request size with events.
 const maxBankRequest = 4 << 20
 
-// AddEvents adds the content of events. The service recognizes an event that was added
-// before by its ID.
+// AddEvents adds the events' content. The service recognizes an event that was added before by its
+// ID.
 func (b *MemoryBank) AddEvents(ctx context.Context, key session.Key, events []*session.Event) error {
 	scope, err := newMemoryScope(store.UserKey{App: key.App, User: key.User})
 	if err != nil {
@@ -202,11 +202,11 @@ func (b *MemoryBank) runOperation(ctx context.Context, verb string, body any) er
 	return b.describeError(err)
 }
 
-// consolidateKey is the metadata of a memory that the service merges with others, instead of
-// storing it as it is (adk-python add_memory).
+// consolidateKey is a memory's metadata that the service merges with others, instead of storing it
+// as it is (adk-python add_memory).
 const consolidateKey = "enable_consolidation"
 
-// maxDirectMemories is the maximum number of memories in a request to merge them.
+// maxDirectMemories is how many memories a merge request may have.
 const maxDirectMemories = 5
 
 // AddMemories adds facts, with their custom metadata. The service merges those with
@@ -244,7 +244,7 @@ func (b *MemoryBank) AddMemories(ctx context.Context, who store.UserKey, memorie
 	return nil
 }
 
-// factOf returns the texts of a memory in lines.
+// factOf returns a memory's texts in lines.
 func factOf(mem *session.Memory) string {
 	var lines []string
 	for _, p := range mem.Content.Parts {
@@ -258,7 +258,7 @@ func factOf(mem *session.Memory) string {
 	return strings.Join(lines, "\n")
 }
 
-// encodeMetadata returns metadata in the types of the service.
+// encodeMetadata returns metadata in the service's types.
 func encodeMetadata(metadata map[string]any) map[string]any {
 	all := map[string]any{}
 	for name, value := range metadata {
@@ -282,10 +282,10 @@ func encodeMetadata(metadata map[string]any) map[string]any {
 	return all
 }
 
-// maxTopK is the limit of the service on the results of a search.
+// maxTopK is the service's limit on search results.
 const maxTopK = 100
 
-// A foundMemory is a result of a search.
+// A foundMemory is a search result.
 type foundMemory struct {
 	Memory struct {
 		Name, Fact string
@@ -333,10 +333,10 @@ func (b *MemoryBank) FindMemories(ctx context.Context, who store.UserKey, q stor
 	return memories, nil
 }
 
-// maxProfiles bounds the JSON of the profiles of a user.
+// maxProfiles bounds the JSON for a user's profiles.
 const maxProfiles = 1 << 20
 
-// LoadProfiles returns the profiles of a user by their schema; see [store.ProfileService].
+// LoadProfiles returns a user's profiles by their schema; see [store.ProfileService].
 func (b *MemoryBank) LoadProfiles(ctx context.Context, who store.UserKey) (map[string]any, error) {
 	scope, err := newMemoryScope(who)
 	if err != nil {
@@ -368,10 +368,10 @@ func (b *MemoryBank) DeleteSession(context.Context, session.Key) error {
 	return fmt.Errorf("the Memory Bank merges the memories of sessions: delete all memories of the user: %w", session.ErrInvalid)
 }
 
-// deletePage is the number of memories that are listed at once for deletion.
+// deletePage is how many memories are listed at once for deletion.
 const deletePage = 100
 
-// DeleteUser deletes the memories of a user in an app, one by one.
+// DeleteUser deletes a user's memories in an app, one by one.
 func (b *MemoryBank) DeleteUser(ctx context.Context, who store.UserKey) error {
 	scope, err := newMemoryScope(who)
 	if err != nil {

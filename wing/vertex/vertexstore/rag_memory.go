@@ -26,14 +26,14 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A RAGMemory is a [store.MemoryService] in a RAG corpus of Vertex AI: the texts of a
-// session are a file, whose chunks are found by meaning. Its files are those of adk-python
-// memory/vertex_ai_rag_memory_service.py. Adding a session again adds a file, and a search
-// returns each event of both files once.
+// A RAGMemory is a [store.MemoryService] in a Vertex AI RAG corpus: a session's texts are a file,
+// and searches find its chunks by meaning. Its files are those that adk-python
+// memory/vertex_ai_rag_memory_service.py writes. Adding a session again adds a file, and a search
+// returns each event in both files once.
 type RAGMemory struct {
 	client *client
-	// similarityTopK is how many chunks of all users a search looks at, and distanceThreshold the
-	// distance in meaning that they may have.
+	// similarityTopK is how many chunks, over all users, a search looks at, and distanceThreshold
+	// the distance in meaning that they may have.
 	similarityTopK    int
 	distanceThreshold float64
 }
@@ -43,9 +43,9 @@ var _ store.MemoryService = (*RAGMemory)(nil)
 const ragParameters = "rag: URLs have the parameters similarity_top_k, an integer from 1 to 100, and vector_distance_threshold, a number from 0 to 10"
 
 // OpenRAG returns the memories in a corpus, by a URL such as rag://123. Its parameters are the
-// arguments of ADK's service: similarity_top_k limits the chunks that a search looks at (default
-// 100), vector_distance_threshold their distance. It reads from the corpus once, so that a wrong
-// corpus, project or location, or a missing role, is an error.
+// arguments that ADK's service has: similarity_top_k limits the chunks that a search looks at
+// (default 100), vector_distance_threshold their distance. It reads from the corpus once, so that a
+// wrong corpus, project or location, or a missing role, is an error.
 func OpenRAG(ctx context.Context, rawURL string, o *Options) (*RAGMemory, error) {
 	if o == nil {
 		o = &Options{}
@@ -90,7 +90,7 @@ func (m *RAGMemory) Ping(ctx context.Context) error {
 	return m.describeError(err)
 }
 
-// Close is a method of [store.MemoryService].
+// Close implements [store.MemoryService].
 func (m *RAGMemory) Close() error {
 	m.client.http.CloseIdleConnections()
 	return nil
@@ -103,14 +103,13 @@ func (m *RAGMemory) describeError(err error) error {
 	return fmt.Errorf("memories of %s: %w", m.client.resourceName(), err)
 }
 
-// displayPrefix begins the names of files, which have the app, the user and the session in
-// base64.
+// displayPrefix begins file names, which have the app, the user and the session in base64.
 const displayPrefix = "adk-memory-v1."
 
-// maxDisplayName is the limit of the service, in characters.
+// maxDisplayName is the service's limit, in characters.
 const maxDisplayName = 128
 
-// newDisplayName returns the name of the files of a session.
+// newDisplayName returns the name for a session's files.
 func newDisplayName(key session.Key) (string, error) {
 	encode := base64.RawURLEncoding.EncodeToString
 	name := displayPrefix + encode([]byte(key.App)) + "." + encode([]byte(key.User)) + "." + encode([]byte(key.ID))
@@ -120,8 +119,8 @@ func newDisplayName(key session.Key) (string, error) {
 	return name, nil
 }
 
-// parseDisplayName returns the session of a file. Earlier versions of ADK wrote its three
-// names without base64.
+// parseDisplayName returns a file's session. Earlier versions of ADK wrote its three names without
+// base64.
 func parseDisplayName(name string) (key session.Key, ok bool) {
 	rest, isNew := strings.CutPrefix(name, displayPrefix)
 	parts := strings.Split(rest, ".")
@@ -140,8 +139,8 @@ func parseDisplayName(name string) (key session.Key, ok bool) {
 	return session.Key{App: parts[0], User: parts[1], ID: parts[2]}, true
 }
 
-// AddEvents uploads the texts of events, without thoughts, as a file of the session. It
-// returns after the service has indexed the file.
+// AddEvents uploads the events' texts, without thoughts, as a session file. It returns after the
+// service has indexed the file.
 func (m *RAGMemory) AddEvents(ctx context.Context, key session.Key, events []*session.Event) error {
 	var lines []string
 	for _, mem := range session.MemoriesOf(events) {
@@ -171,7 +170,7 @@ func encodeLine(mem *session.Memory) string {
 	return `{"author": ` + quoteASCII(mem.Author) + `, "timestamp": ` + stamp + `, "text": ` + quoteASCII(strings.Join(texts, ".")) + `}`
 }
 
-// quoteASCII returns a JSON string of ASCII characters.
+// quoteASCII returns an ASCII JSON string.
 func quoteASCII(text string) string {
 	b := []byte{'"'}
 	for _, c := range text {
@@ -200,7 +199,7 @@ func quoteASCII(text string) string {
 	return string(append(b, '"'))
 }
 
-// uploadFile adds a file to the corpus. A response of success may have an error.
+// uploadFile adds a file to the corpus. A success response may have an error.
 func (m *RAGMemory) uploadFile(ctx context.Context, name, text string) error {
 	var body bytes.Buffer
 	form := multipart.NewWriter(&body)
@@ -231,7 +230,7 @@ func (m *RAGMemory) uploadFile(ctx context.Context, name, text string) error {
 	return err
 }
 
-// AddMemories always fails: the files of a corpus are sessions.
+// AddMemories always fails: a corpus's files are sessions.
 func (m *RAGMemory) AddMemories(context.Context, store.UserKey, []*session.Memory) error {
 	return fmt.Errorf("a RAG corpus stores only memories of sessions: add a session: %w", session.ErrInvalid)
 }
@@ -239,31 +238,31 @@ func (m *RAGMemory) AddMemories(context.Context, store.UserKey, []*session.Memor
 // maxDistance is ADK's default: the service returns only nearer chunks.
 const maxDistance = 10
 
-// maxFoundEvents bounds the result of a search. A chunk of a file has many events.
+// maxFoundEvents bounds a search result. A file's chunk has many events.
 const maxFoundEvents = 1000
 
-// A ragEvent is an event in a chunk of a file.
+// A ragEvent is an event in a file's chunk.
 type ragEvent struct {
 	Author    string  `json:"author"`
 	Timestamp float64 `json:"timestamp"`
 	Text      string  `json:"text"`
 }
 
-// A ragSession has the chunks of a session in the order of the result.
+// A ragSession has a session's chunks in the result's order.
 type ragSession struct {
 	key    session.Key
 	chunks [][]ragEvent
 }
 
-// FindMemories returns the events of the chunks that are nearest in meaning; the limit counts
-// chunks. The service looks at the nearest of all users. Chunks of a session that share
-// events are merged.
+// FindMemories returns the events in the chunks that are nearest in meaning; the limit counts
+// chunks. The service looks at the nearest over all users. A session's chunks that share events are
+// merged.
 func (m *RAGMemory) FindMemories(ctx context.Context, who store.UserKey, q store.MemoryQuery) ([]*session.Memory, error) {
 	body := map[string]any{
 		"vertexRagStore": map[string]any{
 			"ragResources": []any{map[string]any{"ragCorpus": m.client.resourceName()}}, "vectorDistanceThreshold": m.distanceThreshold,
 		},
-		"query": map[string]any{"text": q.Text, "similarityTopK": m.similarityTopK}, // of all users
+		"query": map[string]any{"text": q.Text, "similarityTopK": m.similarityTopK}, // over all users
 	}
 	var answer struct {
 		Contexts struct {
@@ -303,7 +302,7 @@ func (m *RAGMemory) FindMemories(ctx context.Context, who store.UserKey, q store
 	return found, nil
 }
 
-// decodeChunk returns the events of a chunk. Its first and last lines may be cut.
+// decodeChunk returns a chunk's events. Its first and last lines may be cut.
 func decodeChunk(text string) []ragEvent {
 	var events []ragEvent
 	for line := range strings.Lines(text) {
@@ -317,7 +316,7 @@ func decodeChunk(text string) []ragEvent {
 	return events
 }
 
-// mergeChunks merges the chunks that share a timestamp, and sorts the events of each.
+// mergeChunks merges the chunks that share a timestamp, and sorts each chunk's events.
 func mergeChunks(chunks [][]ragEvent) [][]ragEvent {
 	var merged [][]ragEvent
 	for len(chunks) > 0 {
@@ -367,17 +366,17 @@ func (e ragEvent) asMemory() *session.Memory {
 	}
 }
 
-// DeleteSession deletes the files of a session.
+// DeleteSession deletes a session's files.
 func (m *RAGMemory) DeleteSession(ctx context.Context, key session.Key) error {
 	return m.deleteFiles(ctx, func(file session.Key) bool { return file == key })
 }
 
-// DeleteUser deletes the files of a user in an app.
+// DeleteUser deletes a user's files in an app.
 func (m *RAGMemory) DeleteUser(ctx context.Context, who store.UserKey) error {
 	return m.deleteFiles(ctx, func(file session.Key) bool { return file.App == who.App && file.User == who.User })
 }
 
-// deleteFiles reads the list of all files, and deletes those that match.
+// deleteFiles lists all files, and deletes those that match.
 func (m *RAGMemory) deleteFiles(ctx context.Context, matches func(session.Key) bool) error {
 	var ids []string
 	files := m.client.resourceName() + "/ragFiles"

@@ -16,22 +16,22 @@ type resource struct {
 	project, location string
 	kind              *resourceKind
 	id                string
-	// base is the address of the service without a slash at the end.
+	// base is the service's address without a slash at the end.
 	base string
-	// key is the API key of express mode.
+	// key is the express mode API key.
 	key string
 	// customBase reports that GOOGLE_VERTEX_BASE_URL is set.
 	customBase bool
 }
 
-// A resourceKind is a kind of resources in a URL.
+// A resourceKind is a kind of resource in a URL.
 type resourceKind struct {
 	scheme, collection, noun, placeholder string
 	// hasKeys reports that express mode has these resources.
 	hasKeys bool
 }
 
-// The kinds of resources.
+// The resource kinds.
 var (
 	engineKind = &resourceKind{"agentengine:", "reasoningEngines", "reasoning engine", "ENGINE", true}
 	corpusKind = &resourceKind{"rag:", "ragCorpora", "RAG corpus", "CORPUS", false}
@@ -42,12 +42,12 @@ func (k *resourceKind) urlForms() string {
 	return fmt.Sprintf("write %s//%s or %s//projects/PROJECT/locations/LOCATION/%s/%s", k.scheme, k.placeholder, k.scheme, k.collection, k.placeholder)
 }
 
-// locationName returns the name of the project and the location of the resource.
+// locationName returns the name for the resource's project and location.
 func (r *resource) locationName() string {
 	return "projects/" + r.project + "/locations/" + r.location
 }
 
-// resourceName returns the name of the resource.
+// resourceName returns the resource's name.
 func (r *resource) resourceName() string {
 	if r.project == "" {
 		return r.kind.collection + "/" + r.id
@@ -61,8 +61,8 @@ var (
 	projectToken  = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,100}$`)
 )
 
-// parseResource parses a URL of a kind of resources, and completes it from the environment,
-// as ADK does.
+// parseResource parses a URL for a resource kind, and completes it from the environment, as ADK
+// does.
 func parseResource(kind *resourceKind, rawURL string, lookup func(string) string) (*resource, error) {
 	rest, ok := strings.CutPrefix(rawURL, kind.scheme)
 	if !ok {
@@ -94,7 +94,7 @@ func parseResource(kind *resourceKind, rawURL string, lookup func(string) string
 	return r, r.chooseBase(lookup("GOOGLE_VERTEX_BASE_URL"))
 }
 
-// readEnvironment reads project and location, or the API key of express mode.
+// readEnvironment reads project and location, or the express mode API key.
 func (r *resource) readEnvironment(lookup func(string) string) error {
 	r.project, r.location = lookup("GOOGLE_CLOUD_PROJECT"), lookup("GOOGLE_CLOUD_LOCATION")
 	if r.kind.hasKeys && isEnterprise(lookup) {
@@ -118,7 +118,7 @@ func isEnterprise(lookup func(string) string) bool {
 	return value == "true" || value == "1"
 }
 
-// chooseBase sets the address of the service by location.
+// chooseBase sets the service's address by location.
 func (r *resource) chooseBase(custom string) error {
 	if custom != "" {
 		u, err := url.Parse(custom)

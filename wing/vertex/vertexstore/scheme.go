@@ -7,8 +7,7 @@ import (
 	"agenthost/pkg/store/storeurl"
 )
 
-// Schemes returns the schemes of Vertex AI: sessions and memories at agentengine:, and
-// memories at rag:.
+// Schemes returns Vertex AI's schemes: sessions and memories at agentengine:, and memories at rag:.
 func Schemes() []storeurl.Scheme {
 	return []storeurl.Scheme{
 		{Names: []string{"agentengine"}, Sessions: openSessions, MemoryService: openMemoryBank},

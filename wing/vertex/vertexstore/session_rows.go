@@ -19,7 +19,7 @@ import (
 	"agenthost/pkg/store/backend"
 )
 
-// initialKey is the key of the session state that holds the state at creation.
+// initialKey is the session state key that holds the state at creation.
 const initialKey = "_agenthost_initial"
 
 // receivedSession is a session in a response.
@@ -32,15 +32,15 @@ type receivedSession struct {
 	Labels       map[string]string
 }
 
-// isOf reports whether a session belongs to the app and the user of a key. A session of
-// another program has no app.
+// isOf reports whether a session belongs to a key's app and user. Another program's session has no
+// app.
 func (r *receivedSession) isOf(key session.Key) bool {
 	app, labeled := r.Labels[appLabel]
 	return r.UserID == key.User && (!labeled || app == hashApp(key.App))
 }
 
-// headID returns the head id: the microsecond of the creation, which the hash of the name
-// makes unique.
+// headID returns the head id: the creation time in microseconds, which the name's hash makes
+// unique.
 func (r *receivedSession) headID() int64 {
 	h := fnv.New32a()
 	h.Write([]byte(lastSegment(r.Name)))
@@ -63,13 +63,13 @@ func (r *receivedSession) decodeState() (state, initial map[string]any, err erro
 	return state, initial, nil
 }
 
-// sessionPath returns the resource name of a session.
+// sessionPath returns a session's resource name.
 func (b *Sessions) sessionPath(key session.Key) (string, error) {
 	id, err := encodeID(key.ID)
 	return b.client.resourceName() + "/sessions/" + id, err
 }
 
-// getSession reads a session without its events. One of another user or app is missing.
+// getSession reads a session without its events. Another user's or app's session is missing.
 func (b *Sessions) getSession(ctx context.Context, key session.Key) (*receivedSession, error) {
 	r, err := b.readSessionOfAny(ctx, key)
 	if err == nil && !r.isOf(key) {
@@ -78,7 +78,7 @@ func (b *Sessions) getSession(ctx context.Context, key session.Key) (*receivedSe
 	return r, err
 }
 
-// readSessionOfAny reads a session of any user and app.
+// readSessionOfAny reads any user's and app's session.
 func (b *Sessions) readSessionOfAny(ctx context.Context, key session.Key) (*receivedSession, error) {
 	path, err := b.sessionPath(key)
 	if err != nil {
@@ -163,7 +163,7 @@ func (b *Sessions) awaitSession(ctx context.Context, key session.Key) (*received
 	}
 }
 
-// listSessions returns the sessions that a query selects, in order of creation.
+// listSessions returns the sessions that a query selects, in creation order.
 func (b *Sessions) listSessions(ctx context.Context, q store.SessionQuery) ([]*store.ListedSession, error) {
 	query := url.Values{}
 	if q.User != "" {
@@ -189,8 +189,7 @@ func (b *Sessions) listSessions(ctx context.Context, q store.SessionQuery) ([]*s
 	return all, nil
 }
 
-// listExpired returns the sessions of an app that are past their retention, in order of
-// creation.
+// listExpired returns an app's sessions that are past their retention, in creation order.
 func (b *Sessions) listExpired(ctx context.Context, q store.ExpiryQuery) (*store.ExpiredPage, error) {
 	page := &store.ExpiredPage{}
 	err := b.eachSession(ctx, q.App, url.Values{}, func(key session.Key, r *receivedSession) error {
@@ -203,7 +202,7 @@ func (b *Sessions) listExpired(ctx context.Context, q store.ExpiryQuery) (*store
 	return page, err
 }
 
-// eachSession lists the sessions of an app.
+// eachSession lists an app's sessions.
 func (b *Sessions) eachSession(ctx context.Context, app string, query url.Values, each func(session.Key, *receivedSession) error) error {
 	return b.client.listPages(ctx, b.client.resourceName()+"/sessions", query, func(page json.RawMessage) (bool, error) {
 		var list struct{ Sessions []receivedSession }
@@ -228,8 +227,8 @@ func quoteFilter(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
 }
 
-// readShared returns the app: and user: keys from a session of the user, or the app: keys
-// from any other session. The service shows them only as parts of sessions.
+// readShared returns the app: and user: keys from the user's session, or the app: keys from any
+// other session. The service shows them only in sessions.
 func (b *Sessions) readShared(ctx context.Context, key session.Key) (map[string]any, error) {
 	for _, filter := range []string{"user_id=" + quoteFilter(key.User), ""} {
 		query := url.Values{"pageSize": {"1"}}

@@ -47,7 +47,7 @@ func TestSuite(t *testing.T) {
 	su.Run(t)
 }
 
-// impossible are the rules of the store that the service cannot follow.
+// impossible are the store rules that the service cannot follow.
 var impossible = map[string]string{
 	"LeaseExclusive":               noLeases,
 	"LeaseWait":                    noLeases,

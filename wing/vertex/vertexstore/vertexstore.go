@@ -24,12 +24,12 @@ import (
 // [store.Backends.Unshared] must be true. It is safe for concurrent use.
 type Sessions struct {
 	client *client
-	// ttl is how long a session exists; 0 is the default of the service, a year.
+	// ttl is how long a session exists; 0 is the service's default, a year.
 	ttl time.Duration
-	// freshFor is how long after a list of events an append trusts it.
+	// freshFor is how long an append trusts an event list.
 	freshFor time.Duration
 
-	// locks serialize the appends of a session, shared those that change shared state.
+	// locks serialize a session's appends, shared those that change shared state.
 	locks  [256]sync.Mutex
 	shared sync.Mutex
 
@@ -43,16 +43,16 @@ var (
 	_ store.ExpiringBackend = (*Sessions)(nil)
 )
 
-// listFreshFor is the default of [Sessions.freshFor]. A look before each append would double
-// the requests of a turn, whose number the quota of the service limits.
+// listFreshFor is the default for [Sessions.freshFor]. Listing before each append would double a
+// turn's requests, which the service's quota limits.
 const listFreshFor = 2 * time.Second
 
-// minTTL is the minimum of the service.
+// minTTL is the service's minimum.
 const minTTL = 24 * time.Hour
 
 const sessionParameters = "agentengine: URLs of sessions have the parameter ttl, such as ttl=720h"
 
-// readTTL reads the parameters of a URL.
+// readTTL reads a URL's parameters.
 func readTTL(parameters string) (time.Duration, error) {
 	values, err := url.ParseQuery(parameters)
 	if err != nil || len(values) > 1 || len(values) == 1 && !values.Has("ttl") {
@@ -71,9 +71,9 @@ func readTTL(parameters string) (time.Duration, error) {
 	return ttl, nil
 }
 
-// Open returns the sessions of an engine, by a URL such as agentengine://123. Its parameter ttl
-// is how long a session exists after its creation, at least 24h; the default is that of the
-// service, a year. Open reads from the engine once, so that a wrong engine, project or location, or a missing role,
+// Open returns an engine's sessions, by a URL such as agentengine://123. Its parameter ttl is how
+// long a session exists after its creation, at least 24h; the default is the service's, a year.
+// Open reads from the engine once, so that a wrong engine, project or location, or a missing role,
 // is an error.
 func Open(ctx context.Context, rawURL string, o *Options) (*Sessions, error) {
 	if o == nil {
@@ -92,7 +92,7 @@ func Open(ctx context.Context, rawURL string, o *Options) (*Sessions, error) {
 	return b, b.Ping(ctx)
 }
 
-// Engine returns the resource name of the engine.
+// Engine returns the engine's resource name.
 func (b *Sessions) Engine() string { return b.client.resourceName() }
 
 func newRequestID() string { return strings.ReplaceAll(uuid.NewString(), "-", "") }
@@ -115,7 +115,7 @@ func (b *Sessions) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Close is a method of [store.SessionBackend].
+// Close implements [store.SessionBackend].
 func (b *Sessions) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -134,7 +134,7 @@ func (b *Sessions) checkOpen() error {
 	return nil
 }
 
-// lockSession serializes the calls of one session.
+// lockSession serializes one session's calls.
 func (b *Sessions) lockSession(key session.Key) (unlock func(), err error) {
 	if err := b.checkOpen(); err != nil {
 		return nil, err
@@ -146,13 +146,13 @@ func (b *Sessions) lockSession(key session.Key) (unlock func(), err error) {
 	return m.Unlock, nil
 }
 
-// CreateSession is a method of [store.SessionBackend]. The service sets the time.
+// CreateSession implements [store.SessionBackend]. The service sets the time.
 func (b *Sessions) CreateSession(ctx context.Context, key session.Key, cells []store.StateWrite, _ time.Time, g *store.LeaseGrant) error {
 	return b.CreateExpiring(ctx, key, cells, time.Time{}, g)
 }
 
-// CreateExpiring is a method of [store.ExpiringBackend]; the zero time means the ttl of the URL.
-// The service requires a time of at least 24 hours after the creation.
+// CreateExpiring implements [store.ExpiringBackend]; the zero time means the URL's ttl. The service
+// requires a time at least 24 hours after the creation.
 func (b *Sessions) CreateExpiring(ctx context.Context, key session.Key, cells []store.StateWrite, expires time.Time, g *store.LeaseGrant) error {
 	if !expires.IsZero() && time.Until(expires) < minTTL-time.Minute { // the clocks may differ
 		return fmt.Errorf("sessions in Vertex AI exist for at least 24 hours, this one would expire at %s: %w", expires.UTC().Format(time.RFC3339), session.ErrInvalid)
@@ -173,7 +173,7 @@ func (b *Sessions) CreateExpiring(ctx context.Context, key session.Key, cells []
 	return nil
 }
 
-// ReadSession is a method of [store.SessionBackend].
+// ReadSession implements [store.SessionBackend].
 func (b *Sessions) ReadSession(ctx context.Context, key session.Key, w store.EventWindow) (*store.Snapshot, error) {
 	unlock, err := b.lockSession(key)
 	if err != nil {
@@ -187,8 +187,8 @@ func (b *Sessions) ReadSession(ctx context.Context, key session.Key, w store.Eve
 	return snap, err
 }
 
-// readSnapshot reads a session with two requests: its events, then its state, so that the
-// state has the effects of all events.
+// readSnapshot reads a session with two requests: its events, then its state, so that the state has
+// all events' effects.
 func (b *Sessions) readSnapshot(ctx context.Context, key session.Key, w store.EventWindow) (*store.Snapshot, error) {
 	l := b.findLog(key)
 	if l == nil {
@@ -229,8 +229,8 @@ func (b *Sessions) readSnapshot(ctx context.Context, key session.Key, w store.Ev
 	return snap, nil
 }
 
-// ListSessions is a method of [store.SessionBackend]. The service does not return the
-// number of events: the versions are 0.
+// ListSessions implements [store.SessionBackend]. The service does not return how many events there
+// are: the versions are 0.
 func (b *Sessions) ListSessions(ctx context.Context, q store.SessionQuery) ([]*store.ListedSession, error) {
 	if err := b.checkOpen(); err != nil {
 		return nil, err
@@ -238,7 +238,7 @@ func (b *Sessions) ListSessions(ctx context.Context, q store.SessionQuery) ([]*s
 	return b.listSessions(ctx, q)
 }
 
-// DeleteSession is a method of [store.SessionBackend].
+// DeleteSession implements [store.SessionBackend].
 func (b *Sessions) DeleteSession(ctx context.Context, key session.Key) error {
 	unlock, err := b.lockSession(key)
 	if err != nil {
@@ -271,7 +271,7 @@ func (b *Sessions) DeleteSession(ctx context.Context, key session.Key) error {
 	return nil
 }
 
-// AppendEvent is a method of [store.SessionBackend].
+// AppendEvent implements [store.SessionBackend].
 func (b *Sessions) AppendEvent(ctx context.Context, rec store.AppendRecord) (at store.AppendResult, err error) {
 	unlock, err := b.lockSession(rec.Key)
 	if err != nil {
@@ -318,7 +318,7 @@ func hasShared(rec *store.AppendRecord) bool {
 	return len(rec.Updates) > 0
 }
 
-// repeatAppend is the result of appending an event that the session already has.
+// repeatAppend is the result when appending an event that the session already has.
 func (b *Sessions) repeatAppend(ctx context.Context, rec *store.AppendRecord, l *eventLog, seq int64) (store.AppendResult, error) {
 	if len(rec.Updates) > 0 {
 		events, err := b.readEvents(ctx, rec.Key, l, 0)
@@ -330,7 +330,7 @@ func (b *Sessions) repeatAppend(ctx context.Context, rec *store.AppendRecord, l 
 	return l.appendResult(seq), nil
 }
 
-// computeUpdates computes the updates of a record from the state in the service.
+// computeUpdates computes a record's updates from the state in the service.
 func (b *Sessions) computeUpdates(ctx context.Context, rec *store.AppendRecord) error {
 	r, err := b.getSession(ctx, rec.Key)
 	if err != nil {
@@ -353,7 +353,7 @@ func (b *Sessions) computeUpdates(ctx context.Context, rec *store.AppendRecord) 
 	return nil
 }
 
-// SumEventBytes is a method of [store.SessionBackend].
+// SumEventBytes implements [store.SessionBackend].
 func (b *Sessions) SumEventBytes(ctx context.Context, key session.Key) (n int64, err error) {
 	unlock, err := b.lockSession(key)
 	if err != nil {
@@ -373,8 +373,8 @@ func (b *Sessions) SumEventBytes(ctx context.Context, key session.Key) (n int64,
 	return n, nil
 }
 
-// ReadInitialState is a method of [store.SessionBackend]. For a session of another
-// program it returns the keys that no event has written.
+// ReadInitialState implements [store.SessionBackend]. For another program's session it returns the
+// keys that no event has written.
 func (b *Sessions) ReadInitialState(ctx context.Context, key session.Key) (map[string]any, error) {
 	unlock, err := b.lockSession(key)
 	if err != nil {
@@ -405,8 +405,8 @@ func (b *Sessions) ReadInitialState(ctx context.Context, key session.Key) (map[s
 	return state, err
 }
 
-// ReadSharedState is a method of [store.SessionBackend]. A user without a session has no
-// user: keys yet.
+// ReadSharedState implements [store.SessionBackend]. A user without a session has no user: keys
+// yet.
 func (b *Sessions) ReadSharedState(ctx context.Context, key session.Key) (map[string]any, error) {
 	if err := b.checkOpen(); err != nil {
 		return nil, err
@@ -414,8 +414,8 @@ func (b *Sessions) ReadSharedState(ctx context.Context, key session.Key) (map[st
 	return b.readShared(ctx, key)
 }
 
-// AcquireLease is a method of [store.LeaseRows]. The service has no leases: it always
-// succeeds for an existing session.
+// AcquireLease implements [store.LeaseRows]. The service has no leases: it always succeeds for an
+// existing session.
 func (b *Sessions) AcquireLease(ctx context.Context, g *store.LeaseGrant) (string, error) {
 	if err := b.checkOpen(); err != nil {
 		return "", err
@@ -428,21 +428,21 @@ func (b *Sessions) AcquireLease(ctx context.Context, g *store.LeaseGrant) (strin
 	return "", nil
 }
 
-// RenewLeases is a method of [store.LeaseRows].
+// RenewLeases implements [store.LeaseRows].
 func (b *Sessions) RenewLeases(context.Context, []*store.LeaseGrant) ([]*store.LeaseGrant, error) {
 	return nil, b.checkOpen()
 }
 
-// ReleaseLeases is a method of [store.LeaseRows].
+// ReleaseLeases implements [store.LeaseRows].
 func (b *Sessions) ReleaseLeases(context.Context, []*store.LeaseGrant) error { return b.checkOpen() }
 
-// EarliestTime is a method of [store.RetentionRows]. The service has no clock to read.
+// EarliestTime implements [store.RetentionRows]. The service has no clock to read.
 func (b *Sessions) EarliestTime(_ context.Context, now time.Time) (time.Time, error) {
 	return now, b.checkOpen()
 }
 
-// FindExpired is a method of [store.RetentionRows]. The service lists sessions only by
-// user, so that it examines all.
+// FindExpired implements [store.RetentionRows]. The service lists sessions only by user, so that it
+// examines all.
 func (b *Sessions) FindExpired(ctx context.Context, q store.ExpiryQuery) (*store.ExpiredPage, error) {
 	if err := b.checkOpen(); err != nil {
 		return nil, err
@@ -450,8 +450,7 @@ func (b *Sessions) FindExpired(ctx context.Context, q store.ExpiryQuery) (*store
 	return b.listExpired(ctx, q)
 }
 
-// AcquireSweep is a method of [store.RetentionRows]. The service has no leases: it always
-// succeeds.
+// AcquireSweep implements [store.RetentionRows]. The service has no leases: it always succeeds.
 func (b *Sessions) AcquireSweep(context.Context, store.Sweep) (bool, error) {
 	return true, b.checkOpen()
 }

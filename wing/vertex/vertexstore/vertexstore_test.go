@@ -215,8 +215,7 @@ func TestAppendFaults(t *testing.T) {
 	}
 }
 
-// Credentials that expire in the middle of a turn fail the append, and leave the events
-// before it.
+// Credentials that expire during a turn fail the append, and leave the events before it.
 func TestCredentialsExpire(t *testing.T) {
 	s := newFake()
 	var expired atomic.Bool
@@ -282,8 +281,8 @@ func TestStateInexact(t *testing.T) {
 	}
 }
 
-// An event keeps integers above 2^53, numbers beyond the range of doubles, and its provenance,
-// which rawEvent does not have.
+// An event keeps integers above 2^53, numbers beyond doubles' range, and its provenance, which
+// rawEvent does not have.
 func TestEventExact(t *testing.T) {
 	s := newFake()
 	all := openStore(t, s)
@@ -391,7 +390,7 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
-// A creation whose response is lost is not mistaken for the session of another client.
+// A creation whose response is lost is not mistaken for another client's session.
 func TestCreateFaults(t *testing.T) {
 	for _, code := range []int{0, 503, 429} {
 		synctest.Test(t, func(t *testing.T) {
@@ -434,9 +433,9 @@ func TestQuotaExhausted(t *testing.T) {
 	})
 }
 
-// A host reads the events that another one has appended, and rejects an append to the
-// version before them if it has not read the session within the last seconds. An append
-// within that time follows the other events, and none of them is lost.
+// A host reads the events that another one has appended, and rejects an append to the version
+// before them if it has not read the session within the last seconds. An append within that time
+// follows the other events, and no event is lost.
 func TestTwoHosts(t *testing.T) {
 	for name, tt := range map[string]struct {
 		pause time.Duration
@@ -525,7 +524,7 @@ func TestFakeStrict(t *testing.T) {
 	}
 }
 
-// A read after the log of a session was dropped returns only the later events.
+// A read after a session's log was dropped returns only the later events.
 func TestReadWithoutLog(t *testing.T) {
 	s := newFake()
 	all, b := openStore(t, s), openFake(t, s)
@@ -546,7 +545,7 @@ func TestReadWithoutLog(t *testing.T) {
 	}
 }
 
-// Sessions exist for the ttl of the URL, or until the time of their creation.
+// Sessions exist for the URL's ttl, or until the time that their creation set.
 func TestTTL(t *testing.T) {
 	s := newFake()
 	b, err := Open(t.Context(), testURL+"?ttl=720h", fakeOptions(s))

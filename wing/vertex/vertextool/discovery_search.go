@@ -25,13 +25,13 @@ import (
 	"agenthost/pkg/tool/declare"
 )
 
-// Limits of a search.
+// Search limits.
 const (
 	discoveryTimeout  = 30 * time.Second
 	maxDiscoveryError = 500
 )
 
-// The search result modes of the service.
+// The service's search result modes.
 const (
 	modeChunks    = "CHUNKS"
 	modeDocuments = "DOCUMENTS"
@@ -39,7 +39,7 @@ const (
 
 const discoveryName = "discovery_engine_search"
 
-// discoverySearchArgs are the args of DiscoveryEngineSearchTool (adk-python
+// discoverySearchArgs are DiscoveryEngineSearchTool's args (adk-python
 // tools/discovery_engine_search_tool.py).
 type discoverySearchArgs struct {
 	Call        toolconfig.CallConfig                `yaml:",inline"`
@@ -60,8 +60,8 @@ var (
 	_ tool.StateConfig   = (*discoverySearchArgs)(nil)
 )
 
-// searchResource matches a data store or an engine; the first group is its location. Names
-// have no slashes and no dot segments, because they are part of a URL.
+// searchResource matches a data store or an engine; the first group is its location. Names have no
+// slashes and no dot segments, because they are in a URL.
 var searchResource = regexp.MustCompile(`^projects/[a-z0-9][a-z0-9:.-]*/locations/([a-z0-9-]+)(?:/collections/[A-Za-z0-9_-]+)?/(?:dataStores|engines)/[A-Za-z0-9_-]+$`)
 
 // storeName returns the data store or the engine.
@@ -94,12 +94,12 @@ func (c *discoverySearchArgs) Check(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// StateUse returns the condition of the confirmation.
+// StateUse returns the confirmation condition.
 func (c *discoverySearchArgs) StateUse(*spec.Node) tool.StateUse {
 	return toolconfig.ConfirmUse(c.Call.Confirm)
 }
 
-// serviceURL returns the address of the service in the location of the store.
+// serviceURL returns the service's address in the store's location.
 func (c *discoverySearchArgs) serviceURL() string {
 	host := "discoveryengine.googleapis.com"
 	if found := searchResource.FindStringSubmatch(c.storeName().Value); found != nil && found[1] != "global" {
@@ -113,11 +113,10 @@ func (c *discoverySearchArgs) Addresses() []spec.Text {
 	return []spec.Text{serviceAddress(c.storeName(), c.serviceURL())}
 }
 
-// HostAccount returns the data store or the engine: searches have the credentials of the host.
+// HostAccount returns the data store or the engine: searches use the host's credentials.
 func (c *discoverySearchArgs) HostAccount() spec.Text { return c.storeName() }
 
-// A googleToken returns an access token of the host and the project that pays, which may be
-// empty.
+// A googleToken returns the host's access token and the project that pays, which may be empty.
 type googleToken func(ctx context.Context) (token, quota string, err error)
 
 // A discoverySearchTool searches a data store or an engine of Vertex AI Search by its REST API.
@@ -127,7 +126,7 @@ type discoverySearchTool struct {
 	client       *http.Client
 	offline      bool
 	token        googleToken
-	// url is the address of the search, and request its body without query and mode.
+	// url is the search address, and request its body without query and mode.
 	url     string
 	request map[string]any
 	// mode is the search result mode, or nil until the first search finds it.
@@ -180,8 +179,8 @@ func (c *discoverySearchArgs) newTool(env tool.Env) (*discoverySearchTool, error
 	return t, err
 }
 
-// detectGoogleToken returns a token of the application default credentials of the host, which
-// no app can choose.
+// detectGoogleToken returns a token from the host's application default credentials, which no app
+// can choose.
 func detectGoogleToken(ctx context.Context) (token, quota string, err error) {
 	found, err := credentials.DetectDefault(&credentials.DetectOptions{Scopes: []string{"https://www.googleapis.com/auth/cloud-platform"}})
 	if err != nil {
@@ -195,10 +194,10 @@ func detectGoogleToken(ctx context.Context) (token, quota string, err error) {
 	return got.Value, quota, nil
 }
 
-// Capabilities returns the settings of the document.
+// Capabilities returns the document's settings.
 func (t *discoverySearchTool) Capabilities() tool.Capabilities { return t.capabilities }
 
-// Run searches. An error of the service is a result with the status error, as in ADK.
+// Run searches. A service error is a result with the status error, as in ADK.
 func (t *discoverySearchTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	args, err := declare.CheckArgs(ctx, t.Declaration(), call.Args)
 	if err != nil {
@@ -218,7 +217,7 @@ func (t *discoverySearchTool) Run(ctx context.Context, call *tool.Call) (*tool.R
 	return &tool.Result{Response: map[string]any{"status": "success", "results": results}}, nil
 }
 
-// searchStore finds the mode of the store with its first search: chunks, unless the service requires
+// searchStore finds the store's mode with its first search: chunks, unless the service requires
 // documents.
 func (t *discoverySearchTool) searchStore(ctx context.Context, query string) ([]any, error) {
 	mode := modeChunks
@@ -240,7 +239,7 @@ func (t *discoverySearchTool) searchStore(ctx context.Context, query string) ([]
 
 var requiresDocuments = regexp.MustCompile(`(?i)search_result_mode.*DOCUMENTS`)
 
-// A serviceError is an error response of the service.
+// A serviceError is the service's error response.
 type serviceError struct {
 	status  int
 	message string
@@ -278,7 +277,7 @@ func (t *discoverySearchTool) searchIn(ctx context.Context, query, mode string) 
 	return results, nil
 }
 
-// sendRequest sends a request with the token of the host, and returns the body of the response.
+// sendRequest sends a request with the host's token, and returns the response body.
 func (t *discoverySearchTool) sendRequest(ctx context.Context, request map[string]any) ([]byte, error) {
 	body, err := json.Marshal(request)
 	if err != nil {
@@ -324,7 +323,7 @@ func newServiceError(status int, raw []byte) *serviceError {
 	return &serviceError{status, strings.ToValidUTF8(message[:min(len(message), maxDiscoveryError)], "")}
 }
 
-// A searchResponse is the part of a response that the tool reads.
+// A searchResponse is what the tool reads from a response.
 type searchResponse struct {
 	Results []struct {
 		Chunk    *searchChunk    `json:"chunk"`
@@ -341,8 +340,7 @@ type searchChunk struct {
 	} `json:"documentMetadata"`
 }
 
-// toResult returns the result for the model. A uri in the data of the document has priority, as
-// in ADK.
+// toResult returns the result for the model. A uri in the document's data has priority, as in ADK.
 func (c *searchChunk) toResult() map[string]any {
 	uri, ok := c.Metadata.Data["uri"].(string)
 	if !ok {
@@ -361,8 +359,8 @@ type searchDocument struct {
 	} `json:"derivedStructData"`
 }
 
-// toResult returns the result for the model: the fields of a structured document as JSON, or
-// the snippets or answers of another one.
+// toResult returns the result for the model: a structured document's fields as JSON, or another
+// document's snippets or answers.
 func (d *searchDocument) toResult() map[string]any {
 	if len(d.Data) > 0 {
 		title, _ := d.Data["title"].(string)
@@ -387,7 +385,7 @@ func (d *searchDocument) toResult() map[string]any {
 	return map[string]any{"title": d.Derived.Title, "url": d.Derived.Link, "content": strings.Join(lines, "\n")}
 }
 
-// textsOf returns a member of each object of a list, or else the element as JSON.
+// textsOf returns a member from each object in a list, or else the element as JSON.
 func textsOf(list []any, member string) []string {
 	var all []string
 	for _, element := range list {

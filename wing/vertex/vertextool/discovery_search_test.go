@@ -18,7 +18,7 @@ import (
 
 const storeArgs = "data_store_id: projects/p/locations/eu/collections/c/dataStores/d"
 
-// decodeDiscoverySearch returns the args of the tool without problems.
+// decodeDiscoverySearch returns the tool's args without problems.
 func decodeDiscoverySearch(t *testing.T, yaml string) *discoverySearchArgs {
 	t.Helper()
 	kind, _ := Builtins().Lookup("DiscoveryEngineSearchTool")
@@ -40,8 +40,8 @@ func answerWith(status int, body string) *http.Response {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-// A search is one request to the service in the location of the store, with the token of the
-// host. It returns what ADK returns.
+// A search is one request to the service in the store's location, with the host's token. It returns
+// what ADK returns.
 func TestDiscoverySearch(t *testing.T) {
 	const chunks = `{"results": [{"chunk": {"content": "Tea is hot.", "documentMetadata": {"title": "Tea", "uri": "gs://b/tea", "structData": {"uri": "https://a.example.com/tea"}}}}, {"document": {}},
 	 {"chunk": {"content": "Cups.", "documentMetadata": {"title": "Cups", "uri": "gs://b/cups"}}}]}`
@@ -152,7 +152,7 @@ func TestDiscoverySearchModeIsKept(t *testing.T) {
 	}
 }
 
-// Without credentials nothing is sent, and tests of an app never search.
+// Without credentials nothing is sent, and app tests never search.
 func TestDiscoverySearchFailures(t *testing.T) {
 	env := tooltest.NewEnv()
 	env.HTTP = &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) { return nil, errors.New("sent a request") })}

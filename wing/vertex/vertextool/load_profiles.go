@@ -9,15 +9,14 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// A ProfileReader is a [tool.Memories] that may have profiles of the user.
+// A ProfileReader is a [tool.Memories] that may have user profiles.
 type ProfileReader interface {
-	// LoadProfiles returns the profiles of the user by the names of their schemas. A store
-	// without profiles is an error.
+	// LoadProfiles returns the user's profiles by schema name. A store without profiles is an
+	// error.
 	LoadProfiles(ctx context.Context) (map[string]any, error)
 }
 
-// A loadProfilesTool lets the model read the profiles of the user (adk-python
-// VertexAiLoadProfilesTool).
+// A loadProfilesTool lets the model read the user's profiles (adk-python VertexAiLoadProfilesTool).
 type loadProfilesTool struct {
 	toolconfig.Declarer
 	capabilities tool.Capabilities
@@ -29,7 +28,7 @@ func newLoadProfiles(_ context.Context, _ tool.Env, c *toolconfig.BuiltinConfig)
 	return tool.One(&loadProfilesTool{d, caps}), err
 }
 
-// Capabilities returns the settings of the document.
+// Capabilities returns the document's settings.
 func (t *loadProfilesTool) Capabilities() tool.Capabilities { return t.capabilities }
 
 // Run returns the profiles by their schemas.

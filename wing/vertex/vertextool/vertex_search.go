@@ -1,4 +1,4 @@
-// Package vertextool provides the tools that need services of Vertex AI.
+// Package vertextool provides the tools that need Vertex AI services.
 package vertextool
 
 import (
@@ -10,7 +10,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// Builtins lists the tools of Vertex AI, which documents name by `name:`.
+// Builtins lists the Vertex AI tools, which documents name by `name:`.
 func Builtins() spec.Kinds[tool.Env, tool.Set] {
 	return spec.Kinds[tool.Env, tool.Set]{
 		spec.NewKind("DiscoveryEngineSearchTool", "Lets the model search a data store or an engine of Vertex AI Search, with the credentials of the host; models call it discovery_engine_search.", newDiscoverySearch),
@@ -20,7 +20,7 @@ func Builtins() spec.Kinds[tool.Env, tool.Set] {
 	}
 }
 
-// newRetrieval returns a tool that lets a model on Vertex AI search a store of the service. An
+// newRetrieval returns a tool that lets a model on Vertex AI search one of the service's stores. An
 // agent may have several.
 func newRetrieval(name string, retrieval *genai.Retrieval) tool.Set {
 	return tool.One(tool.NewModelTool(name,
@@ -28,8 +28,7 @@ func newRetrieval(name string, retrieval *genai.Retrieval) tool.Set {
 		func() *genai.Tool { return &genai.Tool{Retrieval: retrieval} }))
 }
 
-// vertexSearchArgs are the args of VertexAiSearchTool (adk-python
-// tools/vertex_ai_search_tool.py).
+// vertexSearchArgs are VertexAiSearchTool's args (adk-python tools/vertex_ai_search_tool.py).
 type vertexSearchArgs struct {
 	DataStore  spec.Text                            `yaml:"data_store_id" doc:"The data store: projects/P/locations/L/collections/C/dataStores/D."`
 	Engine     spec.Text                            `yaml:"search_engine_id" doc:"The search engine: projects/P/locations/L/collections/C/engines/E."`
@@ -78,7 +77,7 @@ func (c *vertexSearchArgs) Addresses() []spec.Text {
 	return []spec.Text{serviceAddress(at, "https://discoveryengine.googleapis.com")}
 }
 
-// serviceAddress returns the address of a service at the position of a setting.
+// serviceAddress returns a service's address at a setting's position.
 func serviceAddress(at spec.Text, url string) spec.Text {
 	at.Value = url
 	return at
@@ -92,7 +91,7 @@ func newVertexSearch(_ context.Context, _ tool.Env, c *vertexSearchArgs) (tool.S
 	return newRetrieval("VertexAiSearchTool", &genai.Retrieval{VertexAISearch: search}), nil
 }
 
-// ragRetrievalArgs are the args of VertexAiRagRetrieval (adk-python
+// ragRetrievalArgs are VertexAiRagRetrieval's args (adk-python
 // tools/retrieval/vertex_ai_rag_retrieval.py).
 type ragRetrievalArgs struct {
 	Name        string                             `yaml:"name" doc:"Accepted for ADK; models do not see it."`

@@ -12,7 +12,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// Search in Vertex AI is a setting of the model's request.
+// Search in Vertex AI is a setting in the model's request.
 func TestVertexSearch(t *testing.T) {
 	for _, tt := range []struct{ kind, args, want string }{
 		{
