@@ -12,7 +12,7 @@ import (
 type Config struct {
 	// Criteria select the metrics, in order.
 	Criteria *Criteria `json:"criteria,omitempty"`
-	// CustomMetrics declares functions by the name of their metric.
+	// CustomMetrics declares functions by metric name.
 	CustomMetrics map[string]*CustomMetric `json:"customMetrics,omitempty"`
 	Simulator     *SimulatorConfig         `json:"userSimulatorConfig,omitempty"`
 	Live          *LiveConfig              `json:"liveModelConfig,omitempty"`
@@ -22,7 +22,7 @@ type Config struct {
 	Extra             Extra `json:"-"`
 }
 
-// A CustomMetric is a metric of the user.
+// A CustomMetric is a user's metric.
 type CustomMetric struct {
 	Code        *CodeConfig `json:"codeConfig"`
 	Info        *MetricInfo `json:"metricInfo,omitempty"`
@@ -30,14 +30,14 @@ type CustomMetric struct {
 	Extra       Extra       `json:"-"`
 }
 
-// A CodeConfig names the function of a custom metric.
+// A CodeConfig names a custom metric's function.
 type CodeConfig struct {
 	Name string `json:"name"`
 }
 
 // A LiveConfig makes cases run live.
 type LiveConfig struct {
-	// Timeout of a turn in seconds; nil for 300.
+	// Timeout limits a turn, in seconds; nil for 300.
 	Timeout *float64 `json:"timeoutSeconds,omitempty"`
 }
 
@@ -49,7 +49,7 @@ func (c *LiveConfig) CheckFields() error {
 	return fmt.Errorf("timeout_seconds must be above 0 and at most %d, got %v", maxLiveSeconds, *c.Timeout)
 }
 
-// TurnTimeout returns the timeout of a turn.
+// TurnTimeout returns the limit for a turn.
 func (c *LiveConfig) TurnTimeout() time.Duration {
 	if c.Timeout == nil {
 		return defaultLiveTimeout
@@ -57,19 +57,19 @@ func (c *LiveConfig) TurnTimeout() time.Duration {
 	return time.Duration(*c.Timeout * float64(time.Second))
 }
 
-// The timeouts of a live turn: that of ADK, and the longest one, in seconds.
+// The timeouts for a live turn: ADK's, and the longest one, in seconds.
 const (
 	defaultLiveTimeout = 300 * time.Second
 	maxLiveSeconds     = 86400
 )
 
-// Criteria are the criteria of metrics in order.
+// Criteria are the metrics' criteria in order.
 type Criteria struct {
 	Names  []string
 	ByName map[string]*Criterion
 }
 
-// readCriteria reads a map from the name of a metric to a number or a criterion.
+// readCriteria reads a map from metric names to numbers or criteria.
 func readCriteria(r *adkjson.Decoder, c *Criteria) {
 	*c = Criteria{ByName: map[string]*Criterion{}}
 	r.ReadFields(func([]byte) any { return nil }, func(key, _ []byte) {
@@ -112,8 +112,8 @@ func (c *Config) validateFields() *adkjson.Error {
 	return nil
 }
 
-// DefaultConfig is what applies without a config: the trajectory must match, and the
-// response with a score of 0.8.
+// DefaultConfig applies without a config: the trajectory must match, and the response must
+// score 0.8.
 func DefaultConfig() *Config {
 	one, most := 1.0, 0.8
 	return &Config{Criteria: &Criteria{
@@ -130,7 +130,7 @@ type Measure struct {
 	Metric    string     `json:"metricName"`
 	Threshold *float64   `json:"threshold"`
 	Criterion *Criterion `json:"criterion"`
-	// CustomFunction is the function of a custom metric.
+	// CustomFunction names a custom metric's function.
 	CustomFunction string `json:"customFunctionPath,omitempty"`
 }
 
@@ -168,9 +168,9 @@ func (c *Criteria) Measures() []*Measure {
 	return all
 }
 
-// MergeMeasures returns the metrics of a case: those of its set, then those that only the
-// case has. A criterion of the case replaces that of the set; one that is only a threshold
-// keeps the rest of it.
+// MergeMeasures returns a case's metrics: those in its set, then those that only the case
+// has. A criterion in the case replaces the set's criterion; one that is only a threshold
+// keeps the other fields.
 func MergeMeasures(set []*Measure, own *Criteria) []*Measure {
 	all := slices.Clone(set)
 	for _, m := range own.Measures() {
@@ -201,7 +201,7 @@ func InformationalMeasures() []*Measure {
 	return all
 }
 
-// DefaultRubrics are the rubrics of a criterion that has none, if the cases have none
+// DefaultRubrics are the rubrics for a criterion that has none, if the cases have none
 // either; nil for a metric without rubrics.
 func (m *Metric) DefaultRubrics() []*Rubric {
 	texts := map[string][][2]string{
@@ -226,29 +226,29 @@ func (m *Metric) DefaultRubrics() []*Rubric {
 	return all
 }
 
-// A RunRequest selects the cases of a set to run on an app, and the metrics that score them.
+// A RunRequest selects the cases to run on an app, and the metrics that score them.
 type RunRequest struct {
 	App string
 	Set *Set
-	// Config has the criteria and the simulated user of the set; nil for the defaults.
+	// Config has the set's criteria and simulated user; nil for the defaults.
 	Config *Config
 	// CaseIDs select cases; empty for all.
 	CaseIDs []string
-	// Measures are the metrics; empty for those of the config. A measure without a criterion
-	// has that of the config, or else a default one.
+	// Measures are the metrics; if empty, the config selects them. A measure without a
+	// criterion uses the config's, or else a default one.
 	Measures []*Measure
-	// Simulator replaces that of the config; nil keeps it.
+	// Simulator replaces the config's; nil keeps it.
 	Simulator *SimulatorConfig
-	// Live replaces that of the config; nil keeps it.
+	// Live replaces the config's; nil keeps it.
 	Live *LiveConfig
 }
 
-// RunProgress is a step of a run: its start, or a case that ended.
+// RunProgress reports that a run started, or that a case ended.
 type RunProgress struct {
-	// ResultID is the ID of the result, which is stored when the run ends.
+	// ResultID identifies the result, which is stored when the run ends.
 	ResultID string
-	// Total is the number of cases that the run has.
+	// Total counts the run's cases.
 	Total int
-	// Result is that of the case; nil at the start.
+	// Result is the case's result; nil at the start.
 	Result *CaseResult
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// corpusFile returns the path of a file of the corpus.
+// corpusFile returns the path to a file in the corpus.
 func corpusFile(t testing.TB, name string) string {
 	t.Helper()
 	dir := os.Getenv("AGENTHOST_CORPUS")
@@ -26,9 +26,8 @@ func corpusFile(t testing.TB, name string) string {
 	return path
 }
 
-// TestCorpus: every file of others, in each form and spelling, is read and written back
-// equal: nothing but nulls and empty values is lost, and what is written is read as the
-// same value again.
+// TestCorpus: every foreign file, in each form and spelling, is read and written back equal:
+// only nulls and empty values are lost, and reading the written file returns the same value.
 func TestCorpus(t *testing.T) {
 	dir := corpusFile(t, "evalsets")
 	text, err := os.ReadFile(filepath.Join(dir, "index.json"))
@@ -124,8 +123,8 @@ func checkOldRoundTrip(t *testing.T, src []byte) {
 	}
 }
 
-// normalizeTree removes what forms of the same file differ in: spelling, the strings and
-// calls of trpc-agent-go, names of states, nulls and empty values.
+// normalizeTree removes the differences between forms: spelling, the strings and calls of
+// trpc-agent-go, state names, nulls and empty values.
 func normalizeTree(v any) any { return dropEmpty(convertTree(v)) }
 
 func convertTree(v any) any {

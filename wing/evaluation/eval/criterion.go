@@ -9,7 +9,7 @@ import (
 	"agenthost/internal/adkjson"
 )
 
-// The names of the metrics of ADK.
+// ADK's metric names.
 const (
 	ToolTrajectory       = "tool_trajectory_avg_score"
 	ResponseEvaluation   = "response_evaluation_score"
@@ -32,15 +32,15 @@ const (
 	ToolParameterMatch = "tool_parameter_match"
 )
 
-// A Criterion is how a metric measures, and from which score on it passes. It has the
-// fields of all metrics; each metric uses its own.
+// A Criterion is how a metric measures, and from which score on it passes. It has the fields
+// for all metrics; each metric uses its own.
 type Criterion struct {
 	// Threshold is the lowest score that passes; nil if the criterion has none.
 	Threshold *float64 `json:"threshold,omitempty"`
-	// WithIntermediate counts intermediate texts as part of the final response.
+	// WithIntermediate counts intermediate texts towards the final response.
 	WithIntermediate bool `json:"includeIntermediateResponsesInFinal,omitempty"`
 
-	// Judge selects the judge of metrics that have one; nil for the defaults.
+	// Judge selects the judge for metrics that have one; nil for the defaults.
 	Judge   *JudgeOptions `json:"judgeModelOptions,omitempty"`
 	Rubrics []*Rubric     `json:"rubrics,omitempty"`
 	// CheckIntermediate makes hallucinations_v1 check intermediate texts too.
@@ -51,11 +51,11 @@ type Criterion struct {
 	// MatchType and IgnoreArgs are how tool_trajectory_avg_score matches calls.
 	MatchType  MatchType `json:"matchType,omitempty"`
 	IgnoreArgs bool      `json:"ignoreArgs,omitempty"`
-	// Tools refines how the arguments of a tool match, by the name of the tool, "*" for
-	// all others. ADK has no such field.
+	// Tools refines how a tool's arguments match, by tool name, "*" for all others. ADK has
+	// no such field.
 	Tools map[string]*ArgsRule `json:"tools,omitempty"`
-	// PartialScore scores the share of calls that match instead of 0 or 1. ADK has no
-	// such field.
+	// PartialScore scores the share of matching calls instead of 0 or 1. ADK has no such
+	// field.
 	PartialScore bool `json:"partialScore,omitempty"`
 
 	// OnlyExpected scores only the turns with an expected response, or with expected calls,
@@ -67,47 +67,47 @@ type Criterion struct {
 	// a number from 0 to 1. ADK has no such field.
 	Expr string `json:"expr,omitempty"`
 
-	// Extra holds the keys of other metrics.
+	// Extra holds the keys for other metrics.
 	Extra Extra `json:"-"`
 }
 
-// An ArgsRule is how the arguments of a tool match.
+// An ArgsRule is how a tool's arguments match.
 type ArgsRule struct {
 	// Only lists the arguments to compare; empty for all.
 	Only []string `json:"only,omitempty"`
 	// Ignore lists arguments that are not compared.
 	Ignore []string `json:"ignore,omitempty"`
-	// Patterns are regular expressions for the whole text of an argument of the actual
-	// call; they replace the expected value.
+	// Patterns are regular expressions for an argument's whole text in the actual call; they
+	// replace the expected value.
 	Patterns map[string]string `json:"patterns,omitempty"`
 	// Tolerance is how far apart numbers may be, also in lists and objects.
 	Tolerance float64 `json:"tolerance,omitempty"`
 }
 
-// JudgeOptions select and configure the model of a judge.
+// JudgeOptions select and configure a judge's model.
 type JudgeOptions struct {
-	// Model is the name of the model; empty for "gemini-2.5-flash".
+	// Model names the model; empty for "gemini-2.5-flash".
 	Model string `json:"judgeModel,omitempty"`
 	// Config is a GenerateContentConfig as it is written.
 	Config json.RawMessage `json:"judgeModelConfig,omitempty"`
-	// Samples is how often each turn is judged, Parallel how many samples of a case are
-	// requested at once; nil for 5 and 1.
+	// Samples is how often each turn is judged, Parallel how many samples a case requests at
+	// once; nil for 5 and 1.
 	Samples  *int `json:"numSamples,omitempty"`
 	Parallel *int `json:"parallelismLimit,omitempty"`
 }
 
-// DefaultJudgeModel is the judge of a criterion that names none.
+// DefaultJudgeModel is the judge for a criterion that names none.
 const DefaultJudgeModel = "gemini-2.5-flash"
 
 const defaultSamples = 5
 
-// The limits of a judge: each sample is a call that costs money.
+// The limits for a judge: each sample is a call that costs money.
 const (
 	maxSamples  = 100
 	maxParallel = 100
 )
 
-// A MatchType is how the calls of a turn match the expected ones.
+// A MatchType is how a turn's calls match the expected ones.
 type MatchType int
 
 const (
@@ -121,7 +121,7 @@ const (
 
 func matchTypes() []string { return []string{"EXACT", "IN_ORDER", "ANY_ORDER"} }
 
-// String returns the name of ADK.
+// String returns ADK's name.
 func (m MatchType) String() string {
 	if names := matchTypes(); 0 <= m && int(m) < len(names) {
 		return names[m]

@@ -68,7 +68,7 @@ func measureTokens(_ context.Context, in *Input) (*Scores, error) {
 	return s, nil
 }
 
-// countTokens adds the tokens of all events of a turn. Cached tokens are part of the
+// countTokens adds the tokens from all events in a turn. Cached tokens are part of the
 // prompt.
 func countTokens(inv *Invocation) *TokenUsage {
 	u := &TokenUsage{}
@@ -113,12 +113,12 @@ func addKnown(a, b *float64) *float64 {
 	return &sum
 }
 
-// listFields returns the counts, to average each of them.
+// listFields returns the counts, to average each one.
 func (u *TokenUsage) listFields() []**float64 {
 	return []**float64{&u.Total, &u.Input, &u.Prompt, &u.Cached, &u.ToolUse, &u.Output, &u.Candidates, &u.Reasoning}
 }
 
-// averageTokens divides by the number of all turns, those without counts included.
+// averageTokens divides by the number of turns, including those without counts.
 func averageTokens(turns []*TokenUsage) *TokenUsage {
 	mean := &TokenUsage{}
 	for _, u := range turns {

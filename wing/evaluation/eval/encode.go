@@ -13,8 +13,7 @@ import (
 	"agenthost/pkg/model"
 )
 
-// writeCustom writes the structs of this package, and those of genai with their own
-// rules.
+// writeCustom writes this package's structs, and genai's with their own rules.
 func writeCustom(w *adkjson.Encoder, p any) bool {
 	switch p := p.(type) {
 	case *genai.FunctionCall:
@@ -105,7 +104,7 @@ func writeField(w *adkjson.Encoder, f reflect.Value) {
 	}
 }
 
-// writeContent writes an empty list of parts, as ADK does for a turn without a message.
+// writeContent writes an empty list for missing parts, as ADK does for a turn without a message.
 func writeContent(w *adkjson.Encoder, c *genai.Content) {
 	w.OpenBracket('{')
 	if c.Parts != nil {
@@ -143,8 +142,8 @@ func writeFunctionResponse(w *adkjson.Encoder, f *genai.FunctionResponse) {
 	w.CloseBracket('}')
 }
 
-// writeIntermediate writes the form that d has. The list of events is written even if it
-// is empty, because it decides the form.
+// writeIntermediate writes the form that d has. The event list is written even if it is
+// empty, because it decides the form.
 func writeIntermediate(w *adkjson.Encoder, d *Intermediate) {
 	w.OpenBracket('{')
 	if d.Events != nil {

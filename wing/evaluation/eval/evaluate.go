@@ -11,21 +11,21 @@ import (
 
 // Options are what an evaluation needs besides cases and turns.
 type Options struct {
-	// Judges opens the judges of metrics; without it those metrics are not evaluated.
+	// Judges opens the judges for metrics; without it those metrics are not evaluated.
 	Judges Judges
 	// Service scores the metrics whose criterion has [VertexJudge] as judge.
 	Service Service
-	// Custom has the functions of custom metrics by the name of the metric, or of the
-	// function that a config declares for it.
+	// Custom maps metric names, and the function names that a config declares for them, to
+	// custom metrics' functions.
 	Custom map[string]MeasureFunc
 	// AllowNotEvaluated lets a case pass by its other metrics if one was not evaluated, as
 	// ADK does.
 	AllowNotEvaluated bool
 }
 
-// Evaluate scores the turns of one run of a case. A metric that fails is NotEvaluated, and
-// a note contains the reason; a different number of turns fails the case. The caller
-// fills in the set and the session. It may be called concurrently.
+// Evaluate scores the turns from one run. A metric that fails is NotEvaluated, and a note
+// contains the reason; a different number of turns fails the case. The caller fills in the
+// set and the session. It may be called concurrently.
 func (o *Options) Evaluate(ctx context.Context, c *Case, actual []*Invocation, measures []*Measure) *CaseResult {
 	e := &evaluation{Options: o, result: &CaseResult{CaseID: c.ID, Overall: []*MetricResult{}, Turns: []*TurnResult{}}}
 	e.in.Scenario, e.in.Judges, e.in.Service = c.Scenario, o.Judges, o.Service
@@ -49,14 +49,14 @@ func (o *Options) Evaluate(ctx context.Context, c *Case, actual []*Invocation, m
 	return e.result
 }
 
-// FailedCase returns the result of a case whose run failed.
+// FailedCase returns the result for a case whose run failed.
 func FailedCase(c *Case, reason string) *CaseResult {
 	e := &evaluation{result: &CaseResult{CaseID: c.ID, Overall: []*MetricResult{}, Turns: []*TurnResult{}}}
 	e.failCase(reason)
 	return e.result
 }
 
-// An evaluation is that of one case.
+// An evaluation scores one case.
 type evaluation struct {
 	*Options
 	in     Input
@@ -68,7 +68,7 @@ func (e *evaluation) failCase(reason string) {
 	e.result.Notes = append(e.result.Notes, &Note{Reason: reason})
 }
 
-// addTurns pairs actual with expected turns, and adds the rubrics of the case and of the
+// addTurns pairs actual with expected turns, and adds the rubrics from the case and the
 // expected turn to the actual one.
 func (e *evaluation) addTurns(c *Case, actual []*Invocation) error {
 	for i, inv := range actual {
@@ -120,7 +120,7 @@ func (e *evaluation) addMetric(ctx context.Context, m *Measure) {
 	e.addNotes(m, s)
 }
 
-// findCustom returns the function of a custom metric, or nil.
+// findCustom returns a custom metric's function, or nil.
 func (e *evaluation) findCustom(m *Measure) MeasureFunc {
 	if run := e.Custom[m.Metric]; run != nil || m.CustomFunction == "" {
 		return run

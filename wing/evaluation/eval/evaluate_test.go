@@ -90,7 +90,7 @@ func TestEvaluateReasons(t *testing.T) {
 	}
 }
 
-// TestEvaluateTurnCount: another number of turns fails the case, and no metric runs.
+// TestEvaluateTurnCount: a different number of turns fails the case, and no metric runs.
 func TestEvaluateTurnCount(t *testing.T) {
 	c := &Case{ID: "c", Conversation: []*Invocation{textTurn("a", "b")}}
 	r := (&Options{}).Evaluate(t.Context(), c, nil, []*Measure{measureOf(ResponseMatch, 1)})
@@ -102,8 +102,8 @@ func TestEvaluateTurnCount(t *testing.T) {
 	}
 }
 
-// TestEvaluateRubrics: a turn has its own rubrics, those of the case and those of the
-// expected turn; the turn of the caller is not changed.
+// TestEvaluateRubrics: a turn has its own rubrics, the case's and the expected turn's; the
+// caller's turn is not changed.
 func TestEvaluateRubrics(t *testing.T) {
 	expected, actual := textTurn("q", "a"), textTurn("q", "a")
 	expected.Rubrics = []*Rubric{rubric("turn", "t", "")}
@@ -138,7 +138,7 @@ func TestTokenUsage(t *testing.T) {
 	}
 }
 
-// TestMetricNames: all seventeen metrics of ADK in its order, and the short names.
+// TestMetricNames: all seventeen ADK metrics in its order, and the short names.
 func TestMetricNames(t *testing.T) {
 	var names []string
 	for _, m := range Metrics() {

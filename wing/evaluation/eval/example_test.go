@@ -38,7 +38,7 @@ func (agreeableJudge) Answer(context.Context, string) (string, error) {
 	return `{"reasoning": "same weather", "is_the_agent_response_valid": "valid"}`, nil
 }
 
-// The events of a run are scored by the metrics of a config.
+// A config's metrics score the events from a run.
 func Example() {
 	set, err := eval.ReadSet("weather.evalset.json", []byte(weatherSet), nil)
 	if err != nil {
@@ -65,7 +65,7 @@ func Example() {
 	// paris PASSED
 }
 
-// runCase returns the events of a run.
+// runCase returns a run's events.
 func runCase(c *eval.Case) []*session.Event {
 	event := func(author string, parts ...*genai.Part) *session.Event {
 		e := &session.Event{InvocationID: "1", Author: author}

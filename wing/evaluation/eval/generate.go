@@ -11,7 +11,7 @@ import (
 	"agenthost/internal/adkjson"
 )
 
-// A GenerationConfig configures [GenerateScenarios], as ConversationGenerationConfig of ADK.
+// A GenerationConfig configures [GenerateScenarios], as ADK's ConversationGenerationConfig.
 type GenerationConfig struct {
 	// Count is the number of scenarios, 1 to 100.
 	Count int `json:"count"`
@@ -19,13 +19,13 @@ type GenerationConfig struct {
 	// such as the data that its tools find.
 	Instruction string `json:"generationInstruction,omitempty"`
 	Environment string `json:"environmentContext,omitempty"`
-	// Model is the name of the model that writes them.
+	// Model names the model that writes them.
 	Model string `json:"modelName"`
 }
 
-// The limits of generated scenarios.
+// The limits for generated scenarios.
 const (
-	// MaxScenarios is the limit of GenerationConfig.Count.
+	// MaxScenarios limits GenerationConfig.Count.
 	MaxScenarios    = 100
 	maxScenarioText = 8 << 10
 	maxGenerations  = 3
@@ -47,9 +47,9 @@ func (c *GenerationConfig) validateFields() *adkjson.Error {
 	return nil
 }
 
-// GenerateScenarios requests scenarios that test an app from a model. The description is that
-// of its agents, their instructions and tools. It sends up to 3 requests while scenarios are
-// missing or an answer cannot be read. Fewer scenarios than requested come with an error.
+// GenerateScenarios requests scenarios that test an app from a model. The description lists
+// the app's agents, their instructions and tools. It sends up to 3 requests while scenarios
+// are missing or an answer cannot be read. Fewer scenarios than requested come with an error.
 func GenerateScenarios(ctx context.Context, m Judge, description string, c *GenerationConfig) ([]*Scenario, error) {
 	var all []*Scenario
 	var last error
@@ -86,7 +86,7 @@ func containsScenario(all []*Scenario, s *Scenario) bool {
 
 var jsonObject = regexp.MustCompile(`(?s)\{.*\}`)
 
-// readScenarioAnswer reads the JSON object of an answer, which may have text around it.
+// readScenarioAnswer reads an answer's JSON object, which may have text around it.
 func readScenarioAnswer(answer string) ([]*Scenario, error) {
 	object := jsonObject.FindString(answer)
 	if object == "" {

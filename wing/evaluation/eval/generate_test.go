@@ -66,7 +66,7 @@ func TestGenerateScenariosErrors(t *testing.T) {
 	}
 }
 
-// TestReadGenerationConfig: both spellings of ADK are read, and problems have places.
+// TestReadGenerationConfig: both ADK spellings are read, and problems have places.
 func TestReadGenerationConfig(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"count": 2, "model_name": "m", "generation_instruction": "x"}`: "",

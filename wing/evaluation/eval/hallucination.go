@@ -12,8 +12,8 @@ import (
 	"agenthost/internal/adkjson"
 )
 
-// measureHallucinations splits each response into sentences, and judges whether the
-// context supports each of them. It requests one sample of each.
+// measureHallucinations splits each response into sentences, and judges whether the context
+// supports each one. It requests one sample for each text.
 func measureHallucinations(ctx context.Context, in *Input) (*Scores, error) {
 	p, err := openPanel(ctx, in)
 	if err != nil {
@@ -30,8 +30,8 @@ func measureHallucinations(ctx context.Context, in *Input) (*Scores, error) {
 // A claim is text to check, and what the agent had when it wrote it.
 type claim struct{ text, context string }
 
-// listClaims returns the texts of a turn to check: the final one, and before it those of
-// events if they are checked.
+// listClaims returns the texts to check in a turn: the final one, and before it the events'
+// texts if they are checked.
 func listClaims(inv *Invocation, withIntermediate bool) []claim {
 	head := describeContext(inv)
 	var steps []string
@@ -69,7 +69,7 @@ func describeContext(inv *Invocation) string {
 		"\nTool definitions:\n" + describeTools(inv.App)
 }
 
-// describeStep returns the texts, calls and responses of an event.
+// describeStep returns an event's texts, calls and responses.
 func describeStep(c *genai.Content) string {
 	if c == nil {
 		return ""
@@ -97,7 +97,7 @@ func describeStep(c *genai.Content) string {
 	return strings.Join(lines, "\n")
 }
 
-// judgeSupport judges all texts of a turn. The score is the mean of those that have one.
+// judgeSupport judges all texts in a turn. The score is the mean over those that have one.
 func (p *panel) judgeSupport(ctx context.Context, inv *Invocation, withIntermediate bool, threshold float64) *TurnScore {
 	t := &TurnScore{}
 	var scores []*float64
@@ -121,8 +121,7 @@ func (p *panel) judgeSupport(ctx context.Context, inv *Invocation, withIntermedi
 	return t
 }
 
-// judgeClaim returns the score of a claim with the judge's reasons, or an answer without
-// verdicts.
+// judgeClaim returns a claim's score with the judge's reasons, or an answer without verdicts.
 func (p *panel) judgeClaim(ctx context.Context, c claim) (score *float64, reason, unread string) {
 	prompt := fillPrompt(segmentPrompt, "text", c.text)
 	answer, err := p.requestAnswer(ctx, prompt)
@@ -191,7 +190,7 @@ func readSentences(answer string) []string {
 	return sentences
 }
 
-// A supportVerdict is a block of the answer about a sentence.
+// A supportVerdict is the block in the answer about one sentence.
 type supportVerdict struct {
 	Sentence, Label, Rationale string
 	// Supporting and Contradicting are empty for null.
@@ -200,7 +199,7 @@ type supportVerdict struct {
 
 var supportLabel = regexp.MustCompile(`(?im)^[ \t]*(sentence|label|rationale|supporting_excerpt|contradicting_excerpt):`)
 
-// readSupport reads the blocks of an answer that have all five values in order. A value
+// readSupport reads the blocks in an answer that have all five values in order. A value
 // continues until the next label.
 func readSupport(answer string) []*supportVerdict {
 	order := []string{"sentence", "label", "rationale", "supporting_excerpt", "contradicting_excerpt"}

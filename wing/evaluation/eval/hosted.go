@@ -11,8 +11,8 @@ import (
 	"agenthost/internal/safe"
 )
 
-// VertexJudge is the judge_model that selects the evaluation service of Vertex AI for a
-// metric that [Metric.Hosted] names.
+// VertexJudge is the judge_model that selects Vertex AI's evaluation service for a metric
+// that [Metric.Hosted] names.
 const VertexJudge = "vertex_ai/evaluation"
 
 // openService returns the service if the criterion selects it; nil if a model is the judge.
@@ -26,10 +26,10 @@ func openService(in *Input) (Service, error) {
 	return in.Service, nil
 }
 
-// maxServiceCalls limits the calls of a case at once.
+// maxServiceCalls limits a case's concurrent calls.
 const maxServiceCalls = 4
 
-// A serviceRequest is the body of evaluateInstances.
+// A serviceRequest is the evaluateInstances body.
 type serviceRequest struct {
 	Metrics  []serviceMetric `json:"metrics"`
 	Instance serviceInstance `json:"instance"`
@@ -117,7 +117,8 @@ func measureConversationByService(ctx context.Context, in *Input, service Servic
 }
 
 // newServiceAgents describes turns as adk-python vertex_ai_eval_facade.py: the user, the
-// intermediate events and the final response of each. Events without content are left out.
+// intermediate events and the final response, for each turn. Events without content are left
+// out.
 func newServiceAgents(turns []*Invocation) *serviceAgents {
 	data := &serviceAgents{Agents: map[string]*serviceAgent{}}
 	for i, inv := range turns {
@@ -166,8 +167,8 @@ func requestScore(ctx context.Context, service Service, metric string, instance 
 	return t
 }
 
-// readServiceAnswer reads the score of the only metric. A score other than a number from
-// 0 to 1 does not count.
+// readServiceAnswer reads the only metric's score. A score other than a number from 0 to 1
+// does not count.
 func readServiceAnswer(answer []byte) *TurnScore {
 	var body struct {
 		Results []struct {

@@ -11,10 +11,10 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// Decode decodes JSON into v, a pointer to a struct of this package. Keys may be in
-// camelCase or snake_case. Unknown keys are kept by the types with a field Extra; sets and
-// configs reject those that resemble a known key. Elsewhere an unknown key is an error. An
-// error is a [spec.Diagnostics] with file, line and column.
+// Decode decodes JSON into v, a pointer to a struct in this package. Keys may be in camelCase
+// or snake_case. Types with a field Extra keep unknown keys; sets and configs reject those
+// that resemble a known key. Elsewhere an unknown key is an error. An error is a
+// [spec.Diagnostics] with file, line and column.
 func Decode(file string, src []byte, v any) error {
 	if err := checkSyntax(file, src); err != nil {
 		return err
@@ -33,7 +33,7 @@ func Decode(file string, src []byte, v any) error {
 	return nil
 }
 
-// EncodeFile encodes v, a pointer to a struct of this package, as ADK writes it to files:
+// EncodeFile encodes v, a pointer to a struct in this package, as ADK writes it to files:
 // snake_case, indented by 2. Sets leave out null and default values, results keep them.
 func EncodeFile(v any) ([]byte, error) {
 	text, err := EncodeLine(v)
@@ -50,8 +50,8 @@ func EncodeFile(v any) ([]byte, error) {
 // EncodeLine encodes v as [EncodeFile] does, on one line.
 func EncodeLine(v any) ([]byte, error) { return encodeJSON(v, true) }
 
-// EncodeWire encodes v, a pointer to a struct of this package, as ADK sends it over HTTP:
-// camelCase without nulls, except for the keys of a [Set], which are in snake_case.
+// EncodeWire encodes v, a pointer to a struct in this package, as ADK sends it over HTTP:
+// camelCase without nulls, except for [Set] keys, which are in snake_case.
 func EncodeWire(v any) ([]byte, error) { return encodeJSON(v, false) }
 
 func encodeJSON(v any, isFile bool) ([]byte, error) {
@@ -70,8 +70,8 @@ func newDecoder(src []byte, strict bool) *adkjson.Decoder {
 	return &adkjson.Decoder{Buf: src, Strict: strict, Suggest: spec.Suggest, FindField: findField, ReadCustom: readCustom}
 }
 
-// findField keeps an empty object of arguments apart from a missing one: exact matches of
-// trajectories distinguish them.
+// findField distinguishes empty arguments from missing ones, because exact trajectory matches
+// do.
 func findField(p any, name []byte) any {
 	switch p := p.(type) {
 	case *genai.FunctionCall:
@@ -86,7 +86,7 @@ func findField(p any, name []byte) any {
 	return nil
 }
 
-// readCustom reads the types whose JSON is not that of their fields.
+// readCustom reads the types whose JSON differs from their fields.
 func readCustom(r *adkjson.Decoder, p any) bool {
 	switch p := p.(type) {
 	case *genai.Content:
@@ -97,7 +97,7 @@ func readCustom(r *adkjson.Decoder, p any) bool {
 		readIntermediateResponse(r, p)
 	case *InvocationEvent:
 		*p = InvocationEvent{}
-		// The UI of ADK adds keys of its own, which ADK ignores.
+		// ADK's UI adds keys of its own, which ADK ignores.
 		r.ReadFields(fieldsOf(p), func(_, _ []byte) { r.SkipValue() })
 	case *Persona:
 		readPersona(r, p)
@@ -142,9 +142,9 @@ func readWithExtra(r *adkjson.Decoder, p any) bool {
 	return true
 }
 
-// keepsUnknown reports whether a struct keeps an unknown key though the file is not a
-// result. ADK keeps those of cases, session inputs and criteria, and ignores those of sets
-// and configs, where a mistyped key would change what is measured.
+// keepsUnknown reports whether a struct keeps an unknown key though the file is not a result.
+// ADK keeps those in cases, session inputs and criteria, and ignores those in sets and
+// configs, where a mistyped key would change what is measured.
 func keepsUnknown(p any, name string) bool {
 	switch p.(type) {
 	case *Case, *SessionInput, *Criterion, *SimulatorConfig:
@@ -175,7 +175,7 @@ func readUnknownKey(r *adkjson.Decoder, key string, extra *Extra) {
 	(*extra)[key] = raw
 }
 
-// readContent also reads the form of trpc-agent-go, whose contents are strings.
+// readContent also reads the trpc-agent-go form, whose contents are strings.
 func readContent(r *adkjson.Decoder, c *genai.Content) {
 	*c = genai.Content{}
 	var text *string
@@ -195,7 +195,7 @@ func readContent(r *adkjson.Decoder, c *genai.Content) {
 	}
 }
 
-// A recordedCall is a tool call of a turn in the form of trpc-agent-go.
+// A recordedCall is a turn's tool call in the trpc-agent-go form.
 type recordedCall struct {
 	ID        string         `json:"id"`
 	Name      string         `json:"name"`
@@ -241,7 +241,7 @@ func (d *Intermediate) addRecordedCall(c *recordedCall) {
 	d.ToolResponses = append(d.ToolResponses, &genai.FunctionResponse{ID: c.ID, Name: c.Name, Response: result})
 }
 
-// intermediateKeys are the keys of both forms, for suggestions.
+// intermediateKeys are the keys in both forms, for suggestions.
 type intermediateKeys struct {
 	ToolUses      []*genai.FunctionCall     `json:"toolUses"`
 	ToolResponses []*genai.FunctionResponse `json:"toolResponses"`
@@ -249,7 +249,7 @@ type intermediateKeys struct {
 	Events        []*InvocationEvent        `json:"invocationEvents"`
 }
 
-// readIntermediate reads both forms of ADK: the keys decide.
+// readIntermediate reads both ADK forms: the keys decide.
 func readIntermediate(r *adkjson.Decoder, d *Intermediate) {
 	var k intermediateKeys
 	r.ReadFields(fieldsOf(&k), func(key, name []byte) { r.HandleUnknownKey(key, name, &k) })
@@ -291,7 +291,7 @@ func readIntermediateResponse(r *adkjson.Decoder, p *IntermediateResponse) {
 	}
 }
 
-// readPersona reads a persona, or the ID of a prebuilt one.
+// readPersona reads a persona, or a prebuilt one's ID.
 func readPersona(r *adkjson.Decoder, p *Persona) {
 	raw := r.ReadRawValue()
 	if r.Err != nil {

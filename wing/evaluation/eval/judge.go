@@ -16,15 +16,15 @@ type Judge interface {
 	Answer(ctx context.Context, prompt string) (string, error)
 }
 
-// An AnswerRejecter is a judge that is notified of answers that a metric could not read,
-// such as one with a cache. It may be called concurrently.
+// An AnswerRejecter is a judge that is notified when a metric cannot read an answer, such as
+// a judge with a cache. It may be called concurrently.
 type AnswerRejecter interface{ RejectAnswer(prompt, answer string) }
 
 // Judges opens the judge that options select; options is never nil, its model never
 // empty.
 type Judges func(ctx context.Context, o *JudgeOptions) (Judge, error)
 
-// A panel requests the samples of a metric.
+// A panel requests a metric's samples.
 type panel struct {
 	judge   Judge
 	name    string
@@ -33,7 +33,7 @@ type panel struct {
 	slots chan struct{}
 }
 
-// openPanel opens the judge of a criterion.
+// openPanel opens a criterion's judge.
 func openPanel(ctx context.Context, in *Input) (*panel, error) {
 	var o JudgeOptions
 	if in.Criterion.Judge != nil {
@@ -76,7 +76,7 @@ func (p *panel) eachTurn(n int, judge func(i int) *TurnScore) []*TurnScore {
 	return turns
 }
 
-// collectSamples requests all samples of a prompt. If one fails, the turn has none.
+// collectSamples requests all samples for a prompt. If one fails, the turn has none.
 func (p *panel) collectSamples(ctx context.Context, prompt string) ([]string, error) {
 	answers, errs := make([]string, p.samples), make([]error, p.samples)
 	var wg sync.WaitGroup
@@ -101,7 +101,7 @@ func (p *panel) requestAnswer(ctx context.Context, prompt string) (string, error
 	}
 }
 
-// rejectUnread reports the answers of a prompt without a score to the judge.
+// rejectUnread reports a prompt's answers without a score to the judge.
 func (p *panel) rejectUnread(prompt string, answers []string, scores []*float64) {
 	for i, a := range answers {
 		if scores[i] == nil {
@@ -118,7 +118,7 @@ func (p *panel) rejectAnswer(prompt, answer string) {
 
 // chooseSample returns the index of the sample that represents the majority: the first
 // positive one if more samples are positive than negative, else the first negative one.
-// Samples without score do not vote; if none votes, it is the first sample.
+// Samples without a score do not vote; if none votes, it is the first sample.
 func chooseSample(scores []*float64) int {
 	positives, negatives, firstPositive, firstNegative := 0, 0, -1, -1
 	for i, s := range scores {
@@ -144,8 +144,8 @@ func chooseSample(scores []*float64) int {
 	}
 }
 
-// judgeByVote requests samples of a prompt, reads a score from each, and returns that of the
-// majority with its answer as the reason.
+// judgeByVote requests samples for a prompt, reads a score from each, and returns the
+// majority's score with its answer as the reason.
 func (p *panel) judgeByVote(ctx context.Context, prompt string, threshold float64, read func(answer string) *float64) *TurnScore {
 	answers, err := p.collectSamples(ctx, prompt)
 	if err != nil {
@@ -184,7 +184,7 @@ func scoreOf(positive bool) *float64 {
 	return &score
 }
 
-// scoresOf returns the scores of turns.
+// scoresOf returns the turns' scores.
 func scoresOf(turns []*TurnScore) []*float64 {
 	scores := make([]*float64, len(turns))
 	for i, t := range turns {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// ADK scores the metrics of this file with a service of Vertex AI. Without that [Service], a
+// ADK scores the metrics in this file with a Vertex AI service. Without that [Service], a
 // judge scores them, and the numbers are not comparable; [Scores] names the judge.
 
 const scoreAnswerFormat = `Answer with one JSON object with two keys, in this order: "reasoning", your reasons in a few sentences, and "score", `
@@ -83,7 +83,7 @@ func measureCoherence(ctx context.Context, in *Input) (*Scores, error) {
 
 type interval struct{ min, max float64 }
 
-// scoreResponses scores each turn by the mean of its samples.
+// scoreResponses scores each turn by the mean over its samples.
 func (p *panel) scoreResponses(ctx context.Context, in *Input, valid interval, prompt func(i int) string) *Scores {
 	s := &Scores{Judge: p.name}
 	s.Turns = p.eachTurn(len(in.Actual), func(i int) *TurnScore {
@@ -119,8 +119,8 @@ func (p *panel) averageSamples(ctx context.Context, prompt string, valid interva
 
 var scoreKey = regexp.MustCompile(`"score"\s*:\s*"?(-?[0-9]+(?:\.[0-9]+)?)"?\s*[,}\n]`)
 
-// readScoreAnswer reads the last score of an answer. A number outside of the interval is
-// not a score.
+// readScoreAnswer reads the last score in an answer. A number outside the interval is not a
+// score.
 func readScoreAnswer(answer string, valid interval) *float64 {
 	all := scoreKey.FindAllStringSubmatch(answer+"\n", -1)
 	if len(all) == 0 {

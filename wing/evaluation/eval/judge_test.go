@@ -12,7 +12,7 @@ import (
 	"google.golang.org/genai"
 )
 
-// A judgeFunc is a judge of a test.
+// A judgeFunc is a test's judge.
 type judgeFunc func(ctx context.Context, prompt string) (string, error)
 
 func (f judgeFunc) Answer(ctx context.Context, prompt string) (string, error) { return f(ctx, prompt) }
@@ -32,7 +32,7 @@ func textTurn(user, answer string) *Invocation {
 
 func samples(n, parallel int) *JudgeOptions { return &JudgeOptions{Samples: &n, Parallel: &parallel} }
 
-// measureOne measures turns by one metric, with a threshold of 0.5.
+// measureOne measures turns by one metric, with threshold 0.5.
 func measureOne(t *testing.T, name string, in *Input) *Scores {
 	t.Helper()
 	m, ok := FindMetric(name)
@@ -57,8 +57,8 @@ func checkScore(t *testing.T, s *Scores, want float64, status Status) {
 	}
 }
 
-// TestJudgeMajority: the majority of the samples decides, and the reason of the result is
-// the answer of that side.
+// TestJudgeMajority: the majority decides, and the result's reason is an answer from that
+// side.
 func TestJudgeMajority(t *testing.T) {
 	var n atomic.Int32
 	judge := func(_ context.Context, prompt string) (string, error) {
@@ -100,8 +100,8 @@ func TestJudgeNonsense(t *testing.T) {
 	}
 }
 
-// TestJudgesInParallel: ten samples of 200 ms take the time of one with a limit of 10, and
-// of five with a limit of 2.
+// TestJudgesInParallel: ten samples that last 200 ms each take as long as one with Parallel
+// 10, and as long as five with Parallel 2.
 func TestJudgesInParallel(t *testing.T) {
 	for parallel, want := range map[int]time.Duration{1: 2 * time.Second, 2: time.Second, 10: 200 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
@@ -165,8 +165,8 @@ func toolTurn() *Invocation {
 	return inv
 }
 
-// TestRubricMetrics: each metric judges by the rubrics of the criterion and those of its
-// own type, and shows the judge what it judges.
+// TestRubricMetrics: each metric judges by the criterion's rubrics and those with its own
+// type, and shows the judge what it judges.
 func TestRubricMetrics(t *testing.T) {
 	for _, test := range []struct {
 		metric, kind string
@@ -272,8 +272,8 @@ func TestUserSimulatorQuality(t *testing.T) {
 	}
 }
 
-// TestLocalJudges: a judge scores the metrics that ADK leaves to Vertex AI. The score of a
-// turn is the mean of its samples; numbers outside of the interval do not count.
+// TestLocalJudges: a judge scores the metrics that ADK leaves to Vertex AI. A turn's score is
+// the mean over its samples; numbers outside the interval do not count.
 func TestLocalJudges(t *testing.T) {
 	for _, test := range []struct {
 		metric, answer string

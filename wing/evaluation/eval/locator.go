@@ -14,37 +14,37 @@ import (
 type Locator struct {
 	file string
 	src  []byte
-	// members has the members of the objects and lists that were read, by their offset.
+	// members maps offsets to the members of the objects and lists that were read.
 	members map[int]*jsonMembers
 	// last is the last position, at lastOffset. The next one is often close after it.
 	last       spec.Pos
 	lastOffset int
 }
 
-// jsonMembers are the members of an object or list in their order.
+// jsonMembers are an object's or list's members in their order.
 type jsonMembers struct {
 	list []jsonMember
-	// byKey has the first member of each key in normal form; nil for a list.
+	// byKey has the first member for each key in normal form; nil for a list.
 	byKey map[string]int
 }
 
-// A jsonMember is a member of an object or an item of a list. It starts at its key.
+// A jsonMember is an object's member or a list's item. It starts at its key.
 type jsonMember struct{ start, value, end int }
 
-// NewLocator returns a locator for the content of a file.
+// NewLocator returns a locator for a file's content.
 func NewLocator(file string, src []byte) *Locator {
 	return &Locator{file: file, src: src, members: map[int]*jsonMembers{}, last: spec.Pos{File: file, Line: 1, Col: 1}}
 }
 
-// Locate returns the position of the value with a path of keys and indexes, or else of the
+// Locate returns the position of the value at a path of keys and indexes, or else that of the
 // innermost value on its way. Keys may have either spelling.
 func (l *Locator) Locate(path ...any) spec.Pos {
 	found, _ := l.findMember(path)
 	return l.positionOf(found.start)
 }
 
-// Member returns the text of the member of an object with a path, from its key on, and its
-// position. It returns nil if there is no such member.
+// Member returns the text of the object member at a path, from its key on, and its position.
+// It returns nil if there is no such member.
 func (l *Locator) Member(path ...any) ([]byte, spec.Pos) {
 	found, ok := l.findMember(path)
 	if !ok {
@@ -78,7 +78,8 @@ func (l *Locator) findMember(path []any) (found jsonMember, ok bool) {
 	return found, true
 }
 
-// readMembers reads the members of the object or list at an offset; other values have none.
+// readMembers reads the members if an object or list starts at the offset; other values have
+// none.
 func (l *Locator) readMembers(offset int) *jsonMembers {
 	if known := l.members[offset]; known != nil {
 		return known
@@ -116,8 +117,8 @@ func (l *Locator) readMembers(offset int) *jsonMembers {
 	return read
 }
 
-// normalizeKey returns the same string for both spellings of a key: paths of rules have
-// ADK's, files their own.
+// normalizeKey returns the same string for both spellings: paths in rules have ADK's, files
+// their own.
 func normalizeKey(key string) string { return strings.ToLower(strings.ReplaceAll(key, "_", "")) }
 
 // nextToken skips white space, commas and colons.

@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// A Metric scores the turns of a case.
+// A Metric scores a case's turns.
 type Metric struct {
 	Name string
 	// Short is another name that files and flags may use; empty if there is none.
 	Short       string
 	Description string
-	// Min and Max are the interval of the score; both are 0 for an informational metric.
+	// Min and Max are the score's interval; both are 0 for an informational metric.
 	Min, Max float64
 	// NeedsExpected metrics compare with expected turns, so they cannot score a scenario.
 	NeedsExpected bool
@@ -26,7 +26,7 @@ type Metric struct {
 // Informational reports whether the metric has no threshold: it never fails a case.
 func (m *Metric) Informational() bool { return m.Min == m.Max }
 
-// Metrics lists all metrics in the order of ADK.
+// Metrics lists all metrics in ADK's order.
 func Metrics() []*Metric {
 	return []*Metric{
 		{ToolTrajectory, "tool_trajectory", "Compares the tool calls of each turn with the expected ones.", 0, 1, true, false, measureTrajectory},
@@ -81,7 +81,7 @@ func MetricNames() []string {
 	return names
 }
 
-// A MetricInfo describes a metric to the UI of ADK.
+// A MetricInfo describes a metric to ADK's UI.
 type MetricInfo struct {
 	Name        string           `json:"metricName"`
 	Description string           `json:"description"`
@@ -90,12 +90,12 @@ type MetricInfo struct {
 	RequiresThreshold *bool `json:"requiresThreshold,omitempty"`
 }
 
-// MetricValueInfo describes the scores of a metric.
+// MetricValueInfo describes a metric's scores.
 type MetricValueInfo struct {
 	Interval *Interval `json:"interval,omitempty"`
 }
 
-// An Interval is the range of a score.
+// An Interval bounds a score.
 type Interval struct {
 	Min       float64 `json:"minValue"`
 	OpenAtMin bool    `json:"openAtMin"`
@@ -103,7 +103,7 @@ type Interval struct {
 	OpenAtMax bool    `json:"openAtMax"`
 }
 
-// Info returns the description of the metric for the UI of ADK.
+// Info returns the metric's description for ADK's UI.
 func (m *Metric) Info() *MetricInfo {
 	info := &MetricInfo{Name: m.Name, Description: m.Description, Value: &MetricValueInfo{}}
 	if m.Informational() {
@@ -114,7 +114,7 @@ func (m *Metric) Info() *MetricInfo {
 	return info
 }
 
-// Measure scores the turns of in.
+// Measure scores in's turns.
 func (m *Metric) Measure(ctx context.Context, in *Input) (*Scores, error) {
 	if m.NeedsExpected && in.Expected == nil {
 		return nil, fmt.Errorf("%s needs expected turns, which a scenario does not have", m.Name)
@@ -128,7 +128,7 @@ func (m *Metric) Measure(ctx context.Context, in *Input) (*Scores, error) {
 	return m.measure(ctx, in)
 }
 
-// measureExpected scores only the turns of which something is expected.
+// measureExpected scores only the turns with expectations.
 func (m *Metric) measureExpected(ctx context.Context, in *Input) (*Scores, error) {
 	some := *in
 	some.Actual, some.Expected = nil, []*Invocation{}
@@ -167,12 +167,12 @@ func (m *Metric) appliesTo(c *Case, criterion *Criterion) bool {
 	return criterion == nil || !criterion.OnlyExpected || !m.NeedsExpected || slices.ContainsFunc(c.Conversation, m.expectsOf)
 }
 
-// A MeasureFunc scores the turns of a case. An error makes the metric NotEvaluated.
+// A MeasureFunc scores a case's turns. An error makes the metric NotEvaluated.
 type MeasureFunc func(ctx context.Context, in *Input) (*Scores, error)
 
-// Hosted reports whether the evaluation service of Vertex AI can score the metric, as in ADK.
-// response_evaluation_score is not among them: ADK sends it with a prompt that its SDK
-// downloads from a bucket of Google.
+// Hosted reports whether Vertex AI's evaluation service can score the metric, as in ADK. It
+// cannot score response_evaluation_score: ADK sends it with a prompt that its SDK downloads
+// from a Google bucket.
 func (m *Metric) Hosted() bool {
 	switch m.Name {
 	case Safety, TaskSuccess, TrajectoryQuality, ToolUseQuality:

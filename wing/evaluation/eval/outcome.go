@@ -2,24 +2,24 @@ package eval
 
 import "slices"
 
-// An Outcome is the result of a case: its runs, and the scores over all of them.
+// An Outcome is a case's result: its runs, and the scores over all of them.
 type Outcome struct {
 	SetID, CaseID string
-	// Model is the name of the model that replaced all models of the app's agents, or empty.
+	// Model names the model that replaced every model in the app's agents, or is empty.
 	Model  string
 	Status Status
-	// Runs are the results of the runs; PassedRuns is how many of them passed.
+	// Runs are the results of the runs; PassedRuns is how many passed.
 	Runs       []*CaseResult
 	PassedRuns int
-	// Metrics are the scores over all turns of all runs, Informational those without a
+	// Metrics are the scores over all turns in all runs, Informational those without a
 	// threshold.
 	Metrics, Informational []*MetricResult
-	// Usage and Seconds are those of all runs together; Seconds is the time of the turns.
+	// Usage and Seconds add up all runs; Seconds is the time that the turns took.
 	Usage   CaseUsage
 	Seconds float64
 }
 
-// Outcomes merges the runs of each case, in the order of their first runs.
+// Outcomes merges each case's runs, in the order of their first runs.
 func (r *SetResult) Outcomes(allowNotEvaluated bool) []*Outcome {
 	var ids []string
 	runs := map[string][]*CaseResult{}
@@ -36,7 +36,7 @@ func (r *SetResult) Outcomes(allowNotEvaluated bool) []*Outcome {
 	return all
 }
 
-// NewOutcome merges the runs of a case, at least one, as adk-python
+// NewOutcome merges a case's runs, at least one, as adk-python
 // _eval_case_result_aggregator.py. A run that failed without a failed metric, such as one that
 // crashed, fails the case.
 func NewOutcome(runs []*CaseResult, allowNotEvaluated bool) *Outcome {
@@ -89,7 +89,7 @@ func statusesOf(metrics []*MetricResult) []Status {
 	return all
 }
 
-// addMetric adds the merged score of a metric, unless it is there from an earlier run.
+// addMetric adds a metric's merged score, unless it is there from an earlier run.
 func (o *Outcome) addMetric(first *MetricResult) {
 	list := &o.Metrics
 	if metric, ok := FindMetric(first.Metric); ok && metric.Informational() {
@@ -130,8 +130,8 @@ func turnScores(run *CaseResult, metric string) []*float64 {
 	return scores
 }
 
-// mergeScores returns the score of a metric over several runs: the mean over all turns of
-// all runs that have one.
+// mergeScores returns a metric's score over several runs: the mean over all turns that have
+// one.
 func mergeScores(runs [][]*float64, threshold float64) (*float64, Status) {
 	mean := meanOf(slices.Concat(runs...))
 	return mean, StatusOf(mean, threshold)

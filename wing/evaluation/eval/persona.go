@@ -9,7 +9,7 @@ type Persona struct {
 	Behaviors   []*Behavior `json:"behaviors"`
 }
 
-// A Behavior is one trait of a persona: what the simulated user does, and by what a judge
+// A Behavior is one trait in a persona: what the simulated user does, and by what a judge
 // notices that it did not.
 type Behavior struct {
 	Name         string   `json:"name"`

@@ -66,7 +66,7 @@ func positionOf(file string, src []byte, offset int) spec.Pos {
 
 // An UnknownNameError reports a case, metric or model that does not exist.
 type UnknownNameError struct {
-	// Kind is that of the name, such as "case".
+	// Kind is what the name identifies, such as "case".
 	Kind, Name string
 	// Known are the existing names.
 	Known []string
@@ -75,7 +75,7 @@ type UnknownNameError struct {
 // maxKnownNames limits the names in an error.
 const maxKnownNames = 30
 
-// Error suggests the most similar name, or else lists all of them.
+// Error suggests the most similar name, or else lists them all.
 func (e *UnknownNameError) Error() string {
 	known := slices.Compact(slices.Sorted(slices.Values(e.Known)))
 	text := fmt.Sprintf("unknown %s %q: ", e.Kind, e.Name)

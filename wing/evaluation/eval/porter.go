@@ -2,8 +2,8 @@ package eval
 
 import "strings"
 
-// stemWord returns the stem of a lower-case ASCII word by Porter's algorithm with the
-// extensions of NLTK, as rouge_score uses it.
+// stemWord returns the stem of a lower-case ASCII word by Porter's algorithm with NLTK's
+// extensions, as rouge_score uses it.
 func stemWord(word string) string {
 	if stem, ok := irregularStem(word); ok {
 		return stem
@@ -38,8 +38,8 @@ func irregularStem(word string) (string, bool) {
 	return "", false
 }
 
-// isConsonantAfter reports whether c is a consonant, after a consonant or a vowel. A y is
-// one at the start of a word and after a vowel.
+// isConsonantAfter reports whether c is a consonant, after a consonant or a vowel. A y is one
+// when it starts a word or follows a vowel.
 func isConsonantAfter(c byte, start, consonant bool) bool {
 	switch c {
 	case 'a', 'e', 'i', 'o', 'u':
@@ -85,8 +85,8 @@ func hasVowel(w string) bool {
 	return false
 }
 
-// endsShort reports an ending of consonant, vowel, consonant other than w, x and y, or a
-// word of a vowel and a consonant.
+// endsShort reports whether the word ends in consonant, vowel, consonant other than w, x and
+// y, or consists of a vowel and a consonant.
 func endsShort(w string) bool {
 	n := len(w)
 	if n == 2 {
@@ -174,8 +174,8 @@ func stemY(w string) string {
 // A suffixRule replaces a suffix.
 type suffixRule struct{ suffix, replacement string }
 
-// A suffixTable has the rules of a step by the letter before the last one, because most
-// words have none of the suffixes.
+// A suffixTable has a step's rules by the letter before the last one, because most words have
+// no such suffix.
 type suffixTable ['z' + 1][]suffixRule
 
 func newSuffixTable(rules ...suffixRule) *suffixTable {
@@ -236,7 +236,7 @@ func stemDoubleSuffix(w string) string {
 	return stemSuffix(w, stepTwo)
 }
 
-// stemSuffix applies the rule of a step, if the rest of w has a measure.
+// stemSuffix applies a step's rule, if the rest of w has a measure.
 func stemSuffix(w string, rules *suffixTable) string {
 	if rule, stem, ok := rules.findRule(w); ok && countMeasure(stem) > 0 {
 		return stem + rule.replacement

@@ -28,8 +28,7 @@ func fillPrompt(prompt string, pairs ...string) string {
 	return strings.NewReplacer(old...).Replace(prompt)
 }
 
-// formatJSON returns the indented JSON of a value of genai, with keys as ADK shows them to
-// judges.
+// formatJSON returns a genai value's indented JSON, with keys as ADK shows them to judges.
 func formatJSON(write func(w *adkjson.Encoder)) string {
 	w := &adkjson.Encoder{WriteCustom: writeCustom, SnakeCase: true}
 	write(w)
@@ -40,7 +39,7 @@ func formatJSON(write func(w *adkjson.Encoder)) string {
 	return out.String()
 }
 
-// describeTools returns the tools of all agents of a turn.
+// describeTools returns the tools for all agents in a turn.
 func describeTools(app *AppDetails) string {
 	if app == nil || !slices.ContainsFunc(slices.Collect(maps.Values(app.Agents)), func(a *AgentDetails) bool { return a != nil && len(a.Tools) > 0 }) {
 		return noTools
@@ -59,7 +58,7 @@ func describeTools(app *AppDetails) string {
 	})
 }
 
-// describeSteps returns the calls of a turn and their responses.
+// describeSteps returns a turn's calls and their responses.
 func describeSteps(inv *Invocation) string {
 	calls := inv.CallsWithResponses()
 	if len(calls) == 0 {
@@ -102,7 +101,7 @@ func describeGrounding(inv *Invocation) string {
 	return "\nGrounding metadata of the response:\n" + strings.Join(sources, "\n")
 }
 
-// findInstructions returns the instructions of the agent that acted first, or else of any
+// findInstructions returns the instructions for the agent that acted first, or else for any
 // agent.
 func findInstructions(inv *Invocation) string {
 	if inv.App == nil {
@@ -258,7 +257,7 @@ func promptTrajectoryRubrics(in *Input, rubrics []*Rubric) string {
 		"format", fmt.Sprintf(rubricAnswerFormat, ""))
 }
 
-// agentsOf returns the agents of all turns; the first details of each agent count.
+// agentsOf returns the agents in all turns; each agent's first details count.
 func agentsOf(turns []*Invocation) []*AgentDetails {
 	byName := map[string]*AgentDetails{}
 	for _, inv := range turns {
@@ -310,7 +309,7 @@ func listTools(agents []*AgentDetails) string {
 	return strings.Join(list, "\n\n")
 }
 
-// describeDialogue returns the messages and calls of all turns, one a line.
+// describeDialogue returns the messages and calls from all turns, one a line.
 func describeDialogue(turns []*Invocation) string {
 	var lines []string
 	for i, inv := range turns {
@@ -368,5 +367,5 @@ func describeEvent(c *genai.Content, prefix string) []string {
 	return lines
 }
 
-// joinTexts returns the texts of a content in one line.
+// joinTexts returns a content's texts in one line.
 func joinTexts(c *genai.Content) string { return strings.ReplaceAll(textOf(c), "\n", " ") }

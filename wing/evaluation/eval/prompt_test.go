@@ -7,8 +7,8 @@ import (
 	"google.golang.org/genai"
 )
 
-// TestInstructionsOfPrompt: the instructions are those of the agent that acted first, or
-// of any agent if none acted.
+// TestInstructionsOfPrompt: the instructions belong to the agent that acted first, or to any
+// agent if none acted.
 func TestInstructionsOfPrompt(t *testing.T) {
 	app := &AppDetails{Agents: map[string]*AgentDetails{"a": {}, "b": {Instructions: "of b"}, "c": {Instructions: "of c"}}}
 	for _, test := range []struct {
@@ -55,7 +55,7 @@ AGENT (agent) TURN 1: a`
 	}
 }
 
-// TestGroundingOfPrompt: sources of the model are evidence.
+// TestGroundingOfPrompt: the model's sources are evidence.
 func TestGroundingOfPrompt(t *testing.T) {
 	inv := textTurn("q", "a")
 	inv.Intermediate = &Intermediate{Events: []*InvocationEvent{{Author: "a", GroundingMetadata: &genai.GroundingMetadata{WebSearchQueries: []string{"weather"}}}}}
@@ -66,7 +66,7 @@ func TestGroundingOfPrompt(t *testing.T) {
 	}
 }
 
-// TestPromptValuesAreNotTemplates: text of a user that looks like a placeholder stays.
+// TestPromptValuesAreNotTemplates: user text that looks like a placeholder stays.
 func TestPromptValuesAreNotTemplates(t *testing.T) {
 	if got := fillPrompt("{{a}} {{b}}", "a", "{{b}}", "b", "x"); got != "{{b}} x" {
 		t.Errorf("fillPrompt = %q", got)

@@ -17,33 +17,33 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// The names of ADK's files in the folder of an app.
+// The names for ADK's files in an app folder.
 const (
-	// SetSuffix and TestSuffix end the names of files with a [Set].
+	// SetSuffix and TestSuffix end the names of [Set] files.
 	SetSuffix  = ".evalset.json"
 	TestSuffix = ".test.json"
-	// ConfigFile has the criteria of the sets in its folder, a [Config].
+	// ConfigFile has the criteria for the sets in its folder, a [Config].
 	ConfigFile = "test_config.json"
-	// HistoryFolder has the results, and ResultSuffix ends the name of a [SetResult].
+	// HistoryFolder has the results, and ResultSuffix ends a [SetResult] file name.
 	HistoryFolder = ".adk/eval_history"
 	ResultSuffix  = ".evalset_result.json"
 )
 
-// ReadOptions are the values that old forms of eval sets lack.
+// ReadOptions are the values that old eval set forms lack.
 type ReadOptions struct {
-	// SetID is the ID and name of the set; empty for the name of the file.
+	// SetID is the set's ID and name; empty for the file name.
 	SetID string
-	// Session is the initial session of a file with a list of turns. It is an error with
-	// any other form.
+	// Session is the initial session for a file with a list of turns. It is an error with any
+	// other form.
 	Session *SessionInput
-	// NewID returns IDs of invocations; nil for random UUIDs.
+	// NewID returns invocation IDs; nil for random UUIDs.
 	NewID func() string
-	// Now returns the time of creation; nil for time.Now.
+	// Now returns the creation time; nil for time.Now.
 	Now func() time.Time
 }
 
-// ReproducibleOptions returns options with which a file is the same set whenever it is
-// read: its turns are numbered, and its cases have no time of creation.
+// ReproducibleOptions returns options with which a file is the same set whenever it is read:
+// its turns are numbered, and its cases have no creation time.
 func ReproducibleOptions(setID string) *ReadOptions {
 	turns := 0
 	return &ReadOptions{
@@ -53,10 +53,10 @@ func ReproducibleOptions(setID string) *ReadOptions {
 	}
 }
 
-// ReadSet reads an eval set or a test file: an object in the form of ADK 1.0 and later, a
-// list of cases as before, or a list of turns as in the oldest test files, which is one
-// case. An error is that of the form that the file resembles; it is a [spec.Diagnostics]
-// with file, line and column.
+// ReadSet reads an eval set or a test file: an object as in ADK 1.0 and later, a list of
+// cases as before, or a list of turns as in the oldest test files, which is one case. An
+// error refers to the form that the file resembles; it is a [spec.Diagnostics] with file,
+// line and column.
 func ReadSet(file string, src []byte, o *ReadOptions) (*Set, error) {
 	src = bytes.TrimPrefix(src, []byte("\uFEFF"))
 	if err := checkSyntax(file, src); err != nil {
@@ -91,7 +91,7 @@ func (o *ReadOptions) withDefaults(file string) *ReadOptions {
 	return &filled
 }
 
-// newUUID returns a random UUID of version 4.
+// newUUID returns a random version 4 UUID.
 func newUUID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -100,7 +100,7 @@ func newUUID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// validateFields checks what the types cannot express: IDs, and the content of each case.
+// validateFields checks what the types cannot express: IDs, and each case's content.
 func (s *Set) validateFields() *adkjson.Error {
 	if s.ID == "" {
 		return &adkjson.Error{Message: "eval_set_id is required"}
@@ -147,7 +147,7 @@ func (c *Case) missingConversation() *adkjson.Error {
 	return &adkjson.Error{Message: "conversation or conversation_scenario is required"}
 }
 
-// An oldCase is a case of the form before ADK 1.0.
+// An oldCase is a case in the form before ADK 1.0.
 type oldCase struct {
 	Name    *string     `json:"name"`
 	Data    []*oldTurn  `json:"data"`
@@ -189,7 +189,7 @@ func ReadSession(file string, src []byte) (*SessionInput, error) {
 	return s, nil
 }
 
-// readOldSet reads a list: of turns if its items have turns' keys, else of cases.
+// readOldSet reads a list: turns if its items have turns' keys, else cases.
 func readOldSet(file string, src []byte, o *ReadOptions) (*Set, error) {
 	if isListOfTurns(src) {
 		turns := []*oldTurn{}
@@ -219,7 +219,7 @@ func readOldSet(file string, src []byte, o *ReadOptions) (*Set, error) {
 		set.Cases = append(set.Cases, c)
 	}
 	if err := set.validateFields(); err != nil {
-		// Without the key eval_cases, the path is that of the old file.
+		// Without the key eval_cases, the path is the old file's.
 		return nil, errorAt(file, src, err.Path[1:], err.Message)
 	}
 	return set, nil
@@ -328,7 +328,7 @@ func ReadConfig(file string, src []byte) (*Config, error) {
 	return c, nil
 }
 
-// ReadResult reads the file of a result. Old files are a JSON string that contains JSON.
+// ReadResult reads a result file. Old files are a JSON string that contains JSON.
 func ReadResult(file string, src []byte) (*SetResult, error) {
 	if err := checkSyntax(file, src); err != nil {
 		return nil, err

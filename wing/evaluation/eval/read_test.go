@@ -11,8 +11,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// TestReadSetErrors: the error is that of the form that the file resembles, and has the
-// line and column of the value.
+// TestReadSetErrors: the error refers to the form that the file resembles, and has the
+// value's line and column.
 func TestReadSetErrors(t *testing.T) {
 	for _, test := range []struct{ name, src, want string }{
 		{"empty file", ``, `set.json:1:1: invalid JSON: unexpected end of JSON input`},
@@ -77,8 +77,8 @@ func turnOf(turn string) string {
 	return `{"eval_set_id": "s", "eval_cases": [{"eval_id": "a", "conversation":[` + turn + `]}]}`
 }
 
-// TestReadTurns: a list of turns is one case, named after the file, with the session of
-// the initial session file. Keys that no release reads are ignored.
+// TestReadTurns: a list of turns is one case, named after the file, with the session from the
+// initial session file. Keys that no release reads are ignored.
 func TestReadTurns(t *testing.T) {
 	const src = `[{"query": "q", "expected_tool_use": [{"tool_name": "f", "tool_input": {}, "mock_tool_output": "x"}], "extra_note": 1}]`
 	s, err := ReadSession("initial.session.json", []byte(`{"app_name": "a", "user_id": "u", "state": {"k": 1}}`))
@@ -148,7 +148,7 @@ func TestReadTurns(t *testing.T) {
 	}
 }
 
-// TestInitialSessionOfOtherForms: only a list of turns has no session of its own.
+// TestInitialSessionOfOtherForms: only a list of turns has no session.
 func TestInitialSessionOfOtherForms(t *testing.T) {
 	for src, want := range map[string]string{
 		`{"eval_set_id": "s", "eval_cases": []}`: `set.json: an eval set cannot have an initial session file; move the session to session_input of each case`,
@@ -185,8 +185,8 @@ func TestUnknownKeys(t *testing.T) {
 	checkRoundTrip(t, []byte(result), ReadResult)
 }
 
-// TestWireForm: over HTTP, keys are in camelCase and nulls are left out, but the keys of a
-// set are in snake_case.
+// TestWireForm: over HTTP, keys are in camelCase and nulls are left out, but a set's keys are
+// in snake_case.
 func TestWireForm(t *testing.T) {
 	set, err := ReadSet("", []byte(turnOf(`{"userContent": {"parts": [{"functionCall": {"name": "f"}}]}}`)), nil)
 	if err != nil {

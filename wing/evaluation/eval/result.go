@@ -10,23 +10,23 @@ import (
 	"agenthost/internal/adkjson"
 )
 
-// A Status is the outcome of a metric or a case.
+// A Status is a metric's or a case's outcome.
 type Status int
 
 const (
-	// Passed is the status of a score that reaches its threshold.
+	// Passed means that the score reaches its threshold.
 	Passed Status = 1
-	// Failed is the status of a score below its threshold, and of a case that crashed.
+	// Failed means that the score is below its threshold, or that the case crashed.
 	Failed Status = 2
 	// NotEvaluated is the status without a score.
 	NotEvaluated Status = 3
-	// Informational is the status of a metric that has no threshold. It does not count.
+	// Informational is the status for a metric that has no threshold. It does not count.
 	Informational Status = 4
 )
 
 func statusNames() []string { return []string{"PASSED", "FAILED", "NOT_EVALUATED", "INFORMATIONAL"} }
 
-// String returns the name of ADK.
+// String returns ADK's name.
 func (s Status) String() string {
 	if names := statusNames(); 1 <= s && int(s) <= len(names) {
 		return names[s-1]
@@ -34,7 +34,7 @@ func (s Status) String() string {
 	return fmt.Sprintf("Status(%d)", int(s))
 }
 
-// ParseStatus reads the name of a status in any case.
+// ParseStatus reads a status name in any case.
 func ParseStatus(name string) (Status, error) {
 	if i := slices.Index(statusNames(), strings.ToUpper(name)); i >= 0 {
 		return Status(i + 1), nil
@@ -42,7 +42,7 @@ func ParseStatus(name string) (Status, error) {
 	return 0, fmt.Errorf("unknown status %q%s", name, formatSuggestion(name, statusNames()))
 }
 
-// readStatus reads the number of ADK, or the name as other programs write it.
+// readStatus reads ADK's number, or the name as other programs write it.
 func readStatus(r *adkjson.Decoder, s *Status) {
 	switch v := r.ReadValue().(type) {
 	case string:
@@ -61,8 +61,8 @@ func readStatus(r *adkjson.Decoder, s *Status) {
 	}
 }
 
-// StatusOf returns the status of a score: NotEvaluated without one, else whether it
-// reaches the threshold.
+// StatusOf returns a score's status: NotEvaluated without one, else whether it reaches the
+// threshold.
 func StatusOf(score *float64, threshold float64) Status {
 	switch {
 	case score == nil:
@@ -74,8 +74,8 @@ func StatusOf(score *float64, threshold float64) Status {
 	}
 }
 
-// FinalStatus returns the status of a case from those of its metrics: Failed if one
-// failed, else Passed if one passed, else NotEvaluated.
+// FinalStatus returns a case's status from its metrics' statuses: Failed if one failed, else
+// Passed if one passed, else NotEvaluated.
 func FinalStatus(metrics []Status) Status {
 	switch {
 	case slices.Contains(metrics, Failed):
@@ -95,7 +95,7 @@ type RubricScore struct {
 	Extra     Extra    `json:"-"`
 }
 
-// TokenUsage are the tokens of a turn, or their mean over turns. A nil count is unknown.
+// TokenUsage counts a turn's tokens, or their mean over turns. A nil count is unknown.
 type TokenUsage struct {
 	Total      *float64 `json:"totalTokens,omitempty"`
 	Input      *float64 `json:"inputTokens,omitempty"`
@@ -114,7 +114,7 @@ type Details struct {
 	Extra        Extra          `json:"-"`
 }
 
-// A MetricResult is the score of a metric, for a turn or a case.
+// A MetricResult is a metric's score, for a turn or a case.
 type MetricResult struct {
 	Metric         string     `json:"metricName"`
 	Threshold      *float64   `json:"threshold"`
@@ -142,7 +142,7 @@ type TurnResult struct {
 	Extra    Extra           `json:"-"`
 }
 
-// A CaseResult is the result of one run of a case.
+// A CaseResult is the result from one run of a case.
 type CaseResult struct {
 	SetFile string          `json:"evalSetFile,omitempty"`
 	SetID   string          `json:"evalSetId"`
@@ -150,7 +150,7 @@ type CaseResult struct {
 	Status  Status          `json:"finalEvalStatus"`
 	Overall []*MetricResult `json:"overallEvalMetricResults"`
 	Turns   []*TurnResult   `json:"evalMetricResultPerInvocation"`
-	// SessionID and UserID find the session of the run.
+	// SessionID and UserID find the run's session.
 	SessionID string `json:"sessionId"`
 	UserID    string `json:"userId,omitempty"`
 	// Session is the whole session as ADK stores it, or nil.
@@ -180,22 +180,22 @@ func (r *CaseResult) DropTexts() {
 type Note struct {
 	// Metric is empty for a note about the case.
 	Metric string `json:"metricName,omitempty"`
-	// Turn is the index of the turn; nil for a note about all of them.
+	// Turn is the turn's index; nil for a note about all turns.
 	Turn   *int   `json:"turn,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	// Judge names the model that scored.
 	Judge string `json:"judge,omitempty"`
-	// Answer is an answer of the judge that could not be read.
+	// Answer is a judge's answer that could not be read.
 	Answer string `json:"answer,omitempty"`
 }
 
-// A SetResult is the result of a run of a set.
+// A SetResult is the result from running a set.
 type SetResult struct {
 	ID    string `json:"evalSetResultId"`
 	Name  string `json:"evalSetResultName"`
 	SetID string `json:"evalSetId"`
-	// Revision is that of the app, Model the name of the model that replaced all models of
-	// its agents, or empty. ADK has no such fields, and ignores them.
+	// Revision identifies the app's revision. Model names the model that replaced every model
+	// in its agents, or is empty. ADK has no such fields, and ignores them.
 	Revision          string        `json:"appRevision,omitempty"`
 	Model             string        `json:"model,omitempty"`
 	Cases             []*CaseResult `json:"evalCaseResults"`
@@ -203,8 +203,8 @@ type SetResult struct {
 	Extra             Extra         `json:"-"`
 }
 
-// NewSetResult returns a result with the ID and the name that ADK builds. The file of the
-// result is its name and [ResultSuffix].
+// NewSetResult returns a result with the ID and the name that ADK builds. The result's file
+// is its name and [ResultSuffix].
 func NewSetResult(app, set string, seconds float64) *SetResult {
 	stamp := strconv.FormatFloat(seconds, 'f', -1, 64)
 	if !strings.Contains(stamp, ".") {

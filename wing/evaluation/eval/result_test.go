@@ -20,8 +20,8 @@ func TestStatusErrors(t *testing.T) {
 	}
 }
 
-// TestResultKeepsNulls: files of results have the keys that ADK requires, also without a
-// value; over HTTP they are left out.
+// TestResultKeepsNulls: result files have the keys that ADK requires, also without a value;
+// over HTTP they are left out.
 func TestResultKeepsNulls(t *testing.T) {
 	r := &MetricResult{Metric: "m", Status: NotEvaluated}
 	file, err := EncodeFile(r)
@@ -49,7 +49,7 @@ func TestSetCase(t *testing.T) {
 	}
 }
 
-// TestNames: IDs of new sets and parts of paths are checked with their value.
+// TestNames: new sets' IDs and path segments are checked with their value.
 func TestNames(t *testing.T) {
 	for err, want := range map[error]string{
 		CheckNewSetID("my set"):   `eval set ID must consist of letters, digits and underscores, got "my set"`,

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// measureResponseMatch is ROUGE-1 of the final texts.
+// measureResponseMatch is ROUGE-1 over the final texts.
 func measureResponseMatch(_ context.Context, in *Input) (*Scores, error) {
 	return ScoreTurns(in, func(i int) *float64 {
 		_, _, f := Rouge1(textOf(in.Actual[i].FinalResponse), textOf(in.Expected[i].FinalResponse))
@@ -19,8 +19,8 @@ func measureResponseMatch(_ context.Context, in *Input) (*Scores, error) {
 	}), nil
 }
 
-// Rouge1 returns precision, recall and F-measure of the words of a candidate: the ROUGE-1
-// of adk-python 2.6 and later. They are 0 if either text has no words.
+// Rouge1 returns precision, recall and F-measure for a candidate's words: the ROUGE-1 in
+// adk-python 2.6 and later. They are 0 if either text has no words.
 func Rouge1(candidate, reference string) (precision, recall, f float64) {
 	return scoreOverlap(tokenizeText(candidate), tokenizeText(reference))
 }
@@ -45,8 +45,7 @@ func scoreOverlap(got, want []string) (precision, recall, f float64) {
 	return precision, recall, f
 }
 
-// tokenizeText splits text into words; characters of scripts without spaces are words of
-// their own.
+// tokenizeText splits text into words; in scripts without spaces each character is a word.
 func tokenizeText(text string) []string {
 	t := tokenizer{stem: true}
 	t.addText(text)
@@ -62,10 +61,10 @@ func isASCII(s string) bool {
 	return true
 }
 
-// lowerFully applies the full case mapping of Unicode, as Python does: a final sigma and
-// a dotted capital I differ from strings.ToLower.
+// lowerFully applies Unicode's full case mapping, as Python does: a final sigma and a dotted
+// capital I differ from strings.ToLower.
 func lowerFully(s string) string {
-	// Of all other characters, the simple mapping is the full one.
+	// For all other characters, the simple mapping is the full one.
 	if !strings.ContainsAny(s, "\u03a3\u0130") {
 		return strings.ToLower(s)
 	}
@@ -87,8 +86,8 @@ func (t *tokenizer) addText(text string) {
 	t.addScripts(lowerFully(norm.NFKC.String(strings.ToValidUTF8(text, "\uFFFD"))))
 }
 
-// addASCII adds the words of a lower-case string. Words of up to three characters are
-// not stemmed.
+// addASCII adds the words in a lower-case string. Words with up to three characters are not
+// stemmed.
 func (t *tokenizer) addASCII(s string) {
 	for i := 0; i < len(s); {
 		if !isWordByte(s[i]) {
@@ -111,13 +110,13 @@ func (t *tokenizer) addASCII(s string) {
 
 func isWordByte(c byte) bool { return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' }
 
-// addScripts adds the words of any script.
+// addScripts adds the words in any script.
 func (t *tokenizer) addScripts(s string) {
 	start := 0 // of the current word
 	for i, r := range s {
 		switch {
 		case r < utf8.RuneSelf:
-			// Most characters of most texts: without a look at the tables.
+			// Most characters in most texts: without a look at the tables.
 			if !isWordByte(byte(r)) {
 				t.addWord(s[start:i])
 				start = i + 1

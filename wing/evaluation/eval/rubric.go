@@ -11,8 +11,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// effectiveRubrics returns the rubrics of the criterion, and those of the turn that have
-// the type of the metric.
+// effectiveRubrics returns the criterion's rubrics, and the turn's rubrics that have the
+// metric's type.
 func effectiveRubrics(in *Input, turn *Invocation, kind string) ([]*Rubric, error) {
 	var all []*Rubric
 	seen := map[string]bool{}
@@ -43,7 +43,7 @@ func effectiveRubrics(in *Input, turn *Invocation, kind string) ([]*Rubric, erro
 	return all, nil
 }
 
-// A rubricVerdict is a block of a judge's answer.
+// A rubricVerdict is a block in a judge's answer.
 type rubricVerdict struct {
 	ID        string // empty if the block has none
 	Property  string
@@ -57,7 +57,7 @@ var (
 	verdictText   = regexp.MustCompile(`Verdict: (.*)`)
 )
 
-// readRubricAnswer reads the blocks of an answer. If a property, rationale or verdict is
+// readRubricAnswer reads the blocks in an answer. If a property, rationale or verdict is
 // missing, it is not clear which belong together, and there are no verdicts.
 func readRubricAnswer(answer string) []*rubricVerdict {
 	var found []*rubricVerdict
@@ -94,8 +94,8 @@ func readVerdict(text string) *float64 {
 	return nil
 }
 
-// normalizeProperty returns the text of a property without what models change when they
-// repeat it: quotes, dashes, white space, markup and case.
+// normalizeProperty returns a property's text without what models change when they repeat it:
+// quotes, dashes, white space, markup and case.
 func normalizeProperty(text string) string {
 	text = norm.NFKC.String(text)
 	text = strings.NewReplacer("“", `"`, "”", `"`, "‘", "'", "’", "'", "–", "-", "—", "-").Replace(text)
@@ -103,8 +103,8 @@ func normalizeProperty(text string) string {
 	return lowerFully(strings.Trim(text, " *_`#>-•\"'"))
 }
 
-// scoreRubrics returns the verdicts of a sample by their rubric. Verdicts about unknown
-// rubrics are dropped.
+// scoreRubrics returns a sample's verdicts by their rubric. Verdicts about unknown rubrics
+// are dropped.
 func scoreRubrics(answer string, rubrics []*Rubric) []*RubricScore {
 	var scores []*RubricScore
 	for _, v := range readRubricAnswer(answer) {
@@ -130,7 +130,7 @@ func findRubric(rubrics []*Rubric, v *rubricVerdict) *Rubric {
 	return nil
 }
 
-// mergeRubricSamples returns the majority's score of each rubric, and their mean.
+// mergeRubricSamples returns the majority's score for each rubric, and their mean.
 func mergeRubricSamples(samples [][]*RubricScore) ([]*RubricScore, *float64) {
 	byID, order := groupRubricScores(samples)
 	var merged []*RubricScore
@@ -160,7 +160,7 @@ func groupRubricScores(lists [][]*RubricScore) (byID map[string][]*RubricScore, 
 	return byID, order
 }
 
-// averageRubrics returns the mean of all rubric scores of all turns, and those of each
+// averageRubrics returns the mean over all rubric scores in all turns, and the mean for each
 // rubric. Turns with more rubrics count more, as in ADK.
 func averageRubrics(turns [][]*RubricScore) (overall *float64, means []*RubricScore) {
 	byID, order := groupRubricScores(turns)

@@ -11,13 +11,13 @@ import (
 	"unicode/utf16"
 )
 
-// A Selection is a set to evaluate, by file or ID, and its cases; none for all of them.
+// A Selection is a set to evaluate, by file or ID, and its cases; empty selects all cases.
 type Selection struct {
 	Set   string
 	Cases []string
 }
 
-// ParseSelections reads arguments of the form SET or SET:case,case. Cases of the same set
+// ParseSelections reads arguments in the form SET or SET:case,case. Cases for the same set
 // add up.
 func ParseSelections(args []string) []*Selection {
 	var all []*Selection
@@ -33,8 +33,8 @@ func ParseSelections(args []string) []*Selection {
 	return all
 }
 
-// splitSelection cuts an argument at its first colon that is not that of a drive; text
-// after a second one is ignored, as in ADK.
+// splitSelection cuts an argument at its first colon that does not follow a drive letter. It
+// ignores text after a second one, as ADK does.
 func splitSelection(arg string) (set string, cases []string) {
 	drive := ""
 	if windowsDrive.MatchString(arg) {
@@ -64,8 +64,8 @@ func CheckNewSetID(id string) error {
 	return nil
 }
 
-// CheckPathSegment returns an error unless the name of an app, set or result can be part
-// of a path.
+// CheckPathSegment returns an error unless the name for an app, set or result can be part of
+// a path.
 func CheckPathSegment(name string) error {
 	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\\\x00") {
 		return fmt.Errorf("cannot use %q as a file name", name)
@@ -73,7 +73,7 @@ func CheckPathSegment(name string) error {
 	return nil
 }
 
-// CaseID returns the ID of a case that is made from the scenario: the start of a hash.
+// CaseID returns the ID for a case made from the scenario: the start of a hash.
 func (s *Scenario) CaseID() string {
 	sum := sha256.Sum256([]byte(s.hashText()))
 	return hex.EncodeToString(sum[:])[:8]

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/genai"
 )
 
-// Extra holds the keys of a JSON object that have no field, as they are written. They are
-// written back unchanged.
+// Extra holds a JSON object's keys that have no field, as they are written. They are written
+// back unchanged.
 type Extra map[string]json.RawMessage
 
 // A Set is an eval set: cases for one app.
@@ -17,8 +17,8 @@ type Set struct {
 	Name        string  `json:"name,omitempty"`
 	Description string  `json:"description,omitempty"`
 	Cases       []*Case `json:"evalCases"`
-	// CreationTimestamp is in seconds since 1970, here and in all types of this package:
-	// a time.Time would round what ADK wrote.
+	// CreationTimestamp is in seconds since 1970, as in every type in this package: a
+	// time.Time would round what ADK wrote.
 	CreationTimestamp float64 `json:"creationTimestamp,omitempty"`
 	Extra             Extra   `json:"-"`
 }
@@ -33,9 +33,9 @@ func (s *Set) Case(id string) *Case {
 	return nil
 }
 
-// A Case is a conversation with an agent and what is expected of it. It has either a
-// Conversation, whose user messages are sent as they are, or a Scenario, which a
-// simulated user follows.
+// A Case is a conversation with an agent and the expected behavior. It has either a
+// Conversation, whose user messages are sent as they are, or a Scenario, which a simulated
+// user follows.
 type Case struct {
 	ID string `json:"evalId"`
 	// Conversation is nil in a case with a scenario. An empty one counts as given.
@@ -44,7 +44,7 @@ type Case struct {
 	Session           *SessionInput `json:"sessionInput,omitempty"`
 	CreationTimestamp float64       `json:"creationTimestamp,omitempty"`
 	Rubrics           []*Rubric     `json:"rubrics,omitempty"`
-	// Criteria replace or extend those of the set; see [MergeMeasures]. ADK ignores them.
+	// Criteria replace or extend the set's; see [MergeMeasures]. ADK ignores them.
 	Criteria *Criteria `json:"criteria,omitempty"`
 	// FinalState are values that the session must have after the conversation, null for none.
 	FinalState map[string]any `json:"finalSessionState,omitempty"`
@@ -54,7 +54,7 @@ type Case struct {
 	Extra           Extra  `json:"-"`
 }
 
-// The values of [Case.FinalStateMatch].
+// The values for [Case.FinalStateMatch].
 const (
 	StateSubset = "SUBSET"
 	StateExact  = "EXACT"
@@ -94,7 +94,7 @@ type IntermediateResponse struct {
 	Parts  []*genai.Part
 }
 
-// An InvocationEvent is an event of a turn.
+// An InvocationEvent is an event in a turn.
 type InvocationEvent struct {
 	Author            string                                      `json:"author"`
 	Content           *genai.Content                              `json:"content,omitempty"`
@@ -120,7 +120,7 @@ type Scenario struct {
 	Persona        *Persona `json:"userPersona,omitempty"`
 }
 
-// Scenarios is a file of scenarios.
+// Scenarios is a scenario file.
 type Scenarios struct {
 	Scenarios []*Scenario `json:"scenarios"`
 }
@@ -130,23 +130,23 @@ type Rubric struct {
 	ID          string         `json:"rubricId"`
 	Content     *RubricContent `json:"rubricContent"`
 	Description string         `json:"description,omitempty"`
-	// Type restricts a rubric of a case or turn to one metric: see the constants.
+	// Type restricts a rubric in a case or turn to one metric: see the constants.
 	Type string `json:"type,omitempty"`
 }
 
-// The types of rubrics.
+// The rubric types.
 const (
 	TypeFinalResponse = "FINAL_RESPONSE_QUALITY"
 	TypeToolUse       = "TOOL_USE_QUALITY"
 	TypeTrajectory    = "TRAJECTORY_QUALITY"
 )
 
-// RubricContent is the property of a rubric.
+// RubricContent is a rubric's property.
 type RubricContent struct {
 	Text string `json:"textProperty"`
 }
 
-// Text returns the property of the rubric.
+// Text returns the rubric's property.
 func (r *Rubric) Text() string {
 	if r.Content == nil {
 		return ""
@@ -159,7 +159,7 @@ type AppDetails struct {
 	Agents map[string]*AgentDetails `json:"agentDetails,omitempty"`
 }
 
-// AgentDetails are the instructions and tools that the model of an agent received.
+// AgentDetails are the instructions and tools that an agent's model received.
 type AgentDetails struct {
 	Name         string        `json:"name"`
 	Instructions string        `json:"instructions,omitempty"`
@@ -173,7 +173,7 @@ type ToolCall struct {
 	Response *genai.FunctionResponse
 }
 
-// Calls returns the tool calls of a turn in order.
+// Calls returns a turn's tool calls in order.
 func (inv *Invocation) Calls() []*genai.FunctionCall {
 	switch d := inv.Intermediate; {
 	case d == nil:
@@ -191,8 +191,8 @@ func (inv *Invocation) Calls() []*genai.FunctionCall {
 	}
 }
 
-// CallsWithResponses returns the tool calls of a turn, each with the last response that
-// has its ID. Calls and responses without ID share the empty one, as in ADK.
+// CallsWithResponses returns a turn's tool calls, each with the last response that has its
+// ID. Calls and responses without ID share the empty one, as in ADK.
 func (inv *Invocation) CallsWithResponses() []ToolCall {
 	byID := map[string]*genai.FunctionResponse{}
 	if d := inv.Intermediate; d != nil {
@@ -212,7 +212,7 @@ func (inv *Invocation) CallsWithResponses() []ToolCall {
 	return calls
 }
 
-// eventParts iterates over the parts of all events.
+// eventParts iterates over the parts in all events.
 func (d *Intermediate) eventParts(yield func(*genai.Part) bool) {
 	for _, e := range d.Events {
 		if e.Content == nil {
@@ -226,7 +226,7 @@ func (d *Intermediate) eventParts(yield func(*genai.Part) bool) {
 	}
 }
 
-// textOf returns the texts of a content, one a line. Thoughts are included, as in ADK.
+// textOf returns a content's texts, one a line. Thoughts are included, as in ADK.
 func textOf(c *genai.Content) string {
 	if c == nil {
 		return ""
@@ -244,7 +244,7 @@ func textOfParts(parts []*genai.Part) string {
 	return strings.Join(texts, "\n")
 }
 
-// answerOf returns the final text of a turn, after the intermediate texts if those count.
+// answerOf returns a turn's final text, after the intermediate texts if those count.
 func answerOf(inv *Invocation, withIntermediate bool) string {
 	var texts []string
 	if d := inv.Intermediate; d != nil && withIntermediate {

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// SimulatorConfig configures the simulated user of cases with a scenario.
+// SimulatorConfig configures the simulated user for cases with a scenario.
 type SimulatorConfig struct {
 	// Type is llm_backed or llm_audio; empty for llm_backed.
 	Type  string `json:"type,omitempty"`
 	Model string `json:"model,omitempty"`
 	// ModelConfig is a GenerateContentConfig as it is written.
 	ModelConfig json.RawMessage `json:"modelConfiguration,omitempty"`
-	// MaxMessages limits the messages of the user, the first included; nil for 20,
-	// negative for no limit.
+	// MaxMessages limits the user's messages, including the first; nil for 20, negative for
+	// no limit.
 	MaxMessages *int `json:"maxAllowedInvocations,omitempty"`
 	// Instructions replace the prompt. They contain {{ stop_signal }},
 	// {{ conversation_plan }} and {{ conversation_history }}, and {{ persona }} if the
@@ -42,7 +42,7 @@ const (
 	EndStopSignal End = "stop_signal_detected"
 )
 
-// A Simulator is the user of a scenario. It is not safe for concurrent use.
+// A Simulator is the user in a scenario. It is not safe for concurrent use.
 type Simulator struct {
 	Scenario *Scenario
 	// Config may be nil.
@@ -92,7 +92,7 @@ func (s *Simulator) writeMessage(ctx context.Context, history []string) (string,
 }
 
 // CheckFields returns an error if the type is unknown, or if custom instructions lack a
-// placeholder. That of the persona is required only with a persona.
+// placeholder. Only a persona requires the persona's placeholder.
 func (c *SimulatorConfig) CheckFields(hasPersona bool) error {
 	if kind := cmp.Or(c.Type, "llm_backed"); kind != "llm_backed" && kind != "llm_audio" {
 		return fmt.Errorf("type must be llm_backed or llm_audio, got %q", c.Type)

@@ -7,7 +7,7 @@ import (
 )
 
 // TestSimulatorPrompt: the model reads the plan, the conversation, and the rules or the
-// persona; custom instructions replace all of it.
+// persona; custom instructions replace them all.
 func TestSimulatorPrompt(t *testing.T) {
 	ask := func(persona *Persona, config *SimulatorConfig) string {
 		prompt := ""

@@ -12,7 +12,7 @@ import (
 	"agenthost/internal/number"
 )
 
-// measureTrajectory compares the calls of each turn with the expected ones.
+// measureTrajectory compares each turn's calls with the expected ones.
 func measureTrajectory(_ context.Context, in *Input) (*Scores, error) {
 	m, err := newCallMatcher(in.Criterion)
 	if err != nil {
@@ -87,7 +87,7 @@ func (m *callMatcher) countMatches(actual, expected []*genai.FunctionCall) int {
 	}
 }
 
-// countInOrder returns the length of the longest common subsequence.
+// countInOrder returns the longest common subsequence's length.
 func (m *callMatcher) countInOrder(actual, expected []*genai.FunctionCall) int {
 	row := make([]int, len(expected)+1)
 	for _, a := range actual {
@@ -105,8 +105,8 @@ func (m *callMatcher) countInOrder(actual, expected []*genai.FunctionCall) int {
 	return row[len(expected)]
 }
 
-// countAnyOrder returns the size of the largest matching of expected and actual calls. A
-// call may match several, because patterns and tolerances are not equalities.
+// countAnyOrder returns the size of the largest matching of expected and actual calls. A call
+// may match several, because patterns and tolerances are not equalities.
 func (m *callMatcher) countAnyOrder(actual, expected []*genai.FunctionCall) int {
 	takenBy := make([]int, len(actual))
 	for i := range takenBy {
@@ -154,8 +154,8 @@ func (m *callMatcher) matchesCall(actual, expected *genai.FunctionCall) bool {
 	return m.matchesArgs(actual.Args, expected.Args, tool)
 }
 
-// matchesArgs compares the arguments that the rule of a tool selects. Here, missing
-// arguments are the same as empty ones.
+// matchesArgs compares the arguments that a tool's rule selects. Here, missing arguments are
+// the same as empty ones.
 func (m *callMatcher) matchesArgs(actual, expected map[string]any, tool string) bool {
 	rule := m.Tools[tool]
 	isCompared := func(name string) bool {
@@ -204,7 +204,7 @@ func textOfValue(v any) string {
 }
 
 // measureParameters scores the share of expected arguments that the calls have. The rule
-// is that of an open change of ADK.
+// comes from an open change in ADK.
 func measureParameters(_ context.Context, in *Input) (*Scores, error) {
 	return ScoreTurns(in, func(i int) *float64 {
 		return scoreParameters(in.Actual[i].Calls(), in.Expected[i].Calls())

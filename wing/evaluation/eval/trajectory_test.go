@@ -15,8 +15,8 @@ func callsOf(t *testing.T, text string) []*genai.FunctionCall {
 	return inv.Calls()
 }
 
-// TestLooseTrajectories: beyond ADK, a criterion may compare only some arguments, match
-// them by patterns and within a tolerance, and score the share of calls that match.
+// TestLooseTrajectories: beyond ADK, a criterion may compare only some arguments, match them
+// by patterns and within a tolerance, and score the share of matching calls.
 func TestLooseTrajectories(t *testing.T) {
 	const expected = `[{"name": "pay", "args": {"to": "ann", "sum": 10, "note": "rent"}}, {"name": "log", "args": {}}]`
 	for _, test := range []struct {
@@ -78,8 +78,8 @@ func TestInvalidPattern(t *testing.T) {
 	}
 }
 
-// TestOnlyExpected: with only_expected, turns of which nothing is expected do not count, and a
-// case without expected turns is not scored by the metric. As in ADK, they count otherwise.
+// TestOnlyExpected: with only_expected, turns without expectations do not count, and the
+// metric does not score a case without expected turns. Otherwise they count, as in ADK.
 func TestOnlyExpected(t *testing.T) {
 	newText := func(text string) *genai.Content { return genai.NewContentFromText(text, genai.RoleModel) }
 	c := &Case{ID: "c", Conversation: []*Invocation{{UserContent: newText("a")}, {UserContent: newText("b"), FinalResponse: newText("Fine.")}}}

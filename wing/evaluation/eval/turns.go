@@ -10,8 +10,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Turns converts the events of a session to turns: one for each invocation, in order. The
-// rules are those of adk-python evaluation_generator.py.
+// Turns converts a session's events to turns: one for each invocation, in order. The rules
+// are those in adk-python evaluation_generator.py.
 func Turns(events []*session.Event) []*Invocation {
 	var turns []*Invocation
 	byID := map[string]*turnBuilder{}
@@ -30,8 +30,8 @@ func Turns(events []*session.Event) []*Invocation {
 	return turns
 }
 
-// TurnOf converts the events of one turn, of which the first is the user's. Unlike [Turns], it
-// accepts several invocations: a turn that answers pending calls resumes earlier ones.
+// TurnOf converts one turn's events; the first event is the user's. Unlike [Turns], it accepts
+// several invocations: a turn that answers pending calls resumes earlier ones.
 func TurnOf(events []*session.Event) *Invocation {
 	id := ""
 	for _, e := range events[1:] {
@@ -46,10 +46,10 @@ func TurnOf(events []*session.Event) *Invocation {
 	return Turns(same)[0]
 }
 
-// A turnBuilder collects the events of an invocation.
+// A turnBuilder collects an invocation's events.
 type turnBuilder struct {
 	inv *Invocation
-	// kept are the events with content, final the one of them that is the response.
+	// kept are the events with content, final the one that is the response.
 	kept  []*session.Event
 	final *session.Event
 }
@@ -78,14 +78,14 @@ func hasContent(c *genai.Content) bool {
 	})
 }
 
-// isModelCall reports whether an event has what a model returned with its content: metrics of
-// usage and grounding read it.
+// isModelCall reports whether an event has what a model returned with its content: usage and
+// grounding metrics read it.
 func isModelCall(e *session.Event) bool {
 	return e.UsageMetadata != nil || e.ModelVersion != "" || e.GroundingMetadata != nil
 }
 
-// finishTurn makes all kept events intermediate. The final response is one of them without its
-// content, if it is that of a model; one with calls, of long-running tools, keeps it.
+// finishTurn makes all kept events intermediate. The final response stays without its content
+// if it is a model call, and with its content if it calls long-running tools.
 func (b *turnBuilder) finishTurn() {
 	b.inv.Intermediate = &Intermediate{Events: []*InvocationEvent{}}
 	for _, e := range b.kept {
@@ -103,9 +103,8 @@ func (b *turnBuilder) finishTurn() {
 	}
 }
 
-// fillCalls returns the content with empty arguments and responses instead of missing
-// ones: events do not distinguish them and ADK writes empty ones, but exact matches of
-// calls do.
+// fillCalls returns the content with empty arguments and responses instead of missing ones:
+// events do not distinguish them and ADK writes empty ones, but exact call matches do.
 func fillCalls(c *genai.Content) *genai.Content {
 	filled := &genai.Content{Role: c.Role, Parts: slices.Clone(c.Parts)}
 	for i, p := range filled.Parts {

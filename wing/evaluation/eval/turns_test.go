@@ -9,8 +9,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// TestModelCallsOfTurns: the call of the final response counts, though its content is not an
-// intermediate one, as in ADK 2.10; so does a call without content. Events of tools do not count.
+// TestModelCallsOfTurns: the call that produced the final response counts, though its content is
+// not an intermediate one, as in ADK 2.10; so does a call without content. Tool events do not
+// count.
 func TestModelCallsOfTurns(t *testing.T) {
 	event := func(author string, tokens int32, parts ...*genai.Part) *session.Event {
 		e := &session.Event{Author: author, InvocationID: "i", Timestamp: time.Unix(1, 0)}

@@ -2,19 +2,19 @@ package eval
 
 import "agenthost/pkg/model"
 
-// A CaseUsage is what a run of a case used.
+// A CaseUsage is what a case's run used.
 type CaseUsage struct {
-	// Turns are the model calls of the app; nil if it made none.
+	// Turns are the app's model calls; nil if it made none.
 	Turns *Usage `json:"turns,omitempty"`
-	// Judges are those of judges and of the simulated user; nil if there were none.
+	// Judges are the calls by judges and the simulated user; nil if there were none.
 	Judges *Usage `json:"judges,omitempty"`
 }
 
 // Usage adds up model calls.
 type Usage struct {
 	Calls int `json:"calls"`
-	// InputTokens and OutputTokens are the tokens of prompts, and of responses with their
-	// thoughts. Both are 0 if no model reported them.
+	// InputTokens counts prompt tokens. OutputTokens counts response tokens with thoughts.
+	// Both are 0 if no model reported them.
 	InputTokens  int64 `json:"inputTokens"`
 	OutputTokens int64 `json:"outputTokens"`
 	// Cost is in US dollars; nil if a call has no price.
@@ -23,7 +23,7 @@ type Usage struct {
 	CachedAnswers int `json:"cachedAnswers,omitempty"`
 }
 
-// AddResponse adds the call of a complete response.
+// AddResponse adds the call that returned a complete response.
 func (u *Usage) AddResponse(r *model.Response) {
 	call := &Usage{Calls: 1}
 	if m := r.UsageMetadata; m != nil {
@@ -58,7 +58,7 @@ func (u *Usage) Add(other *Usage) {
 	u.OutputTokens += other.OutputTokens
 }
 
-// Tokens returns the sum of input and output; 0 if they are unknown.
+// Tokens returns the input plus the output tokens; 0 if they are unknown.
 func (u *Usage) Tokens() int64 {
 	if u == nil {
 		return 0
@@ -66,7 +66,7 @@ func (u *Usage) Tokens() int64 {
 	return u.InputTokens + u.OutputTokens
 }
 
-// Add adds the usage of another run; nil adds nothing.
+// Add adds another run's usage; nil adds nothing.
 func (u *CaseUsage) Add(other *CaseUsage) {
 	if other == nil {
 		return

@@ -16,7 +16,7 @@ func responseWith(input, output int32, metadata map[string]any) *model.Response 
 	}
 }
 
-// The usage of calls is added up. The cost is unknown as soon as one call has no price.
+// The calls' usage is added up. The cost is unknown as soon as one call has no price.
 func TestUsage(t *testing.T) {
 	u := &Usage{}
 	u.AddResponse(responseWith(10, 5, map[string]any{model.CostKey: map[string]any{"usd": 0.25}}))
@@ -33,7 +33,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// The usage of several runs is that of their turns and that of their judges.
+// Several runs use what their turns and their judges use.
 func TestCaseUsage(t *testing.T) {
 	sum := &CaseUsage{}
 	for range 2 {

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/genai"
 )
 
-// measureUserSimulator judges each message of the simulated user, and whether it ended
-// the conversation at the right time.
+// measureUserSimulator judges each message from the simulated user, and whether it ended the
+// conversation at the right time.
 func measureUserSimulator(ctx context.Context, in *Input) (*Scores, error) {
 	if in.Scenario == nil {
 		return nil, errors.New("the case has no scenario")
@@ -49,8 +49,8 @@ func measureUserSimulator(ctx context.Context, in *Input) (*Scores, error) {
 	return s, nil
 }
 
-// sharePassed returns the scores of the passed turns, divided by the number of all turns,
-// those without score included.
+// sharePassed returns the passed turns' scores, divided by the number of turns, including
+// those without a score.
 func sharePassed(turns []*TurnScore) *float64 {
 	if len(turns) == 0 {
 		return nil

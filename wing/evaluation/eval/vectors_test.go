@@ -75,7 +75,7 @@ func toJSON(t *testing.T, v any) string {
 	return string(b)
 }
 
-// compareVector compares the members of want; got may have more.
+// compareVector compares want's members; got may have more.
 func compareVector(t *testing.T, path string, got, want any) {
 	t.Helper()
 	switch want := want.(type) {
@@ -113,7 +113,7 @@ func compareVector(t *testing.T, path string, got, want any) {
 	}
 }
 
-// in decodes the input of a vector.
+// in decodes a vector's input.
 func in[T any](t *testing.T, text json.RawMessage) T {
 	t.Helper()
 	var v T
@@ -249,7 +249,7 @@ func checkRougeCase(t *testing.T, input json.RawMessage) any {
 	return scoresResult(s)
 }
 
-// A vectorCalls has the calls of a vector, read as those of files.
+// A vectorCalls has a vector's calls, read like a file's.
 type vectorCalls struct{ Actual, Expected json.RawMessage }
 
 func (v vectorCalls) turns(t *testing.T) (actual, expected *Invocation) {
@@ -507,7 +507,7 @@ func checkOldFormat(t *testing.T, input json.RawMessage) any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The placeholder of the time and the empty lists, which files leave out.
+	// The placeholder for the time, and the empty lists that files leave out.
 	tree := decodeAny(t, []byte(strings.ReplaceAll(string(got), ": 5.0", `: "<now>"`)))
 	fillIntermediate(tree)
 	return result{"evalSet": tree}

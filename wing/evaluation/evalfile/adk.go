@@ -11,8 +11,8 @@ import (
 	"agenthost/wing/evaluation/eval"
 )
 
-// ReadConfig reads a test_config.json. It reports what a run cannot measure: unknown
-// metrics, functions that cannot be called, and settings of runs that are not supported.
+// ReadConfig reads a test_config.json. It reports what a run cannot measure: unknown metrics,
+// functions that cannot be called, and run settings that are not supported.
 func ReadConfig(file string, src []byte, names *Names) (*eval.Config, spec.Diagnostics) {
 	config, err := eval.ReadConfig(file, src)
 	if err != nil {
@@ -27,8 +27,8 @@ func ReadConfig(file string, src []byte, names *Names) (*eval.Config, spec.Diagn
 	return config, a.diagnostics
 }
 
-// ModelsOf returns the names of judges and of the simulated user in a test_config.json, with
-// their places.
+// ModelsOf returns the model names for judges and the simulated user in a test_config.json,
+// with their places.
 func ModelsOf(file string, src []byte, config *eval.Config) []spec.Text {
 	places := eval.NewLocator(file, src)
 	var all []spec.Text
@@ -44,8 +44,8 @@ func ModelsOf(file string, src []byte, config *eval.Config) []spec.Text {
 	return all
 }
 
-// ReadSet reads an eval set or a test file of ADK as [eval.ReadSet], and checks the criteria
-// and stubs of its cases. A file with [SetSuffix] is in YAML.
+// ReadSet reads an ADK eval set or test file as [eval.ReadSet], and checks its cases'
+// criteria and stubs. A file with [SetSuffix] is in YAML.
 func ReadSet(file string, src []byte, o *eval.ReadOptions, names *Names) (*eval.Set, spec.Diagnostics) {
 	if !strings.HasSuffix(file, SetSuffix) {
 		return readJSONSet(file, src, o, names)
@@ -86,7 +86,7 @@ func diagnosticsOf(file string, err error) spec.Diagnostics {
 	return ds
 }
 
-// An adkFile is a file of ADK that is being checked.
+// An adkFile is an ADK file that is being checked.
 type adkFile struct {
 	places      *eval.Locator
 	names       *Names
@@ -98,7 +98,7 @@ func (a *adkFile) addProblem(message, hint string, path ...any) {
 	a.diagnostics = append(a.diagnostics, spec.Diagnostic{Pos: a.places.Locate(path...), Rule: "eval-file", Message: message, Hint: hint})
 }
 
-// checkCriteria checks the names of criteria at a path, and what their types cannot express.
+// checkCriteria checks the criterion names at a path, and what their types cannot express.
 func (a *adkFile) checkCriteria(criteria *eval.Criteria, custom map[string]*eval.CustomMetric, path ...any) {
 	seen := map[string]bool{}
 	for i, m := range criteria.Measures() {

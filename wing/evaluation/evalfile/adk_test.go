@@ -53,7 +53,7 @@ func TestReadConfig(t *testing.T) {
 	}
 }
 
-// TestReadSet expects the criteria of cases in ADK's sets to be checked as well.
+// TestReadSet expects the cases' criteria in ADK's sets to be checked as well.
 func TestReadSet(t *testing.T) {
 	const file = `{"eval_set_id": "s", "eval_cases": [{"eval_id": "a", "conversation": [],
   "criteria": {"response_mach": 0.5}}]}`
@@ -67,9 +67,9 @@ func TestReadSet(t *testing.T) {
 	}
 }
 
-// TestSetCoverage expects warnings with places for what no metric of a set can score. Recorded
-// calls and responses may stay without a metric. The metrics are those of the config next to
-// the set.
+// TestSetCoverage expects warnings with places for what no metric in a set can score. Recorded
+// calls and responses may stay without a metric. The metrics come from the config next to the
+// set.
 func TestSetCoverage(t *testing.T) {
 	const file = `{"eval_set_id": "s", "eval_cases": [
   {"eval_id": "a", "conversation": [

@@ -7,14 +7,14 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// SetSuffix ends the names of files with an eval set of ADK in YAML: they have the keys of its JSON.
+// SetSuffix ends the names of files with an ADK eval set in YAML: they have the keys of its JSON.
 const SetSuffix = ".evalset.yaml"
 
-// YAMLSuffixes returns the suffixes of eval sets in YAML.
+// YAMLSuffixes returns the suffixes for eval sets in YAML.
 func YAMLSuffixes() []string { return []string{Suffix, SetSuffix} }
 
-// A yamlText is a YAML file as JSON. Each key and value begins a line of the JSON, so that the line
-// of a problem is that of a place in the YAML.
+// A yamlText is a YAML file as JSON. Each key and value begins a line in the JSON, so that a
+// problem's line corresponds to a place in the YAML.
 type yamlText struct {
 	json   bytes.Buffer
 	places []spec.Pos // of the lines from the second on
@@ -78,7 +78,7 @@ func (t *yamlText) writeScalar(n *spec.Node, v any) {
 	t.json.Write(b)
 }
 
-// moveToYAML moves problems of the JSON to their places in the YAML.
+// moveToYAML moves problems from the JSON to their places in the YAML.
 func (t *yamlText) moveToYAML(ds spec.Diagnostics) {
 	for i := range ds {
 		if line := ds[i].Pos.Line - 2; line >= 0 && line < len(t.places) {

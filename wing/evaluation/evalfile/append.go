@@ -10,7 +10,7 @@ import (
 	"agenthost/wing/evaluation/eval"
 )
 
-// AppendCase returns the text of an eval file with a further case, as [RenderCase] writes it. All
+// AppendCase returns an eval file's text with a further case, as [RenderCase] writes it. All
 // else, comments included, stays as it is. Without a file, src is empty. It is an error if the
 // file has problems, has the case already, or its cases are not a block list.
 func AppendCase(file string, src []byte, item string) ([]byte, error) {
@@ -52,8 +52,8 @@ func indentText(text, indent string) string {
 	return b.String()
 }
 
-// endOfBlock returns the number of the lines up to the last one of a list item, which begins in
-// a line and is indented by more than its dash. Comments and blank lines that follow are left out.
+// endOfBlock returns the number of lines up to the last one in a list item. The item begins in a
+// line and is indented by more than its dash. Comments and blank lines that follow are left out.
 func endOfBlock(lines []string, line, dash int) int {
 	end := line
 	for i := line; i < len(lines); i++ {

@@ -13,15 +13,15 @@ import (
 type gap struct {
 	// problem has no position yet.
 	problem spec.Diagnostic
-	// index is that of the case, turn that of its turn; -1 for none.
+	// index is the case's index, turn the index of its turn; -1 for none.
 	index, turn int
-	// key is that of the case or turn; empty for all of it.
+	// key is a key in the case or turn; empty if the gap is the whole.
 	key string
-	// more is how many other cases have a gap of this kind.
+	// more is how many other cases have the same kind of gap.
 	more int
 }
 
-// findGaps returns the gaps of a set with the given metrics: the first case of each kind.
+// findGaps returns the gaps in a set with the given metrics: the first case for each kind.
 func findGaps(cases []*eval.Case, measures []*eval.Measure) []*gap {
 	g := &gapFinder{}
 	for i, c := range cases {
@@ -47,7 +47,7 @@ type gapFinder struct {
 	gaps     []*gap
 	index    int
 	measures []*eval.Measure
-	// seen are the kinds of gaps of the current case.
+	// seen are the kinds of gaps in the current case.
 	seen map[string]bool
 }
 
@@ -169,8 +169,8 @@ func (g *gap) locateAt(at spec.Pos) spec.Diagnostic {
 	return d
 }
 
-// CheckRubrics warns of metrics that judge by rubrics and have none for a case of a set, so that a
-// person learns it before models are called.
+// CheckRubrics warns about metrics that judge by rubrics and have none for a case, before models
+// are called.
 func CheckRubrics(file string, cases []*eval.Case, measures []*eval.Measure) spec.Diagnostics {
 	var all spec.Diagnostics
 	for _, g := range findGaps(cases, measures) {
@@ -182,7 +182,7 @@ func CheckRubrics(file string, cases []*eval.Case, measures []*eval.Measure) spe
 	return all
 }
 
-// WarnOfGeneralRubrics returns the warning of a metric that judges by rubrics of its own.
+// WarnOfGeneralRubrics returns the warning for a metric that judges by its own rubrics.
 func WarnOfGeneralRubrics(file, metric string) spec.Diagnostic {
 	return spec.Diagnostic{
 		Pos: spec.Pos{File: file}, Severity: spec.Warning, Rule: "eval-no-rubrics",
@@ -190,7 +190,7 @@ func WarnOfGeneralRubrics(file, metric string) spec.Diagnostic {
 	}
 }
 
-// setMeasures returns the metrics of a set: its own, or else those of the config next to it.
+// setMeasures returns a set's metrics: its own, or else those from the config next to it.
 func (n *Names) setMeasures(own *eval.Config) []*eval.Measure {
 	switch {
 	case own != nil && own.Criteria != nil:
@@ -201,7 +201,7 @@ func (n *Names) setMeasures(own *eval.Config) []*eval.Measure {
 	return eval.DefaultConfig().Measures()
 }
 
-// checkCoverage warns of gaps at their places in YAML.
+// checkCoverage warns about gaps at their places in YAML.
 func (d *decoder) checkCoverage(n *spec.Node, f *File) {
 	items := listItems(n.Get("cases"))
 	for _, g := range findGaps(f.Cases, d.names.setMeasures(f.Config)) {
@@ -224,7 +224,7 @@ func (d *decoder) checkCoverage(n *spec.Node, f *File) {
 	}
 }
 
-// checkCoverage warns of gaps in a set of ADK. Its recorded turns have calls and responses
+// checkCoverage warns about gaps in an ADK set. Its recorded turns have calls and responses
 // whatever is measured.
 func (a *adkFile) checkCoverage(set *eval.Set) {
 	for _, g := range findGaps(set.Cases, a.names.setMeasures(nil)) {

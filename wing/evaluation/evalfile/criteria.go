@@ -13,8 +13,8 @@ import (
 	"agenthost/wing/evaluation/eval"
 )
 
-// decodeConfig returns the config of a file; nil if it has neither metrics nor a simulator,
-// and is not live.
+// decodeConfig returns a file's config; nil if it has neither metrics nor a simulator, and is
+// not live.
 func (d *decoder) decodeConfig(n *spec.Node, c *fileConfig) *eval.Config {
 	if c.Metrics.node.IsNull() && c.Simulator == nil && !c.Live {
 		return nil
@@ -75,8 +75,8 @@ func (d *decoder) decodeCriteria(n *spec.Node) *eval.Criteria {
 	return all
 }
 
-// findMetric returns the metric of a criterion. One that the Go program registered or that has
-// an expression is not one of ADK.
+// findMetric returns a criterion's metric. One that the Go program registered or that has an
+// expression is not ADK's.
 func (d *decoder) findMetric(e spec.Entry) (*eval.Metric, bool) {
 	name := e.Key.Value
 	metric, found := eval.FindMetric(name)
@@ -182,15 +182,15 @@ func (d *decoder) decodeExpression(metric *eval.Metric, n *spec.Node) *eval.Crit
 	return got
 }
 
-// addModel adds the name of a model, to be found in the app.
+// addModel adds a model name, to be found in the app.
 func (d *decoder) addModel(n *spec.Node) {
 	if n != nil && n.Kind == spec.Scalar && n.Value != "" {
 		d.models = append(d.models, n.Text())
 	}
 }
 
-// checkCount reports a number of samples beyond the limits: each sample is a call that
-// costs money.
+// checkCount reports a sample count beyond the limits: each sample is a call that costs
+// money.
 func (d *decoder) checkCount(at *spec.Node, count *int) {
 	if count != nil && (*count < 1 || *count > 100) {
 		d.addDiagnostics(at.Errorf("value", "must be between 1 and 100"))
@@ -223,8 +223,8 @@ func (d *decoder) checkCriterionKeys(metric *eval.Metric, n *spec.Node) {
 	}
 }
 
-// metricsOfKey returns the metrics that use a key of a criterion; false if all do, or if
-// there is no such key.
+// metricsOfKey returns the metrics that use a criterion key; false if all do, or if there is
+// no such key.
 func metricsOfKey(key string) ([]string, bool) {
 	switch key {
 	case "match_type", "ignore_args", "tools", "partial_score":
@@ -259,7 +259,7 @@ func rubricMetrics() []string {
 	return []string{eval.RubricFinalResponse, eval.RubricToolUse, eval.RubricTrajectory}
 }
 
-// decodeRubrics reads rubrics by their IDs, or a list of IDs of rubrics of the file.
+// decodeRubrics reads rubrics by their IDs, or a list of rubric IDs in the file.
 func (d *decoder) decodeRubrics(n *spec.Node) []*eval.Rubric {
 	var all []*eval.Rubric
 	switch {

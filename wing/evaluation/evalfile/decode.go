@@ -14,7 +14,7 @@ import (
 	"agenthost/wing/evaluation/eval"
 )
 
-// Suffix ends the names of eval files.
+// Suffix ends eval file names.
 const Suffix = ".eval.yaml"
 
 // Read parses and decodes an eval file.
@@ -27,8 +27,8 @@ func Read(file string, src []byte, names *Names) (*File, spec.Diagnostics) {
 	return f, append(ds, more...)
 }
 
-// Decode decodes an eval file. It reports all problems. The cases cannot run if any of them
-// is an error. The ID of the set is the name of the file without its suffix.
+// Decode decodes an eval file. It reports all problems. The cases cannot run if any problem
+// is an error. The set's ID is the file name without its suffix.
 func Decode(n *spec.Node, names *Names) (*File, spec.Diagnostics) {
 	d := &decoder{names: names, seenCases: map[string]spec.Pos{}}
 	if problem, found := findADKForm(n); found {
@@ -59,7 +59,7 @@ func Decode(n *spec.Node, names *Names) (*File, spec.Diagnostics) {
 	return f, d.diagnostics
 }
 
-// findADKForm reports a file in a form of ADK, whose keys this one does not have.
+// findADKForm reports a file in an ADK form, whose keys this one does not have.
 func findADKForm(n *spec.Node) (spec.Diagnostic, bool) {
 	if n.Kind == spec.Sequence && len(n.Items) > 0 {
 		problem := n.Errorf("eval", "an eval file must be a mapping, got a list")
@@ -131,7 +131,7 @@ func (d *decoder) checkCaseName(name spec.Text) {
 	d.seenCases[name.Value] = name.Pos
 }
 
-// judgesTurns reports whether a metric scores turns without anything expected of them.
+// judgesTurns reports whether a metric scores turns without expectations.
 func judgesTurns(metrics *spec.Node) bool {
 	return slices.ContainsFunc(entriesOf(metrics), func(e spec.Entry) bool {
 		metric, found := eval.FindMetric(e.Key.Value)
@@ -183,8 +183,8 @@ func (d *decoder) decodeTurn(n *spec.Node, c *turnConfig, in *eval.Case) *eval.I
 	return inv
 }
 
-// decodeInput returns the message of the user. Its responses have no IDs: those of the pending
-// calls are known when the case runs.
+// decodeInput returns the user's message. Its responses have no IDs: the pending calls' IDs
+// are known when the case runs.
 func (d *decoder) decodeInput(n *spec.Node, c *turnConfig) []*genai.Part {
 	var parts []*genai.Part
 	switch {

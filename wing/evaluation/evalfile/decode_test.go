@@ -38,7 +38,7 @@ cases:
     persona: NOVICE
 `
 
-// TestDecode expects the set of ADK that a file describes.
+// TestDecode expects the ADK set that a file describes.
 func TestDecode(t *testing.T) {
 	f, ds := evalfile.Read("desk/orders.eval.yaml", []byte(wholeFile), &evalfile.Names{})
 	if ds.HasErrors() {
@@ -137,7 +137,7 @@ func TestDecodeErrors(t *testing.T) {
 	}
 }
 
-// TestCaseMetrics expects the criteria of a case next to those of the file.
+// TestCaseMetrics expects a case's criteria next to the file's.
 func TestCaseMetrics(t *testing.T) {
 	f, ds := evalfile.Read("a.eval.yaml", []byte(`
 metrics: {response_match: 0.8, tool_trajectory: {threshold: 1, match_type: IN_ORDER}}
@@ -160,7 +160,7 @@ cases:
 	}
 }
 
-// TestUnknownTool expects that expected calls name tools of the app.
+// TestUnknownTool expects that expected calls name the app's tools.
 func TestUnknownTool(t *testing.T) {
 	n, _ := spec.Parse("a.eval.yaml", []byte("cases: [{name: a, user: hi, expect: {calls: [{name: fnd}]}}]\n"))
 	_, ds := evalfile.Decode(n, &evalfile.Names{Tools: []string{"find"}})
@@ -169,7 +169,7 @@ func TestUnknownTool(t *testing.T) {
 	}
 }
 
-// TestRegisteredMetric expects the metrics of a Go program to be known, and named in hints.
+// TestRegisteredMetric expects a Go program's metrics to be known, and named in hints.
 func TestRegisteredMetric(t *testing.T) {
 	names := &evalfile.Names{Metrics: []string{"tone"}}
 	f, ds := evalfile.Read("a.eval.yaml", []byte("metrics: {tone: 3}\ncases: [{name: a, user: hi}]\n"), names)

@@ -1,10 +1,10 @@
-// Package evalfile reads the eval sets that agenthost has in YAML: the *.eval.yaml files of
-// an app. A file is one [eval.Set] with the criteria of its metrics.
+// Package evalfile reads the eval sets that agenthost has in YAML: the *.eval.yaml files in
+// an app. A file is one [eval.Set] with its metrics' criteria.
 //
 // The files:
 //
-//	document.go   the fields of a file, its schema and reference
+//	document.go   a file's fields, its schema and reference
 //	decode.go     cases and turns
-//	stubs.go      the stubs of tools
+//	stubs.go      tool stubs
 //	criteria.go   metrics, rubrics and personas
 package evalfile

@@ -48,7 +48,7 @@ type turnConfig struct {
 	Expect  *expectConfig  `yaml:"expect" doc:"The expected behavior of the agent, which the metrics compare."`
 }
 
-// expectConfig is what is expected of a turn.
+// expectConfig declares what a turn must do.
 type expectConfig struct {
 	Text    *spec.Text   `yaml:"text" doc:"The expected final response."`
 	Calls   []callConfig `yaml:"calls" doc:"The expected tool calls in order. Default: none."`
@@ -61,7 +61,7 @@ type callConfig struct {
 	Args map[string]any `yaml:"args" doc:"The expected arguments."`
 }
 
-// criterionConfig is how a metric measures. The keys are those of ADK's test_config.json.
+// criterionConfig is how a metric measures. The keys are those in ADK's test_config.json.
 type criterionConfig struct {
 	Threshold        *float64              `yaml:"threshold" required:"true" doc:"The lowest score that passes."`
 	MatchType        string                `yaml:"match_type" enum:"EXACT|IN_ORDER|ANY_ORDER" default:"EXACT" doc:"tool_trajectory: whether calls match one to one, or others may come between the expected ones (IN_ORDER), which may also have another order (ANY_ORDER)."`
@@ -82,7 +82,7 @@ type exprConfig struct {
 	Threshold *float64  `yaml:"threshold" doc:"The lowest score that passes. Default: 1."`
 }
 
-// argsConfig is how the arguments of a tool match.
+// argsConfig is how a tool's arguments match.
 type argsConfig struct {
 	Only      []string             `yaml:"only" doc:"The arguments to compare. Default: all."`
 	Ignore    []string             `yaml:"ignore" doc:"Arguments that are not compared."`
@@ -105,14 +105,14 @@ type simulatorConfig struct {
 	IncludeCalls bool   `yaml:"include_function_calls" doc:"Show tool calls and their responses to the simulated user."`
 }
 
-// personaConfig is a persona of the file.
+// personaConfig is a persona in the file.
 type personaConfig struct {
 	ID          string           `yaml:"id" required:"true" doc:"The ID of the persona."`
 	Description string           `yaml:"description" required:"true" doc:"Who the user is."`
 	Behaviors   []behaviorConfig `yaml:"behaviors" doc:"How the user behaves."`
 }
 
-// behaviorConfig is a trait of a persona.
+// behaviorConfig is a persona's trait.
 type behaviorConfig struct {
 	Name         string   `yaml:"name" required:"true" doc:"The name of the trait."`
 	Description  string   `yaml:"description" doc:"What the user does."`
@@ -127,7 +127,7 @@ type rubricConfig struct {
 	Type        string    `yaml:"type" enum:"FINAL_RESPONSE_QUALITY|TOOL_USE_QUALITY|TRAJECTORY_QUALITY" default:"FINAL_RESPONSE_QUALITY" doc:"The metric that checks a rubric of a case or turn: that of responses, tool calls or conversations."`
 }
 
-// metricsNode keeps the node of metrics, whose order matters.
+// metricsNode keeps the metrics node, because the order matters.
 type metricsNode struct{ node *spec.Node }
 
 // DecodeSpec keeps the node.
@@ -136,7 +136,7 @@ func (m *metricsNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return nil
 }
 
-// SchemaSpec returns the schema of a criterion for each metric with a threshold, and of custom
+// SchemaSpec returns the criterion schema for each metric with a threshold, and for custom
 // metrics.
 func (m *metricsNode) SchemaSpec() map[string]any {
 	properties := map[string]any{}
@@ -155,7 +155,7 @@ func (m *metricsNode) SchemaSpec() map[string]any {
 	return map[string]any{"type": "object", "properties": properties, "additionalProperties": map[string]any{"$ref": "#/$defs/expression"}}
 }
 
-// rubricsNode keeps the node of rubrics, which may refer to those of the file.
+// rubricsNode keeps the rubrics node, which may refer to the file's rubrics.
 type rubricsNode struct{ node *spec.Node }
 
 // DecodeSpec keeps the node.
@@ -164,7 +164,7 @@ func (r *rubricsNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return nil
 }
 
-// SchemaSpec returns the schema of both forms.
+// SchemaSpec returns the schema for both forms.
 func (r *rubricsNode) SchemaSpec() map[string]any {
 	text := map[string]any{"type": "string"}
 	return map[string]any{"anyOf": []any{
@@ -173,10 +173,10 @@ func (r *rubricsNode) SchemaSpec() map[string]any {
 	}}
 }
 
-// personaNode is the ID of a prebuilt persona, or a persona.
+// personaNode is a prebuilt persona's ID, or a persona.
 type personaNode struct{ persona *eval.Persona }
 
-// DecodeSpec reads the ID of a prebuilt persona, or a persona.
+// DecodeSpec reads a prebuilt persona's ID, or a persona.
 func (p *personaNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	if n.Kind == spec.Mapping {
 		var c personaConfig
@@ -201,7 +201,7 @@ func (p *personaNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return spec.Diagnostics{problem}
 }
 
-// SchemaSpec returns the schema of both forms.
+// SchemaSpec returns the schema for both forms.
 func (p *personaNode) SchemaSpec() map[string]any {
 	return map[string]any{"anyOf": []any{map[string]any{"enum": personaIDs()}, map[string]any{"$ref": "#/$defs/persona"}}}
 }
@@ -214,7 +214,7 @@ func personaIDs() []string {
 	return ids
 }
 
-// Schema returns the JSON Schema of an eval file, for editors.
+// Schema returns the JSON Schema for eval files, for editors.
 func Schema() map[string]any {
 	var set spec.SchemaSet
 	toolstub.DefineSchemas(&set)
@@ -225,7 +225,7 @@ func Schema() map[string]any {
 	return set.Document(set.Object(reflect.TypeFor[fileConfig]()))
 }
 
-// Reference returns the reference pages of eval files.
+// Reference returns the eval files' reference pages.
 func Reference() []string {
 	return []string{
 		spec.Reference("An eval file", "Cases, and the metrics that score them.", reflect.TypeFor[fileConfig]()),

@@ -12,15 +12,15 @@ import (
 	"agenthost/wing/evaluation/eval"
 )
 
-// An Expression is the compiled expression of a metric: it scores a turn.
+// An Expression is a metric's compiled expression: it scores a turn.
 type Expression struct {
 	source string
 	value  *template.Expr
 	parts  []turn.Part
 }
 
-// newExpressionEnv declares the variables of metrics: those of tests without the error, since a
-// turn that ends with an error fails its case, and those of evaluations.
+// newExpressionEnv declares the variables for metrics: the test variables without the error,
+// since a turn that ends with an error fails its case, and the evaluation variables.
 func newExpressionEnv(state map[string]any) template.Env {
 	env := turn.NewEnv(state)
 	delete(env, "error")
@@ -33,13 +33,13 @@ func newExpressionEnv(state map[string]any) template.Env {
 type ScoredTurn struct {
 	Outcome *turn.Outcome
 	Actual  *eval.Invocation
-	// Expected is nil for a turn of a simulated user.
+	// Expected is nil for a simulated user's turn.
 	Expected *eval.Invocation
-	// Number is that of the turn, from 1, Count that of all turns.
+	// Number is the turn's, from 1; Count counts all turns.
 	Number, Count int
 }
 
-// Vars returns the values of the variables of expressions.
+// Vars returns the values for expressions' variables.
 func (t *ScoredTurn) Vars() map[string]any {
 	vars := t.Outcome.Vars()
 	delete(vars, "error")
@@ -58,8 +58,8 @@ func (t *ScoredTurn) Vars() map[string]any {
 	return vars
 }
 
-// CompileExpression compiles the expression of a metric. State has sample values of the typed
-// keys of the app. The error is a [*template.Error] if it has a position.
+// CompileExpression compiles a metric's expression. State has sample values for the app's
+// typed keys. The error is a [*template.Error] if it has a position.
 func CompileExpression(source string, state map[string]any) (*Expression, error) {
 	env := newExpressionEnv(state)
 	value, err := template.Compile(source, env)
@@ -75,8 +75,8 @@ func CompileExpression(source string, state map[string]any) (*Expression, error)
 	return &Expression{source, value, turn.CompileParts(source, env)}, nil
 }
 
-// ScoreTurn returns the score of a turn: 1 for true, 0 for false, or a number from 0 to 1; nil
-// if the turn does not count. The values explain it.
+// ScoreTurn returns a turn's score: 1 for true, 0 for false, or a number from 0 to 1; nil if
+// the turn does not count. The values explain it.
 func (e *Expression) ScoreTurn(ctx context.Context, vars map[string]any) (score *float64, values string, err error) {
 	result, err := e.value.Eval(ctx, vars)
 	if err != nil {

@@ -11,27 +11,27 @@ import (
 // A File is a validated eval file.
 type File struct {
 	*eval.Set
-	// Config has the metrics and the simulated user of the file. Its criteria are nil if the
-	// file has no metrics; it is nil if the file has neither.
+	// Config has the file's metrics and simulated user. Its criteria are nil if the file has
+	// no metrics; it is nil if the file has neither.
 	Config *eval.Config
-	// Models are the names of judges and of the simulated user, with their places.
+	// Models are the model names for judges and the simulated user, with their places.
 	Models []spec.Text
 }
 
-// Names are the names that eval files of an app may refer to.
+// Names are the names that an app's eval files may refer to.
 type Names struct {
 	// Tools are the tools that agents may call; nil means that names are not checked.
 	Tools []string
-	// Metrics are the custom metrics of the Go program.
+	// Metrics are the Go program's custom metrics.
 	Metrics []string
 	// Config is the test_config.json next to the file; nil for the default one.
 	Config *eval.Config
-	// State has sample values of the typed state keys; nil means no typed keys.
+	// State has sample values for the typed state keys; nil means no typed keys.
 	State map[string]any
 }
 
-// MergeConfigs returns the config of a set from its own, which eval files have, and from
-// that of its folder. Either may be nil.
+// MergeConfigs returns a set's config from its own, which eval files have, and from its
+// folder's. Either may be nil.
 func MergeConfigs(own, folder *eval.Config) *eval.Config {
 	if own != nil && own.Criteria != nil {
 		return own
@@ -54,13 +54,13 @@ type decoder struct {
 	names       *Names
 	seenCases   map[string]spec.Pos
 	diagnostics spec.Diagnostics
-	// models are those of judges and of the simulated user.
+	// models are the models for judges and the simulated user.
 	models []spec.Text
-	// shared are the rubrics of the file.
+	// shared are the file's rubrics.
 	shared []*eval.Rubric
-	// judgesAll reports whether a metric scores turns without anything expected of them.
+	// judgesAll reports whether a metric scores turns without expectations.
 	judgesAll bool
-	// stubs are those of the file, and then of each case.
+	// stubs are the file's, and then each case's.
 	stubs []*stubLevel
 }
 

@@ -12,12 +12,12 @@ import (
 	"agenthost/wing/evaluation/eval"
 )
 
-// A Record is the source of a case: a stored session.
+// A Record is a case's source: a stored session.
 type Record struct {
-	// Name is the ID of the case; empty for that of the session.
+	// Name is the case's ID; empty for the session's.
 	Name    string
 	Session *session.Session
-	// Initial is the initial state of the session.
+	// Initial is the session's initial state.
 	Initial map[string]any
 }
 
@@ -28,9 +28,9 @@ func (r *Record) caseName() string {
 	return r.Session.ID
 }
 
-// splitTurns returns the turns, and the state before the first of them: the initial one, that sent
-// with the first message, and the values of the user and the app that the session did not
-// write. Messages of a case do not change the state.
+// splitTurns returns the turns, and the state before the first turn: the initial state, the state
+// sent with the first message, and the user and app values that the session did not write. A
+// case's messages do not change the state.
 func (r *Record) splitTurns() (turns []*turn.Recorded, state map[string]any, cutOff bool, err error) {
 	turns, cutOff, err = turn.SplitSession(r.Session)
 	if err != nil {
@@ -50,8 +50,8 @@ func (r *Record) splitTurns() (turns []*turn.Recorded, state map[string]any, cut
 	return turns, state, cutOff, nil
 }
 
-// MakeCase converts a session to a case in the form of ADK. It omits rewound turns, and the
-// last one if that was interrupted before its answer; cutOff is then true.
+// MakeCase converts a session to a case in ADK's form. It omits rewound turns, and the last
+// one if that was interrupted before its answer; cutOff is then true.
 func MakeCase(r *Record) (c *eval.Case, cutOff bool, err error) {
 	turns, state, cutOff, err := r.splitTurns()
 	if err != nil {
@@ -67,7 +67,7 @@ func MakeCase(r *Record) (c *eval.Case, cutOff bool, err error) {
 	return c, cutOff, nil
 }
 
-// RenderCase writes a session as a case of an eval file, an item of cases, as [MakeCase]. It
+// RenderCase writes a session as a case in an eval file, an item of cases, as [MakeCase]. It
 // returns an error if a case in YAML cannot express the session.
 func RenderCase(r *Record) (text string, cutOff bool, err error) {
 	turns, state, cutOff, err := r.splitTurns()
@@ -100,7 +100,7 @@ func RenderCase(r *Record) (text string, cutOff bool, err error) {
 		later = append(later, indentItem(own, "  ")...)
 	}
 	if waits {
-		// The response of a turn that waits is empty, and its requests are calls.
+		// A waiting turn has an empty response, and its requests are calls.
 		lines = append(lines, "metrics: {response_match: {threshold: 0.8, only_expected: true}, tool_trajectory: {threshold: 1, match_type: IN_ORDER}}")
 	}
 	if len(later) > 0 {
@@ -109,7 +109,7 @@ func RenderCase(r *Record) (text string, cutOff bool, err error) {
 	return strings.Join(indentItem(lines, ""), "\n") + "\n", cutOff, nil
 }
 
-// indentItem writes the lines of a mapping as an item of a list.
+// indentItem writes a mapping's lines as a list item.
 func indentItem(lines []string, indent string) []string {
 	item := make([]string, len(lines))
 	for i, line := range lines {
@@ -129,7 +129,7 @@ func isWaiting(t *turn.Recorded) bool {
 	return false
 }
 
-// renderTurn returns the lines of a turn: the input of the user, and what the agent did.
+// renderTurn returns a turn's lines: the user's input, and what the agent did.
 func renderTurn(t *turn.Recorded) ([]string, error) {
 	lines, err := turn.RenderInput(t.User)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"agenthost/wing/evaluation/eval"
 )
 
-// The keys of stubs. In the JSON of sets and cases, ADK ignores them.
+// The keys for stubs. In the JSON of sets and cases, ADK ignores them.
 const (
 	toolsKey      = "tools"
 	simulationKey = "simulation"
 )
 
-// stubsConfig has the stubs of a file or a case.
+// stubsConfig has the stubs for a file or a case.
 type stubsConfig struct {
 	Tools      map[string]toolstub.Config `yaml:"tools" doc:"Stubs by tool name: one response or a list. Those of a case come before those of the file. Other calls run the tool."`
 	Simulation *simulationConfig          `yaml:"simulation" doc:"How a model writes the responses of stubs with simulate: true."`
@@ -28,14 +28,14 @@ type simulationConfig struct {
 	toolstub.SimulationConfig `yaml:",inline"`
 }
 
-// Stubs are the stubs of a case.
+// Stubs are a case's stubs.
 type Stubs struct {
 	*toolstub.Set
 	// Model simulates tools; empty for the default.
 	Model string
 }
 
-// StubsOf returns the stubs of the cases that have any, their own before those of the set.
+// StubsOf returns the stubs for the cases that have any, their own before the set's.
 func StubsOf(set *eval.Set) (map[*eval.Case]*Stubs, spec.Diagnostics) {
 	r := &stubReader{file: set.ID, names: &Names{}}
 	own := r.readSet(set)
@@ -52,23 +52,23 @@ func StubsOf(set *eval.Set) (map[*eval.Case]*Stubs, spec.Diagnostics) {
 	return all, r.diagnostics
 }
 
-// A stubReader reads the stubs of a set, which are keys in its JSON.
+// A stubReader reads a set's stubs, which are keys in its JSON.
 type stubReader struct {
 	file string
-	// places finds members of the file; nil if places do not matter.
+	// places finds members in the file; nil if places do not matter.
 	places      *eval.Locator
 	names       *Names
 	diagnostics spec.Diagnostics
 }
 
-// stubLevel has the stubs of a set or of a case.
+// stubLevel has the stubs in a set or a case.
 type stubLevel struct {
 	Stubs
 	config     *simulationConfig
 	simulation *spec.Node
 }
 
-// readSet returns the stubs of a set, and then those of each case.
+// readSet returns a set's stubs, and then each case's.
 func (r *stubReader) readSet(set *eval.Set) []*stubLevel {
 	levels := []*stubLevel{r.readLevel(set.Extra)}
 	for i, c := range set.Cases {
@@ -88,7 +88,7 @@ func (r *stubReader) readLevel(extra eval.Extra, path ...any) *stubLevel {
 	return level
 }
 
-// parseKey decodes the value of a key, and returns its node, at its place in the file.
+// parseKey decodes a key's value, and returns its node, at its place in the file.
 func (r *stubReader) parseKey(extra eval.Extra, key string, dst any, path []any) *spec.Node {
 	raw, ok := extra[key]
 	if !ok {
@@ -109,12 +109,12 @@ func (r *stubReader) parseKey(extra eval.Extra, key string, dst any, path []any)
 }
 
 // jsonToYAML replaces what YAML reads otherwise than JSON: tabs and carriage returns, which
-// strings in JSON do not have, and line breaks of Unicode, which only strings have.
+// strings in JSON do not have, and Unicode line breaks, which only strings have.
 func jsonToYAML() *strings.Replacer {
 	return strings.NewReplacer("\t", " ", "\r", " ", "\u0085", `\u0085`, "\u2028", `\u2028`, "\u2029", `\u2029`)
 }
 
-// buildLevel compiles the stubs of a file or a case.
+// buildLevel compiles the stubs in a file or a case.
 func buildLevel(tools, simulation *spec.Node, c *stubsConfig, names *Names) (*stubLevel, spec.Diagnostics) {
 	set, ds := toolstub.Build(tools, c.Tools, names.Tools)
 	level := &stubLevel{Stubs: Stubs{Set: set}, config: c.Simulation, simulation: simulation}
@@ -124,7 +124,7 @@ func buildLevel(tools, simulation *spec.Node, c *stubsConfig, names *Names) (*st
 	return level, ds
 }
 
-// checkSimulations checks the simulations of a set and its cases, in this order.
+// checkSimulations checks the simulations in a set and its cases, in this order.
 func checkSimulations(levels []*stubLevel, names *Names) spec.Diagnostics {
 	var ds spec.Diagnostics
 	for i, level := range levels {
@@ -142,7 +142,7 @@ func checkSimulations(levels []*stubLevel, names *Names) spec.Diagnostics {
 	return ds
 }
 
-// addStubs decodes the stubs of a file or case, which its JSON keeps.
+// addStubs decodes a file's or case's stubs, which its JSON keeps.
 func (d *decoder) addStubs(n *spec.Node, c *stubsConfig, extra *eval.Extra) {
 	level, ds := buildLevel(n.Get(toolsKey), n.Get(simulationKey), c, d.names)
 	d.addDiagnostics(ds...)

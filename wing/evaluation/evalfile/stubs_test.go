@@ -10,8 +10,8 @@ import (
 	"agenthost/wing/evaluation/evalfile"
 )
 
-// TestStubsOf: the stubs of a set and of its cases survive the JSON of a set, and cases have
-// their own first. A simulation of a case replaces that of the set.
+// TestStubsOf: the stubs in a set and its cases survive the set's JSON, and cases have their
+// own first. A case's simulation replaces the set's.
 func TestStubsOf(t *testing.T) {
 	const file = `
 tools: {find: {return: set}, list: {simulate: true}}
@@ -68,9 +68,9 @@ func FuzzStubs(f *testing.F) {
 	})
 }
 
-// TestStubsOfLargeSet: the limits of a YAML document are those of each stub, not of what
-// comes before it in the file, and places are those in the file. A file with many stubs is
-// read in time proportional to its size.
+// TestStubsOfLargeSet: the YAML document limits apply to each stub, not to what comes before
+// it in the file, and places are those in the file. A file with many stubs is read in time
+// proportional to its size.
 func TestStubsOfLargeSet(t *testing.T) {
 	const count = 8000
 	for _, separator := range []string{" ", "\n\n\n\n\n\n\n"} {

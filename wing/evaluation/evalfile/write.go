@@ -10,7 +10,7 @@ import (
 	"agenthost/wing/evaluation/eval"
 )
 
-// WriteSet replaces the file of a set in the form of ADK atomically: NAME.evalset.json.
+// WriteSet replaces a set file in ADK's form atomically: NAME.evalset.json.
 func WriteSet(root *os.Root, name string, set *eval.Set) error {
 	text, err := eval.EncodeFile(set)
 	if err != nil {
@@ -19,7 +19,7 @@ func WriteSet(root *os.Root, name string, set *eval.Set) error {
 	if len(text) > limit.EvalFile.Bytes {
 		return &session.LimitError{Part: "eval set", Limit: int64(limit.EvalFile.Bytes), Hint: "split it into several sets"}
 	}
-	// The watch of the loader ignores names that begin with a dot.
+	// The loader's watch ignores names that begin with a dot.
 	draft := "." + name + eval.SetSuffix + ".new"
 	if err := root.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -14,7 +14,7 @@ import (
 // significant is the p below which a difference counts.
 const significant = 0.05
 
-// The changes of a case or a score against the baseline.
+// How a case or a score changed against the baseline.
 const (
 	better = "better"
 	worse  = "worse"
@@ -22,7 +22,7 @@ const (
 	added  = "new"
 )
 
-// A Comparison compares the run of a set with its baseline.
+// A Comparison compares a set's run with its baseline.
 type Comparison struct {
 	SetID    string `json:"set"`
 	Model    string `json:"model,omitempty"`
@@ -30,23 +30,23 @@ type Comparison struct {
 	// BaselineRevision and BaselineModel are empty if the baseline does not have them.
 	BaselineRevision string `json:"baselineRevision,omitempty"`
 	BaselineModel    string `json:"baselineModel,omitempty"`
-	// Better, Worse and Equal count the cases of both by their status, or by their shares of
-	// passed runs. P is that of McNemar's exact test.
+	// Better, Worse and Equal count the cases in both by their status, or by their shares of
+	// passed runs. P results from McNemar's exact test.
 	Better int     `json:"better"`
 	Worse  int     `json:"worse"`
 	Equal  int     `json:"equal"`
 	P      float64 `json:"p"`
-	// Missing are cases of the set that only the baseline has. They do not count.
+	// Missing are the set's cases that only the baseline has. They do not count.
 	Missing []string           `json:"missing,omitempty"`
 	Metrics []MetricComparison `json:"metrics"`
-	// Usage and BaselineUsage are the sums over the cases of both.
+	// Usage and BaselineUsage are the sums over the cases in both.
 	Usage         eval.CaseUsage `json:"usage"`
 	BaselineUsage eval.CaseUsage `json:"baselineUsage"`
 	// Regressions are the reasons why the run is a regression; none if it is not.
 	Regressions []string `json:"regressions,omitempty"`
 }
 
-// A MetricComparison compares the scores of the cases that have one in both results.
+// A MetricComparison compares the scores for cases that have one in both results.
 type MetricComparison struct {
 	Name     string  `json:"name"`
 	Better   int     `json:"better"`
@@ -54,28 +54,28 @@ type MetricComparison struct {
 	Equal    int     `json:"equal"`
 	Mean     float64 `json:"mean"`
 	Baseline float64 `json:"baselineMean"`
-	// P is that of the paired permutation test, adjusted for the number of metrics by the
-	// method of Holm.
+	// P results from the paired permutation test, adjusted for the number of metrics by
+	// Holm's method.
 	P float64 `json:"p"`
 
 	differences []float64
 }
 
-// A CaseBaseline is the baseline of a case.
+// A CaseBaseline is a case's baseline.
 type CaseBaseline struct {
 	Status     string `json:"status"`
 	Runs       int    `json:"runs"`
 	PassedRuns int    `json:"passedRuns"`
 	Change     string `json:"change"`
-	// P is that of Fisher's exact test if there are several runs.
+	// P results from Fisher's exact test if there are several runs.
 	P *float64 `json:"p,omitempty"`
 	// Regression reports that the case is a regression.
 	Regression bool `json:"regression"`
-	// Scores are those of the metrics.
+	// Scores are the metrics' scores.
 	Scores map[string]*float64 `json:"scores"`
 }
 
-// compareRun compares the cases of a run with a baseline, and adds the comparison.
+// compareRun compares a run's cases with a baseline, and adds the comparison.
 func (r *Report) compareRun(job *evalrun.Job, cases []*Case, b *eval.SetResult) {
 	if b == nil {
 		return
@@ -141,7 +141,7 @@ func (r *Comparison) addCase(c *Case, before *eval.Outcome) {
 	r.BaselineUsage.Add(&before.Usage)
 }
 
-// addScore adds the scores of a case; sums become means at the end.
+// addScore adds a case's scores; sums become means at the end.
 func (r *Comparison) addScore(name string, now, before float64) {
 	i := slices.IndexFunc(r.Metrics, func(m MetricComparison) bool { return m.Name == name })
 	if i < 0 {
@@ -164,7 +164,7 @@ func (r *Comparison) addScore(name string, now, before float64) {
 	m.differences = append(m.differences, difference)
 }
 
-// compareMetrics tests the scores of each metric.
+// compareMetrics tests each metric's scores.
 func (r *Comparison) compareMetrics() {
 	p := make([]float64, len(r.Metrics))
 	for i := range r.Metrics {
@@ -209,8 +209,8 @@ func (r *Report) writeComparisons(w io.Writer) {
 	}
 }
 
-// hasRegression reports whether the run of the case's set is a regression because of it, or
-// without a baseline whether the case did not pass.
+// hasRegression reports whether the case makes its set's run a regression, or without a
+// baseline whether the case did not pass.
 func (c *Case) hasRegression() bool {
 	if c.Baseline == nil || c.Baseline.Change == added {
 		return c.Status != eval.Passed
@@ -218,7 +218,7 @@ func (c *Case) hasRegression() bool {
 	return c.Baseline.Regression
 }
 
-// formatBaseline formats the cell of a case in the table.
+// formatBaseline formats a case's cell in the table.
 func formatBaseline(c *Case) string {
 	switch b := c.Baseline; {
 	case b == nil:
@@ -252,7 +252,7 @@ func formatSubject(set, model string) string {
 
 func abbreviateRevision(revision string) string { return revision[:min(len(revision), 12)] }
 
-// formatP formats a p, of which only the size matters.
+// formatP formats a p; only its size matters.
 func formatP(p float64) string {
 	if p > 0 && p < 0.001 {
 		return "< 0.001"

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A cell of the CSV report is never a formula, and has no characters that control a terminal
-// or the direction of text. The control is the text itself.
+// A CSV cell is never a formula, and has no characters that control a terminal or the text
+// direction. The control is the text itself.
 func TestFormatCell(t *testing.T) {
 	hostile := regexp.MustCompile("^[=+\\-@\t\r\n]|[\x00-\x08\x0b-\x1f\x7f-\u009f\u202a-\u202e\u2066-\u2069]")
 	cells, attacks, control := 0, 0, 0

@@ -12,8 +12,8 @@ import (
 	"agenthost/wing/evaluation/eval"
 )
 
-// FormatDetails formats the scores, the reasons and the turns of a case: of each run that
-// did not pass, the turns that failed; if all, every turn of every run.
+// FormatDetails formats a case's scores, reasons and turns: for each run that did not pass,
+// the turns that failed; if all, every turn in every run.
 func FormatDetails(o *eval.Outcome, all bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s:%s", o.Status, o.SetID, o.CaseID)
@@ -46,7 +46,7 @@ func FormatDetails(o *eval.Outcome, all bool) string {
 	return b.String()
 }
 
-// writeNotes writes the reasons of a run; unless all, without those of metrics that passed.
+// writeNotes writes a run's reasons; unless all, without those for metrics that passed.
 func writeNotes(b *strings.Builder, run *eval.CaseResult, all bool) {
 	for _, n := range run.Notes {
 		m := slices.IndexFunc(run.Overall, func(m *eval.MetricResult) bool { return m.Metric == n.Metric })
@@ -68,7 +68,7 @@ func writeNotes(b *strings.Builder, run *eval.CaseResult, all bool) {
 	}
 }
 
-// writeTurns writes turns with what was expected of them.
+// writeTurns writes turns with their expectations.
 func writeTurns(b *strings.Builder, run *eval.CaseResult, all bool) {
 	for i, t := range run.Turns {
 		if !all && !hasFailed(t) {
@@ -101,7 +101,7 @@ func writeCalls(b *strings.Builder, label string, inv *eval.Invocation) {
 	}
 }
 
-// formatCalls formats the tool calls of a turn as name(args), separated by commas.
+// formatCalls formats a turn's tool calls as name(args), separated by commas.
 func formatCalls(inv *eval.Invocation) string {
 	var calls []string
 	for _, c := range inv.Calls() {
@@ -121,7 +121,7 @@ func formatArgs(args map[string]any) string {
 	return abbreviateText(string(b))
 }
 
-// maxDetail limits each text of the details, in bytes.
+// maxDetail limits each text in the details, in bytes.
 const maxDetail = 500
 
 func abbreviateText(s string) string {

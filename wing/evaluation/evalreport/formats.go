@@ -95,9 +95,9 @@ func (r *Report) listCaseJSON() []caseJSON {
 	return all
 }
 
-// writeJUnit prints a suite for each set and model. A case that failed is a failure, and one that was
-// not evaluated an error. Usage is in properties of the suites and in the output of the
-// cases, because cases have no properties in the schema of JUnit.
+// writeJUnit prints a suite for each set and model. A case that failed is a failure, and one that
+// was not evaluated an error. Usage is in the suites' properties and in the cases' output, because
+// cases have no properties in the JUnit schema.
 func (r *Report) writeJUnit(out io.Writer) error {
 	all := &junit.Suites{Time: junit.FormatSeconds(r.Duration)}
 	usage := map[*junit.Suite]*eval.CaseUsage{}
@@ -138,7 +138,7 @@ func (r *Report) writeJUnit(out io.Writer) error {
 	return all.WriteXML(out)
 }
 
-// listProperties lists the usage and the baseline of a case.
+// listProperties lists a case's usage and baseline.
 func (c *Case) listProperties() []junit.Property {
 	all := usageProperties(&c.Usage)
 	if baseline := formatBaseline(c); baseline != unknown {
@@ -147,7 +147,7 @@ func (c *Case) listProperties() []junit.Property {
 	return all
 }
 
-// usageProperties are the known tokens and costs of turns and judges.
+// usageProperties are the known tokens and costs for turns and judges.
 func usageProperties(u *eval.CaseUsage) []junit.Property {
 	var all []junit.Property
 	for _, part := range []struct {
@@ -190,8 +190,8 @@ func (c *Case) findReason() string {
 	return c.Status.String()
 }
 
-// writeCSV prints a row for each turn and metric, with the columns of ADK's AgentEvaluator
-// and those of the usage of the case, and a row without metric for a case that did not run.
+// writeCSV prints a row for each turn and metric, with the columns from ADK's AgentEvaluator
+// and the case's usage, and a row without metric for a case that did not run.
 func (r *Report) writeCSV(out io.Writer) error {
 	header := []string{
 		"eval_set_id", "eval_id", "metric_name", "threshold", "score", "eval_status",
@@ -209,7 +209,7 @@ func (r *Report) writeCSV(out io.Writer) error {
 	return nil
 }
 
-// formatCSV formats the rows of a case.
+// formatCSV formats a case's rows.
 func formatCSV(o *eval.Outcome) string {
 	var rows [][]string
 	for i, run := range o.Runs {
@@ -235,11 +235,11 @@ func formatCSV(o *eval.Outcome) string {
 	return formatRows(rows)
 }
 
-// formatCell returns text of models, users and files for a cell. Spreadsheets run a cell that
-// begins with one of =+-@ as a formula, also after a tab or a line break: such a cell begins
-// with an apostrophe (OWASP, CSV injection). Control characters and characters that change
-// the direction of text are written as escapes; numbers of the report are not cells of this
-// kind, and stay numbers.
+// formatCell returns text from models, users and files for a cell. Spreadsheets run a cell
+// that begins with one of =+-@ as a formula, also after a tab or a line break: such a cell
+// begins with an apostrophe (OWASP, CSV injection). Control characters and characters that
+// change the text direction are written as escapes. The report's numbers do not pass through
+// it, and stay numbers.
 func formatCell(text string) string {
 	var b strings.Builder
 	if text != "" && strings.ContainsRune("=+-@\t\r\n", rune(text[0])) {

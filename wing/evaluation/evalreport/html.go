@@ -25,13 +25,13 @@ var pageSource string
 var pageStyle string
 
 const (
-	// maxPageText limits each string of a page in bytes, and maxPageCases the conversations.
+	// maxPageText limits each string on a page in bytes, and maxPageCases the conversations.
 	maxPageText  = 20_000
 	maxPageCases = 32 << 20
 )
 
-// parsePage parses the template of the page. It has no scripts, and its policy allows only
-// the style of the report.
+// parsePage parses the page's template. It has no scripts, and its policy allows only the
+// report's style.
 func parsePage() *template.Template {
 	return template.Must(template.New("page").Funcs(template.FuncMap{
 		"score": formatScored, "baseline": formatBaseline, "short": shortMetricName, "tokens": formatTokens, "cost": formatCost,
@@ -42,14 +42,14 @@ func parsePage() *template.Template {
 	}).Parse(pageSource))
 }
 
-// A pageCase is the conversation of a case in the page.
+// A pageCase is a case's conversation in the page.
 type pageCase struct {
 	Anchor                       string
 	SetID, CaseID, Model, Status string
 	Runs                         []*pageRun
 }
 
-// A pageRun is a run of a case.
+// A pageRun is one run of a case.
 type pageRun struct {
 	Number int
 	Status string
@@ -67,14 +67,14 @@ type pageTurn struct {
 	Scores          []pageScore
 }
 
-// A pageScore is a score of a turn, with the reasons of the judge.
+// A pageScore is a turn's score, with the judge's reasons.
 type pageScore struct {
 	Metric, Score, Status string
 	Rubrics               []*eval.RubricScore
 	Notes                 []*eval.Note
 }
 
-// formatPageCase renders the section of a case. Beyond the limit it is empty.
+// formatPageCase renders a case's section. Beyond the limit it is empty.
 func (r *Report) formatPageCase(c *Case) string {
 	if r.texts.end > maxPageCases {
 		return ""
@@ -204,7 +204,7 @@ func (r *Report) writeHTML(out io.Writer) error {
 	return r.page.ExecuteTemplate(out, "foot", nil)
 }
 
-// listSets names the sets of the report.
+// listSets names the report's sets.
 func (r *Report) listSets() string {
 	var sets []string
 	for _, c := range r.Cases {
@@ -215,10 +215,10 @@ func (r *Report) listSets() string {
 	return strings.Join(sets, ", ")
 }
 
-// maxDiffWords limits the words of each side of a difference: the time is their product.
+// maxDiffWords limits the words on each side of a difference: the time grows with their product.
 const maxDiffWords = 1000
 
-// A diffPart is a sequence of words that both sides have, or only one.
+// A diffPart is a word sequence that both sides have, or only one.
 type diffPart struct {
 	// Kind is "same", "missing" (only expected) or "extra" (only actual).
 	Kind, Text string

@@ -16,7 +16,7 @@ import (
 
 const hostile = `</style></dd><script>alert(1)</script><img src=x onerror="alert(2)">'"` + "\u2028"
 
-// hostileOutcome has a string of an attacker in each field that a page shows.
+// hostileOutcome has an attacker's string in each field that a page shows.
 func hostileOutcome() *eval.Outcome {
 	score, turn := 0.5, 0
 	metric := &eval.MetricResult{
@@ -54,7 +54,7 @@ func renderPage(t *testing.T, o *eval.Outcome) string {
 	return b.String()
 }
 
-// Texts of users, models and judges are escaped. The page has no scripts and loads nothing,
+// Texts from users, models and judges are escaped. The page has no scripts and loads nothing,
 // and its policy allows its own style only. The control is the page without its escapes.
 func TestPageHostile(t *testing.T) {
 	page := renderPage(t, hostileOutcome())

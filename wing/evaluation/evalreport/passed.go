@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// maxK is the largest k of pass@k and pass^k in a report.
+// maxK is the largest k for pass@k and pass^k in a report.
 const maxK = 10
 
-// A PassRate is the share of the runs of a case that passed.
+// A PassRate is the share of a case's runs that passed.
 type PassRate struct {
 	Share float64 `json:"share"`
 	// Low and High are the 95 % Wilson score interval.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
-	// AtK and HatK are the unbiased estimates of pass@k and pass^k, for k from 1 to the
+	// AtK and HatK are the unbiased estimates for pass@k and pass^k, for k from 1 to the
 	// number of runs, at most 10.
 	AtK  []float64 `json:"passAtK"`
 	HatK []float64 `json:"passHatK"`
@@ -36,7 +36,7 @@ func newPassRate(runs, passed int) *PassRate {
 	return p
 }
 
-// passColumns are the columns of cases with several runs; k is 2, the first that differs
+// passColumns are the columns for cases with several runs; k is 2, the first that differs
 // from the share.
 func passColumns() []column {
 	rate := func(format func(p *PassRate) string) func(c *Case) string {
@@ -55,7 +55,7 @@ func passColumns() []column {
 	}
 }
 
-// writePassRates prints the means of pass@k and pass^k over the cases.
+// writePassRates prints the mean pass@k and pass^k over the cases.
 func writePassRates(w io.Writer, cases []*Case) {
 	for _, line := range []struct {
 		title  string
@@ -88,12 +88,12 @@ func writePassRates(w io.Writer, cases []*Case) {
 // Evaluating Large Language Models Trained on Code). 1 ≤ k ≤ n.
 func estimatePassAtK(n, passed, k int) float64 { return 1 - drawnShare(n, n-passed, k) }
 
-// estimatePassHatK returns the unbiased estimate of the probability that all of k runs pass, from n
+// estimatePassHatK returns the unbiased estimate of the probability that all k runs pass, from n
 // runs of which passed did: C(passed, k) / C(n, k) (Yao et al. 2024, τ-bench). 1 ≤ k ≤ n.
 func estimatePassHatK(n, passed, k int) float64 { return drawnShare(n, passed, k) }
 
-// drawnShare returns C(marked, k) / C(n, k): the probability that k of n runs, drawn without
-// replacement, are all marked.
+// drawnShare returns C(marked, k) / C(n, k): the probability that k runs, drawn from n
+// without replacement, are all marked.
 func drawnShare(n, marked, k int) float64 {
 	share := 1.0
 	for i := range k {
@@ -102,11 +102,11 @@ func drawnShare(n, marked, k int) float64 {
 	return share
 }
 
-// z95 is the quantile of a two-sided 95 % interval of the normal distribution.
+// z95 is the normal distribution's quantile for a two-sided 95 % interval.
 const z95 = 1.959963984540054
 
-// estimateShare returns the 95 % score interval of a share (Wilson 1927). Without runs it
-// is from 0 to 1.
+// estimateShare returns a share's 95 % score interval (Wilson 1927). Without runs it is from
+// 0 to 1.
 func estimateShare(n, passed int) (low, high float64) {
 	if n == 0 {
 		return 0, 1

@@ -1,12 +1,12 @@
-// Package evalreport reports the results of eval sets as a table, JSON, JUnit XML, CSV or an
+// Package evalreport reports eval set results as a table, JSON, JUnit XML, CSV or an
 // HTML page.
 //
 //	report, err := evalreport.New("table", false)
 //	report.AddRun(job, journal)   // for each set and model
 //	report.Write(stdout, stderr)
 //
-// A report holds the scores of the cases in memory. Texts of conversations are in a
-// temporary file, because those of all cases may not fit in memory.
+// A report holds the cases' scores in memory. Conversation texts are in a temporary
+// file, because the texts for all cases may not fit in memory.
 package evalreport
 
 import (
@@ -22,15 +22,15 @@ import (
 	"agenthost/wing/evaluation/evalrun"
 )
 
-// Formats are the names of the output formats.
+// Formats are the output format names.
 func Formats() []string { return []string{"table", "json", "junit", "csv", "html"} }
 
-// A Report collects the results of runs. It is for one goroutine.
+// A Report collects the results from runs. It is for one goroutine.
 type Report struct {
 	Cases []*Case
 	// Comparisons are those with baselines.
 	Comparisons []*Comparison
-	// Files are the paths of the result files.
+	// Files are the paths to the result files.
 	Files []string
 	// Duration is the time that all runs took.
 	Duration time.Duration
@@ -38,11 +38,11 @@ type Report struct {
 	format  string
 	verbose bool
 	texts   *spool
-	// page is the template of the HTML page, nil for other formats.
+	// page is the HTML page's template, nil for other formats.
 	page *template.Template
 }
 
-// A Case is a case in the report. Its runs have no turns: the texts of the report have them.
+// A Case is a case in the report. Its runs have no turns: the report's texts have them.
 type Case struct {
 	*eval.Outcome
 	// PassRate is nil for a single run, and Baseline if the set has none.
@@ -52,12 +52,12 @@ type Case struct {
 	file string
 	// anchor identifies the case in an HTML page.
 	anchor string
-	// text is what the format prints of the conversations.
+	// text is what the format prints about the conversations.
 	text segment
 }
 
-// New returns an empty report in one of the [Formats]. Verbose adds the turns of passed
-// cases to a table. The caller closes the report.
+// New returns an empty report in one of the [Formats]. Verbose adds the turns of passed cases
+// to a table. The caller closes the report.
 func New(format string, verbose bool) (*Report, error) {
 	texts, err := newSpool()
 	if err != nil {
@@ -73,7 +73,7 @@ func New(format string, verbose bool) (*Report, error) {
 // Close deletes the temporary file.
 func (r *Report) Close() error { return r.texts.closeFile() }
 
-// AddRun adds the outcomes of a run of a set, and compares them with its baseline; nil if
+// AddRun adds the outcomes from running a set, and compares them with its baseline; nil if
 // there is none.
 func (r *Report) AddRun(job *evalrun.Job, journal *evalrun.Journal, baseline *eval.SetResult) error {
 	first := len(r.Cases)
@@ -94,7 +94,7 @@ func (r *Report) AddRun(job *evalrun.Job, journal *evalrun.Journal, baseline *ev
 	return nil
 }
 
-// formatConversations formats the conversations of a case.
+// formatConversations formats a case's conversations.
 func (r *Report) formatConversations(c *Case) string {
 	switch {
 	case r.format == "html":
@@ -124,7 +124,7 @@ func (r *Report) countStatus(s eval.Status) int {
 	return n
 }
 
-// sumUsage adds up the usage of all cases.
+// sumUsage adds up the usage by all cases.
 func (r *Report) sumUsage() *eval.CaseUsage {
 	sum := &eval.CaseUsage{}
 	for _, c := range r.Cases {
@@ -133,8 +133,8 @@ func (r *Report) sumUsage() *eval.CaseUsage {
 	return sum
 }
 
-// listCases returns the cases in the order of the sets, those of one case with several
-// models one after the other.
+// listCases returns the cases in set order; one case with several models has consecutive
+// entries.
 func (r *Report) listCases() []*Case {
 	type key struct{ set, id string }
 	order := map[key]int{}
@@ -148,7 +148,7 @@ func (r *Report) listCases() []*Case {
 	})
 }
 
-// listModels returns the models of a matrix.
+// listModels returns a matrix's models.
 func (r *Report) listModels() []string {
 	var models []string
 	for _, c := range r.Cases {
@@ -159,7 +159,7 @@ func (r *Report) listModels() []string {
 	return models
 }
 
-// Write writes the report to out. The summary of a table goes to summary.
+// Write writes the report to out. A table's summary goes to summary.
 func (r *Report) Write(out, summary io.Writer) error {
 	switch r.format {
 	case "json":
@@ -182,13 +182,13 @@ func findMetric(metrics []*eval.MetricResult, name string) *eval.MetricResult {
 	return metrics[i]
 }
 
-// A spool is a temporary file of texts.
+// A spool is a temporary file for texts.
 type spool struct {
 	file *os.File
 	end  int64
 }
 
-// A segment is the place of a string in a spool.
+// A segment is a string's place in a spool.
 type segment struct{ start, size int64 }
 
 func newSpool() (*spool, error) {

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// testPairs returns the exact two-sided p of McNemar's test: of the pairs that differ,
+// testPairs returns the exact two-sided p of McNemar's test: among the pairs that differ,
 // better and worse are equally probable. It is also the sign test.
 func testPairs(better, worse int) float64 {
 	n := better + worse
@@ -32,7 +32,7 @@ func testShares(n1, passed1, n2, passed2 int) float64 {
 	return min(tail, 1)
 }
 
-// logChoose returns the logarithm of the binomial coefficient; that of 0 is -Inf.
+// logChoose returns the binomial coefficient's logarithm, which is -Inf for 0.
 func logChoose(n, k int) float64 {
 	if k < 0 || k > n {
 		return math.Inf(-1)
@@ -92,7 +92,7 @@ func sampleSigns(d []float64, limit float64) float64 {
 	return float64(extreme) / (samples + 1)
 }
 
-// sumSigned adds up to 64 values, each with the sign of its bit.
+// sumSigned adds up to 64 values, each with its bit's sign.
 func sumSigned(d []float64, signs uint64) float64 {
 	sum := 0.0
 	for i, v := range d {
@@ -104,8 +104,8 @@ func sumSigned(d []float64, signs uint64) float64 {
 	return sum
 }
 
-// adjustTests adjusts the p of several tests by the method of Holm (1979), in their order: a
-// test is significant if its adjusted p is.
+// adjustTests adjusts the p of several tests by Holm's method (1979), in their order: a test
+// is significant if its adjusted p is.
 func adjustTests(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {

@@ -13,7 +13,7 @@ func checkNear(t *testing.T, what string, got, want float64) {
 	}
 }
 
-// pass@k and pass^k are the shares of all ways to choose k of the runs.
+// pass@k and pass^k are the shares among all ways to choose k runs.
 func TestPassed(t *testing.T) {
 	for n := 1; n <= 6; n++ {
 		for passed := 0; passed <= n; passed++ {
@@ -48,7 +48,7 @@ func TestPassed(t *testing.T) {
 	checkNear(t, "PassAtK of 1000 runs", estimatePassAtK(1000, 500, 1), 0.5)
 }
 
-// The intervals of published tables; they never leave 0 to 1.
+// The intervals in published tables; they never leave 0 to 1.
 func TestWilsonInterval(t *testing.T) {
 	for _, tt := range []struct {
 		n, passed int
@@ -66,7 +66,7 @@ func TestWilsonInterval(t *testing.T) {
 	}
 }
 
-// McNemar's exact test is the binomial test of the pairs that differ.
+// McNemar's exact test is the binomial test on the pairs that differ.
 func TestMcNemar(t *testing.T) {
 	for _, tt := range []struct {
 		better, worse int
@@ -96,8 +96,8 @@ func TestFisher(t *testing.T) {
 	}
 }
 
-// The permutation test tries all signs of few differences; the estimate for many is near to
-// the exact p, and is the same each time.
+// The permutation test tries all signs for few differences; the estimate for many is near the
+// exact p, and is the same each time.
 func TestPermutation(t *testing.T) {
 	checkNear(t, "no differences", testDifferences([]float64{0, 0}), 1)
 	checkNear(t, "six equal signs", testDifferences([]float64{0.1, 0.2, 0.3, 0, 0.4, 0.5, 0.6}), 2.0/64)

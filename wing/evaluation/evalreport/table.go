@@ -16,10 +16,10 @@ import (
 )
 
 // maxTableWidth is the width from which on a table continues below itself. It is no
-// terminal's: the output of a build server has none.
+// terminal's: a build server's output has none.
 const maxTableWidth = 160
 
-// writeTable prints a line for each case, then the details of those that did not pass. It
+// writeTable prints a line for each case, then the details for those that did not pass. It
 // prints the summary on summary.
 func (r *Report) writeTable(out, summary io.Writer) error {
 	for i, block := range r.splitTable() {
@@ -40,9 +40,8 @@ func (r *Report) writeTable(out, summary io.Writer) error {
 	return nil
 }
 
-// splitTable returns the columns of the table, each with its title and a cell per case, in
-// blocks that are not wider than the limit. Each block begins with the columns that name
-// the case.
+// splitTable returns the table's columns, each with its title and a cell per case, in blocks
+// that are not wider than the limit. Each block begins with the columns that name the case.
 func (r *Report) splitTable() [][][]string {
 	var named, block [][]string
 	var blocks [][][]string
@@ -83,7 +82,7 @@ func writeRows(out io.Writer, columns [][]string) error {
 	return w.Flush()
 }
 
-// writeSummary prints the number of cases, what they used, and the result files.
+// writeSummary prints how many cases ran, what they used, and the result files.
 func (r *Report) writeSummary(w io.Writer) {
 	fmt.Fprintf(w, "%s passed, %d failed, %d not evaluated in %s\n", formatCount(r.countStatus(eval.Passed), "case"),
 		r.countStatus(eval.Failed), r.countStatus(eval.NotEvaluated), r.Duration.Round(time.Millisecond))
@@ -131,7 +130,7 @@ func (r *Report) writeModels(w io.Writer, models []string) {
 	}
 }
 
-// A column of the table.
+// A column in the table.
 type column struct {
 	title  string
 	format func(c *Case) string
@@ -139,8 +138,8 @@ type column struct {
 	names bool
 }
 
-// listColumns returns the columns of the table. Metrics are in the order of their first
-// use. The columns of runs, calls, tokens and costs are left out if no case has a value.
+// listColumns returns the table's columns. Metrics are in the order of their first use. The
+// columns for runs, calls, tokens and costs are left out if no case has a value.
 func (r *Report) listColumns() []column {
 	columns := []column{
 		{title: "case", format: func(c *Case) string { return c.SetID + ":" + c.CaseID }, names: true},
@@ -189,7 +188,7 @@ func shortMetricName(name string) string {
 	return name
 }
 
-// unknown is the cell of an unknown value.
+// unknown is the cell for an unknown value.
 const unknown = "-"
 
 func formatPassedRuns(c *Case) string {
@@ -236,8 +235,7 @@ func formatCost(u *eval.Usage) string {
 	return "$" + strconv.FormatFloat(math.Round(usd*scale)/scale, 'f', -1, 64)
 }
 
-// formatTime formats the time of the turns; one of less than a second is not worth a
-// comparison.
+// formatTime formats the turns' time; less than a second is not worth a comparison.
 func formatTime(seconds float64) string {
 	if seconds < 1 {
 		return "<1s"

@@ -18,13 +18,13 @@ import (
 	"agenthost/internal/regular"
 )
 
-// The limits of the cache of judge answers.
+// The limits for the cache of judge answers.
 const (
 	maxAnswer      = 256 << 10
 	maxAnswerBytes = 64 << 20
 	maxAnswers     = 50_000
 	maxAnswerAge   = 30 * 24 * time.Hour
-	// touchAfter is the age from which the use of an answer renews its time.
+	// touchAfter is the age from which using an answer renews its time.
 	touchAfter = 24 * time.Hour
 )
 
@@ -34,18 +34,17 @@ const (
 	answerVersion = 1
 )
 
-// An AnswerCache keeps answers of judges in a folder, each in a file that is named after the
-// hash of the model's settings and the prompt. It holds answers of at most 30 days, and at
-// most 64 MiB of them; [AnswerCache.Close] deletes the rest. It is safe for concurrent use,
-// also by several processes: a file that cannot be read counts as missing, and is written
-// again.
+// An AnswerCache keeps judge answers in a folder, each in a file named after the hash of the
+// model's settings and the prompt. It holds answers for at most 30 days, and at most 64 MiB;
+// [AnswerCache.Close] deletes the rest. It is safe for concurrent use, also by several
+// processes: a file that cannot be read counts as missing, and is written again.
 type AnswerCache struct {
 	root  *os.Root
 	now   func() time.Time
 	dirty atomic.Bool
 }
 
-// A cachedAnswer is the content of a file.
+// A cachedAnswer is a cache file's content.
 type cachedAnswer struct {
 	Version int    `json:"version"`
 	Key     string `json:"key"`
@@ -68,10 +67,10 @@ func OpenAnswerCache(dir string, now func() time.Time) (*AnswerCache, error) {
 	return &AnswerCache{root: root, now: now}, nil
 }
 
-// filePath returns the file of a key, which is a hash in hexadecimal.
+// filePath returns the file for a key, which is a hexadecimal hash.
 func filePath(key string) string { return path.Join(key[:2], key[2:]+answerSuffix) }
 
-// getAnswer returns the answer of a key. One that is too old, too large or not readable is
+// getAnswer returns the answer for a key. One that is too old, too large or not readable is
 // missing.
 func (c *AnswerCache) getAnswer(key string) (string, bool) {
 	name := filePath(key)
@@ -119,7 +118,7 @@ func (c *AnswerCache) putAnswer(key, answer string) {
 	_ = c.root.Remove(temp) // else it is pruned
 }
 
-// deleteAnswer deletes the answer of a key.
+// deleteAnswer deletes the answer for a key.
 func (c *AnswerCache) deleteAnswer(key string) { _ = c.root.Remove(filePath(key)) }
 
 // Close deletes what is beyond the limits, the oldest answers first, and closes the cache.
@@ -131,7 +130,7 @@ func (c *AnswerCache) Close() error {
 	return cmp.Or(err, c.root.Close())
 }
 
-// A cacheFile is a file of the cache.
+// A cacheFile is a file in the cache.
 type cacheFile struct {
 	path     string
 	size     int64
@@ -158,7 +157,7 @@ func (c *AnswerCache) pruneFiles() error {
 	return nil
 }
 
-// listFiles lists the files of the cache. Files with other names are not touched.
+// listFiles lists the cache files. Files with other names are not touched.
 func (c *AnswerCache) listFiles() ([]cacheFile, error) {
 	var files []cacheFile
 	err := fs.WalkDir(c.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {

@@ -45,8 +45,8 @@ func TestAnswerAge(t *testing.T) {
 	}
 }
 
-// A file that is damaged, of another version or key, or too large counts as missing, and is
-// written again.
+// A file that is damaged, too large, or written for another version or key counts as missing,
+// and is written again.
 func TestAnswerDamaged(t *testing.T) {
 	dir := t.TempDir()
 	c := openTestCache(t, dir, nil)
@@ -82,7 +82,7 @@ func TestAnswerDamaged(t *testing.T) {
 	}
 }
 
-// A file outside of the folder is not read, whatever link leads there.
+// A file outside the folder is not read, whatever link leads there.
 func TestAnswerLink(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	key := hashStrings("a")
@@ -100,7 +100,7 @@ func TestAnswerLink(t *testing.T) {
 	}
 }
 
-// Closing deletes old answers, abandoned temporary files and, beyond the limit of bytes, the
+// Closing deletes old answers, abandoned temporary files and, beyond the byte limit, the
 // oldest answers.
 func TestAnswerPrune(t *testing.T) {
 	dir := t.TempDir()
@@ -172,7 +172,7 @@ func TestAnswerParallel(t *testing.T) {
 	wg.Wait()
 }
 
-// judgeCase answers prompts as a run of a case does.
+// judgeCase answers prompts as a case run does.
 func judgeCase(t *testing.T, c *AnswerCache, llm model.LLM, number int) (*cachedJudge, *usageMeter) {
 	t.Helper()
 	r := &Runner{Cache: c, Fingerprints: map[string]string{"critic": "f"}}
@@ -184,7 +184,7 @@ func judgeCase(t *testing.T, c *AnswerCache, llm model.LLM, number int) (*cached
 	return j.(*cachedJudge), &run.judgeUsage
 }
 
-// countingModel answers with the number of the call; some calls fail.
+// countingModel answers with the call's number; some calls fail.
 type countingModel struct {
 	model.LLM
 	calls int
@@ -213,9 +213,9 @@ func answerAll(t *testing.T, j *cachedJudge, want ...string) {
 	}
 }
 
-// Samples of a prompt, and runs of a case, have an answer each. A later run of the same
-// case gets the same answers without a call. Requests that fail, and answers that could not
-// be read, are not cached.
+// Each sample for a prompt, and each run of a case, has its own answer. A later run of the
+// same case gets the same answers without a call. Failed requests and answers that could not
+// be read are not cached.
 func TestCachedSamples(t *testing.T) {
 	c := openTestCache(t, t.TempDir(), nil)
 	defer c.Close()

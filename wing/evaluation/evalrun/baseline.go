@@ -16,8 +16,8 @@ import (
 	"agenthost/wing/evaluation/eval"
 )
 
-// A BaselineFinder finds the baselines that a name selects: the result of a file or of an
-// ID in the folder of results, or the newest results of a revision of the app.
+// A BaselineFinder finds the baselines that a name selects: one result by file or by ID in
+// the results folder, or the newest results for an app revision.
 type BaselineFinder struct {
 	name string
 	// files are the candidates, the newest first.
@@ -31,11 +31,11 @@ type resultFile struct {
 	created              float64
 }
 
-// minPrefix is the length from which the start of a revision selects it.
+// minPrefix is the shortest revision prefix that selects a revision.
 const minPrefix = 6
 
-// NewBaselineFinder resolves the name of a baseline. It is an error if nothing has it, or if
-// several revisions begin with it.
+// NewBaselineFinder resolves a baseline name. It is an error if nothing has it, or if several
+// revisions begin with it.
 func NewBaselineFinder(folder, name string) (*BaselineFinder, error) {
 	paths := []string{name}
 	if eval.CheckPathSegment(name) == nil {
@@ -54,7 +54,7 @@ func NewBaselineFinder(folder, name string) (*BaselineFinder, error) {
 	return findRevision(folder, name)
 }
 
-// findRevision finds the results of a revision.
+// findRevision finds a revision's results.
 func findRevision(folder, name string) (*BaselineFinder, error) {
 	all, err := listResults(folder)
 	if err != nil {
@@ -87,7 +87,7 @@ func findRevision(folder, name string) (*BaselineFinder, error) {
 	return found, nil
 }
 
-// listResults lists the results of a folder. Files that are not results are skipped.
+// listResults lists the results in a folder. Files that are not results are skipped.
 func listResults(folder string) ([]resultFile, error) {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -111,11 +111,11 @@ func listResults(folder string) ([]resultFile, error) {
 	return all, nil
 }
 
-// maxHead limits the keys of a result before its cases, in bytes.
+// maxHead limits a result's keys before its cases, in bytes.
 const maxHead = 64 << 10
 
-// readResultHead reads the keys of a result up to its cases: results contain whole
-// conversations. The ID of a result ends with its time.
+// readResultHead reads a result's keys up to its cases: results contain whole conversations.
+// A result ID ends with its time.
 func readResultHead(path string) (*resultFile, error) {
 	f, err := regular.Open(os.OpenFile, path, os.O_RDONLY)
 	if err != nil {
@@ -150,8 +150,8 @@ func readResultHead(path string) (*resultFile, error) {
 	return nil, errors.New("the file is not the result of an eval set")
 }
 
-// FindBaseline reads the baseline of a job: a result of its set, if possible one with the
-// model, without its conversations. It returns nil if there is none.
+// FindBaseline reads a job's baseline: a result for its set, if possible one with the model,
+// without its conversations. It returns nil if there is none.
 func (f *BaselineFinder) FindBaseline(job *Job, model string) (*eval.SetResult, error) {
 	var found *resultFile
 	for i, file := range f.files {
@@ -176,8 +176,8 @@ func (f *BaselineFinder) FindBaseline(job *Job, model string) (*eval.SetResult, 
 	return result, nil
 }
 
-// CheckJobs returns an error if no job has a baseline, and else the IDs of the sets that
-// have none.
+// CheckJobs returns an error if no job has a baseline, and else the IDs of the sets that have
+// none.
 func (f *BaselineFinder) CheckJobs(jobs []*Job) (without []string, err error) {
 	for _, job := range jobs {
 		if !slices.ContainsFunc(f.files, func(file resultFile) bool { return file.set == job.Set.ID }) {

@@ -10,18 +10,17 @@ import (
 	"agenthost/wing/evaluation/eval"
 )
 
-// caseAnswers are the cached answers of a run of a case. Several samples of a prompt have an
-// entry each, by the number of the run and the number of the sample. Answers are stored when
-// the case has been scored, without those that the metrics could not read. It is safe for
-// concurrent use.
+// caseAnswers are the cached answers for one run of a case. Several samples for a prompt have
+// an entry each, by run number and sample number. Answers are stored when the case has been
+// scored, without those that the metrics could not read. It is safe for concurrent use.
 type caseAnswers struct {
 	cache *AnswerCache
-	// settings has the fingerprints of the models; one without is not cached.
+	// settings has the models' fingerprints; a model without one is not cached.
 	settings map[string]string
 	run      int
 
 	mu sync.Mutex
-	// uses are the samples in use by prompt; those of requests that failed are false.
+	// uses are the samples in use by prompt; false after a failed request.
 	uses map[string][]bool
 	used []*usedAnswer
 }
@@ -32,7 +31,7 @@ type usedAnswer struct {
 	stored, rejected    bool
 }
 
-// reserveSample returns the number of the next sample of a prompt.
+// reserveSample returns the number for a prompt's next sample.
 func (a *caseAnswers) reserveSample(prompt string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -46,7 +45,7 @@ func (a *caseAnswers) reserveSample(prompt string) int {
 	return len(a.uses[prompt]) - 1
 }
 
-// releaseSample returns the number of a sample whose request failed.
+// releaseSample returns the number for a sample whose request failed.
 func (a *caseAnswers) releaseSample(prompt string, sample int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -92,13 +91,13 @@ func (a *caseAnswers) commitAnswers() {
 type cachedJudge struct {
 	*judge
 	answers *caseAnswers
-	// settings are the fingerprint of the model and the config of the judge.
+	// settings are the model's fingerprint and the judge's config.
 	settings string
 }
 
 var _ eval.AnswerRejecter = (*cachedJudge)(nil)
 
-// Answer returns the cached answer of the next sample of a prompt, or requests one.
+// Answer returns the cached answer for a prompt's next sample, or requests one.
 func (j *cachedJudge) Answer(ctx context.Context, prompt string) (string, error) {
 	base := hashStrings(j.settings, prompt)
 	sample := j.answers.reserveSample(base)

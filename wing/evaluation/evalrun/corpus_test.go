@@ -16,8 +16,8 @@ import (
 	"agenthost/wing/evaluation/evalrun"
 )
 
-// Every eval set and test file of others runs on an app: each case has a result with all
-// its turns, and the result is a file of ADK that is read and written back equal.
+// Every foreign eval set and test file runs on an app: each case has a result with all its
+// turns, and the result is an ADK file that is read and written back equal.
 func TestCorpusRuns(t *testing.T) {
 	root := os.Getenv("AGENTHOST_CORPUS")
 	if root == "" {
@@ -76,8 +76,8 @@ func TestCorpusRuns(t *testing.T) {
 	}
 }
 
-// checkSetRuns runs a set, and checks that no case crashes and that the result is a file of
-// ADK.
+// checkSetRuns runs a set, and checks that no case crashes and that the result is an ADK
+// file.
 func checkSetRuns(t *testing.T, runner *evalrun.Runner, job *evalrun.Job) {
 	t.Helper()
 	job.Set.ID = "corpus" // IDs of others need not be names of files

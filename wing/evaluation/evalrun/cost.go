@@ -9,7 +9,7 @@ import (
 	"agenthost/pkg/model"
 )
 
-// A CostError is the error of a run that reached its limit of cost.
+// A CostError reports that a run reached its cost limit.
 type CostError struct{ Limit float64 }
 
 // Error names the limit.
@@ -17,7 +17,7 @@ func (e *CostError) Error() string {
 	return fmt.Sprintf("the cost limit of %g US dollars was reached", e.Limit)
 }
 
-// A CallsError is the error of a run that reached its limit of model calls.
+// A CallsError reports that a run reached its limit for model calls.
 type CallsError struct{ Limit int }
 
 // Error names the limit.
@@ -25,9 +25,8 @@ func (e *CallsError) Error() string {
 	return fmt.Sprintf("the limit of %d model calls was reached", e.Limit)
 }
 
-// A CostMeter counts calls of models and adds up the cost of those with a price. It rejects
-// calls once a limit is reached. Calls that are running then end, so their cost is added as
-// well.
+// A CostMeter counts model calls and adds up the cost if they have a price. It rejects calls
+// once a limit is reached. Calls that are running then end, so their cost is added as well.
 type CostMeter struct {
 	// Limit is in US dollars; 0 disables it.
 	Limit float64
@@ -71,7 +70,7 @@ func (m *CostMeter) WrapModel(llm model.LLM) model.LLM {
 	return &meteredModel{wrappedModel{llm}, m}
 }
 
-// meteredKey marks the context of a call that the meter counts.
+// meteredKey marks the context in a call that the meter counts.
 type meteredKey struct{}
 
 type meteredModel struct {
@@ -101,7 +100,7 @@ func (m *meteredModel) Generate(ctx context.Context, req *model.Request) iter.Se
 	}
 }
 
-// countCall counts a call, or returns the error of a limit.
+// countCall counts a call, or returns the error for a limit.
 func (m *CostMeter) countCall() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"agenthost/wing/evaluation/evalfile"
 )
 
-// customMetrics returns the functions of the custom metrics of a case: those of the Go program,
-// and the expressions of its criteria.
+// customMetrics returns the functions for a case's custom metrics: the Go program's, and the
+// expressions in its criteria.
 func (c *caseRun) customMetrics(registered map[string]eval.MeasureFunc) map[string]eval.MeasureFunc {
 	all := maps.Clone(registered)
 	if all == nil {
@@ -25,7 +25,7 @@ func (c *caseRun) customMetrics(registered map[string]eval.MeasureFunc) map[stri
 	return all
 }
 
-// hasExpressions reports whether a metric of the case reads the outcomes of turns.
+// hasExpressions reports whether a metric in the case reads turn outcomes.
 func (c *caseRun) hasExpressions() bool {
 	for _, m := range c.job.measuresOf(c.c) {
 		if m.Criterion != nil && m.Criterion.Expr != "" {
@@ -35,7 +35,7 @@ func (c *caseRun) hasExpressions() bool {
 	return false
 }
 
-// addOutcome keeps what expressions read of the turn that has just ended.
+// addOutcome keeps what expressions read from the turn that has just ended.
 func (c *caseRun) addOutcome(ctx context.Context, o *turn.Outcome) error {
 	var err error
 	if o.Session, err = c.host.Store().Sessions.Get(ctx, c.key, nil); err != nil {
@@ -48,8 +48,8 @@ func (c *caseRun) addOutcome(ctx context.Context, o *turn.Outcome) error {
 	return nil
 }
 
-// measureExpression scores each turn by the expression of the criterion. If it cannot be
-// evaluated for a turn, the metric is not evaluated.
+// measureExpression scores each turn by the criterion's expression. If it cannot be evaluated
+// for a turn, the metric is not evaluated.
 func (c *caseRun) measureExpression(ctx context.Context, in *eval.Input) (*eval.Scores, error) {
 	e, err := evalfile.CompileExpression(in.Criterion.Expr, nil)
 	if err != nil {

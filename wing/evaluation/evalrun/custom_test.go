@@ -14,8 +14,8 @@ import (
 	"agenthost/wing/evaluation/evalrun"
 )
 
-// Functions of a Go program are metrics: by their name, and by the function that a config of
-// ADK declares. One that fails or panics is not evaluated. Without them the names are unknown.
+// Go functions are metrics: by their name, and by the function that an ADK config declares.
+// One that fails or panics is not evaluated. Without them the names are unknown.
 func TestRegisteredMetrics(t *testing.T) {
 	measure := func(score float64) eval.MeasureFunc {
 		return func(_ context.Context, in *eval.Input) (*eval.Scores, error) {

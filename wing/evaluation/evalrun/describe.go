@@ -8,7 +8,7 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// DescribeApp describes the agents of an app for the model that writes scenarios: their
+// DescribeApp describes an app's agents for the model that writes scenarios: their
 // instructions, tools and sub-agents.
 func DescribeApp(app *runtime.App) string {
 	var b strings.Builder
@@ -34,11 +34,11 @@ func describeAgent(b *strings.Builder, p *runtime.AgentInfo, depth int) {
 	}
 }
 
-// stateKey matches the placeholders of required session state, without prefix.
+// stateKey matches the placeholders for required session state, without prefix.
 var stateKey = regexp.MustCompile(`\{([A-Za-z0-9_]+)\}`)
 
-// ListStateKeys returns an empty value for each key of the session state that instructions
-// of the app require, as adk eval_set generate_eval_cases does.
+// ListStateKeys returns an empty value for each session state key that the app's instructions
+// require, as adk eval_set generate_eval_cases does.
 func ListStateKeys(app *runtime.App) map[string]any {
 	keys := map[string]any{}
 	addStateKeys(keys, app.AgentInfo())

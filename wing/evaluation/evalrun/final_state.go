@@ -58,7 +58,7 @@ type stateDiff struct {
 	reasons []string
 }
 
-// maxStateReasons limits the differences of a state that a result lists.
+// maxStateReasons limits the state differences that a result lists.
 const maxStateReasons = 20
 
 func (d *stateDiff) addReason(format string, args ...any) {
@@ -71,7 +71,7 @@ func (d *stateDiff) addReason(format string, args ...any) {
 	}
 }
 
-// compareObjects adds the differences of objects; path ends with a dot, unless it is empty.
+// compareObjects adds the differences between objects; path ends with a dot, unless it is empty.
 func (d *stateDiff) compareObjects(path string, want, got map[string]any) *stateDiff {
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		value, found := got[key]

@@ -27,40 +27,39 @@ import (
 type HostRunner struct {
 	Host *runtime.Host
 	Apps Apps
-	// Parallel is how many cases of a run are running at once; 0 is 4.
+	// Parallel is how many cases run at once; 0 is 4.
 	Parallel int
-	// CaseTimeout limits the conversation of a case, RunTimeout the run: cases that have not
-	// ended then have failed. 0 is 5 and 30 minutes.
+	// CaseTimeout limits a case's conversation, RunTimeout the run: cases that have not ended
+	// then have failed. 0 is 5 and 30 minutes.
 	CaseTimeout, RunTimeout time.Duration
 	Logger                  *slog.Logger
-	// Clock and NewID are those of a [Runner].
+	// Clock and NewID are as in a [Runner].
 	Clock func() time.Time
 	NewID func() string
 }
 
-// Apps gives access to the folders and models of apps.
+// Apps gives access to apps' folders and models.
 type Apps interface {
-	// Open opens the folder of an app.
+	// Open opens an app's folder.
 	Open(app string) (*os.Root, error)
-	// OpenModels builds models of an app by their names. The models are nil if there are
-	// errors; else the caller calls release after the last call of a model.
+	// OpenModels builds an app's models by their names. The models are nil if there are
+	// errors; else the caller calls release after the last model call.
 	OpenModels(ctx context.Context, app string, names []string) (models map[string]model.LLM, release func(), ds spec.Diagnostics)
 }
 
-// The defaults of a HostRunner.
+// The defaults for a HostRunner.
 const (
 	defaultParallel    = 4
 	defaultCaseTimeout = 5 * time.Minute
 	defaultRunTimeout  = 30 * time.Minute
 )
 
-// Evaluate runs cases on the revision of the app that is active now, and stores the result
-// in the folder of the app and in the session database of the host. If the folder is
-// read-only, the session database suffices; if only the session database fails, the error is
-// logged. It yields the start of the run, and each case that ended. An
-// error ends the run, and nothing is stored; an error of the request or of its models is a
-// [runtime.RunError], and comes before the start. A consumer that stops cancels the run, and
-// nothing is stored.
+// Evaluate runs cases on the app revision that is active now, and stores the result in the
+// app's folder and in the host's session database. If the folder is read-only, the session
+// database suffices; if only the session database fails, the error is logged. It yields the
+// run's start, and each case that ended. An error ends the run, and nothing is stored; an
+// error in the request or its models is a [runtime.RunError], and comes before the start. A
+// consumer that stops cancels the run, and nothing is stored.
 func (h *HostRunner) Evaluate(ctx context.Context, req *eval.RunRequest) iter.Seq2[*eval.RunProgress, error] {
 	return func(yield func(*eval.RunProgress, error) bool) {
 		job, err := PlanRun(req)
@@ -82,14 +81,14 @@ func requestError(err error, message string) error {
 	return &runtime.RunError{Code: runtime.CodeInvalidRequest, Message: message, Err: err}
 }
 
-// A hostRun is a run of a job on a served app.
+// A hostRun runs a job on a served app.
 type hostRun struct {
 	*HostRunner
 	job     *Job
 	runner  *Runner
 	journal *Journal
-	// databaseOnly reports that the folder of the app is read-only: the journal is in a
-	// temporary folder, and only the session database stores the result.
+	// databaseOnly reports that the app's folder is read-only: the journal is in a temporary
+	// folder, and only the session database stores the result.
 	databaseOnly bool
 	// releases are called at the end in reverse order.
 	releases []func()
@@ -106,7 +105,7 @@ func (r *hostRun) releaseAll() {
 	}
 }
 
-// openRun holds the app, builds the models of judges and creates the file of the results.
+// openRun holds the app, builds the judge models and creates the result file.
 func (r *hostRun) openRun(ctx context.Context, name string) error {
 	app, release, err := r.Host.Acquire(name)
 	if err != nil {
@@ -128,8 +127,8 @@ func (r *hostRun) openRun(ctx context.Context, name string) error {
 	return r.openJournal(Subject{App: app.Name(), Revision: app.Revision()})
 }
 
-// openJournal creates the file of the results in the folder of the app, or in a temporary
-// folder if that is read-only and the session database can store the result.
+// openJournal creates the result file in the app's folder, or in a temporary folder if that
+// is read-only and the session database can store the result.
 func (r *hostRun) openJournal(subject Subject) error {
 	folder, err := r.openHistory(subject.App)
 	if err == nil {
@@ -148,7 +147,7 @@ func (r *hostRun) openJournal(subject Subject) error {
 	return err
 }
 
-// openHistory returns the folder of results, which must be in the folder of the app.
+// openHistory returns the results folder, which must be in the app's folder.
 func (r *hostRun) openHistory(app string) (string, error) {
 	root, err := r.Apps.Open(app)
 	if err != nil {
@@ -263,7 +262,7 @@ func (r *hostRun) storeResult(ctx context.Context) error {
 	return nil
 }
 
-// SaveResult stores the file of a result in a session database.
+// SaveResult stores a result file in a session database.
 func SaveResult(ctx context.Context, results *store.Results, subject Subject, setID, path string) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -27,7 +27,7 @@ import (
 	"agenthost/wing/evaluation/evalrun"
 )
 
-// oneApp gives access to the app of a folder.
+// oneApp gives access to the app in a folder.
 type oneApp struct {
 	dir    string
 	loader *loader.Loader
@@ -36,7 +36,7 @@ type oneApp struct {
 // Open opens the folder.
 func (a *oneApp) Open(string) (*os.Root, error) { return os.OpenRoot(a.dir) }
 
-// OpenModels builds models of the app.
+// OpenModels builds the app's models.
 func (a *oneApp) OpenModels(ctx context.Context, _ string, names []string) (map[string]model.LLM, func(), spec.Diagnostics) {
 	return a.loader.OpenModels(ctx, a.dir, names)
 }
@@ -56,7 +56,7 @@ func (m hookedModel) Generate(ctx context.Context, req *model.Request) iter.Seq2
 }
 
 // serveShop returns a runner on a host that serves an app whose requests call hook first, and
-// a request to run all cases of a set: n cases whose users write their IDs.
+// a request to run all cases in a set: n cases whose users write their IDs.
 func serveShop(t *testing.T, n int, hook func(ctx context.Context, req *model.Request) error) (*evalrun.HostRunner, *eval.RunRequest) {
 	t.Helper()
 	dir := testenv.Files(t, "shop", map[string][]byte{
@@ -81,7 +81,7 @@ func serveShop(t *testing.T, n int, hook func(ctx context.Context, req *model.Re
 	return &evalrun.HostRunner{Host: host, Apps: &oneApp{dir, l}, Parallel: 1}, &eval.RunRequest{App: "shop", Set: set}
 }
 
-// listHistory returns the names of the files with results.
+// listHistory returns the names of the result files.
 func listHistory(t *testing.T, r *evalrun.HostRunner) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(r.Apps.(*oneApp).dir, ".adk", "eval_history", "*"))
@@ -162,8 +162,8 @@ func TestEvaluateStopped(t *testing.T) {
 	})
 }
 
-// TestEvaluateTimeout expects that the cases which have not ended at the timeout of the run
-// have failed, with the reason, and that the result is stored.
+// TestEvaluateTimeout expects that cases which have not ended at the run's timeout have
+// failed, with the reason, and that the result is stored.
 func TestEvaluateTimeout(t *testing.T) { synctest.Test(t, testEvaluateTimeout) }
 
 func testEvaluateTimeout(t *testing.T) {
@@ -194,8 +194,8 @@ func testEvaluateTimeout(t *testing.T) {
 	}
 }
 
-// TestEvaluateReplacedApp expects that a run ends on the revision of its start: one that is
-// replaced meanwhile stays open until the run has ended.
+// TestEvaluateReplacedApp expects that a run ends on the revision that it started with: one
+// that is replaced meanwhile stays open until the run has ended.
 func TestEvaluateReplacedApp(t *testing.T) {
 	var r *evalrun.HostRunner
 	r, req := serveShop(t, 2, func(context.Context, *model.Request) error {
@@ -224,8 +224,8 @@ func TestEvaluateReplacedApp(t *testing.T) {
 	}
 }
 
-// TestEvaluateLinkedHistory expects that results are not written through a link out of the
-// folder of the app.
+// TestEvaluateLinkedHistory expects that results are not written through a link that leads
+// outside the app's folder.
 func TestEvaluateLinkedHistory(t *testing.T) {
 	r, req := serveShop(t, 1, func(context.Context, *model.Request) error { return nil })
 	outside := t.TempDir()
@@ -245,12 +245,12 @@ func TestEvaluateLinkedHistory(t *testing.T) {
 // readOnlyApp is an app in a read-only file system.
 type readOnlyApp struct{ *oneApp }
 
-// Open returns the error of a file system that cannot be written.
+// Open returns the error from a file system that cannot be written.
 func (readOnlyApp) Open(string) (*os.Root, error) {
 	return nil, &os.PathError{Op: "mkdirat", Path: ".adk", Err: syscall.EROFS}
 }
 
-// runAll runs all cases, and returns the ID of the result and the error of the run.
+// runAll runs all cases, and returns the result's ID and the run's error.
 func runAll(t *testing.T, r *evalrun.HostRunner, req *eval.RunRequest) (id string, last error) {
 	t.Helper()
 	for step, err := range r.Evaluate(t.Context(), req) {
@@ -294,8 +294,8 @@ func TestEvaluateReadOnlyFolder(t *testing.T) {
 	}
 }
 
-// TestEvaluateStoreError expects that an error of the session database does not lose the
-// file, and is logged; a database without results is not an error.
+// TestEvaluateStoreError expects that a session database error does not lose the file, and is
+// logged; a database without results is not an error.
 func TestEvaluateStoreError(t *testing.T) {
 	r, req := serveShop(t, 1, func(context.Context, *model.Request) error { return nil })
 	var log bytes.Buffer
@@ -314,8 +314,8 @@ func TestEvaluateStoreError(t *testing.T) {
 	}
 }
 
-// failingResults are results that cannot be stored; without an error, those of a store that has
-// no backend for them.
+// failingResults are results that cannot be stored; without an error, a store has no backend
+// for them.
 func failingResults(t *testing.T, err error) *store.Results {
 	b := memstore.NewBackends()
 	if b.Results = nil; err != nil {
@@ -334,8 +334,8 @@ type failingBackend struct {
 // PutResult returns the error.
 func (b failingBackend) PutResult(context.Context, *store.Result, int) error { return b.err }
 
-// TestPlanRun expects a criterion for each metric that is only named: that of the config, or
-// else a default one with rubrics if no case has any.
+// TestPlanRun expects a criterion for each metric that is only named: the config's, or else a
+// default one with rubrics if no case has any.
 func TestPlanRun(t *testing.T) {
 	_, req := serveShop(t, 1, func(context.Context, *model.Request) error { return nil })
 	half := 0.5

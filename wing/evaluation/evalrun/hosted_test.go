@@ -19,8 +19,8 @@ import (
 	"agenthost/wing/evaluation/evalrun"
 )
 
-// A fakeService is the evaluation service of Vertex AI: it rejects other requests than those
-// of its API, and answers each metric with a score.
+// A fakeService is Vertex AI's evaluation service: it rejects requests outside its API, and
+// answers each metric with a score.
 type fakeService struct {
 	mu     sync.Mutex
 	bodies map[string]string
@@ -58,9 +58,9 @@ func (f *fakeService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"metricResults": [%s]}`, answers[name])
 }
 
-// TestHostedMetrics: with a project, a region and an address, the service of Vertex AI
-// scores the metrics that ADK leaves to it, and the result names it. A judge of the config or
-// of --judge scores instead, and so does the local judge without the service.
+// TestHostedMetrics: with a project, a region and an address, the Vertex AI service scores
+// the metrics that ADK leaves to it, and the result names it. A judge from the config or
+// --judge scores instead, and so does the local judge without the service.
 func TestHostedMetrics(t *testing.T) {
 	fake := &fakeService{bodies: map[string]string{}}
 	server := httptest.NewServer(fake)

@@ -24,16 +24,16 @@ import (
 	"agenthost/wing/evaluation/eval"
 )
 
-// journalSuffix ends the name of a journal: that of the result without its suffix.
+// journalSuffix ends a journal's name: the result's name without its suffix.
 const journalSuffix = ".evalset_result.partial"
 
-// A Journal is a file with the results of a run that is not complete: a line with the
+// A Journal is a file with the results from a run that is not complete: a line with the
 // header, then a line for each result. A line is written at once, so a killed process loses
 // only what was running; an incomplete last line is ignored. It is safe for concurrent use.
 type Journal struct {
 	dir    string
 	header journalHeader
-	// order has the index of each case in the set.
+	// order has each case's index in the set.
 	order map[string]int
 
 	mu      sync.Mutex
@@ -45,11 +45,11 @@ type Journal struct {
 
 // A Subject is what a run evaluates.
 type Subject struct {
-	// App is the name of the app, Revision its revision.
+	// App is the app's name, Revision its revision.
 	App      string `json:"app"`
 	Revision string `json:"revision,omitempty"`
-	// Model is the name of the model that replaces all models of the app's agents; empty
-	// for the app's own models.
+	// Model names the model that replaces all models in the app's agents; empty for the app's
+	// own models.
 	Model string `json:"model,omitempty"`
 }
 
@@ -68,14 +68,14 @@ type journalEntry struct {
 	start, size int64
 }
 
-// newResult returns the result of the run without cases.
+// newResult returns the run's result without cases.
 func (h *journalHeader) newResult() *eval.SetResult {
 	result := eval.NewSetResult(h.App, h.SetID, h.Created)
 	result.Model, result.Revision, result.Cases = h.Model, h.Revision, []*eval.CaseResult{}
 	return result
 }
 
-// Begin creates the journal of a job in a folder, which it creates if necessary.
+// Begin creates a job's journal in a folder, which it creates if necessary.
 func (j *Job) Begin(dir string, subject Subject, now time.Time) (*Journal, error) {
 	key, err := j.hashRun(subject)
 	if err != nil {
@@ -124,9 +124,9 @@ func (j *Job) Begin(dir string, subject Subject, now time.Time) (*Journal, error
 	}
 }
 
-// Resume opens the newest journal of the job's set and the subject's model in a folder, or
-// returns nil if there is none. It is an error if the app, the set, the selected cases or the metrics have changed
-// since, or if another process is running it (only Linux and macOS detect this).
+// Resume opens the newest journal for the job's set and the subject's model in a folder, or returns
+// nil if there is none. It is an error if the app, the set, the selected cases or the metrics have
+// changed since, or if another process is running it (only Linux and macOS detect this).
 func (j *Job) Resume(dir string, subject Subject) (*Journal, error) {
 	key, err := j.hashRun(subject)
 	if err != nil {
@@ -178,7 +178,7 @@ func (j *Job) newJournal(dir string, header journalHeader) *Journal {
 	return journal
 }
 
-// hashRun returns the key of a run.
+// hashRun returns a run's key.
 func (j *Job) hashRun(subject Subject) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %q %t\n", subject.Revision, subject.Model, j.AllowNotEvaluated)
@@ -250,7 +250,7 @@ func (j *Journal) addEntry(caseID string, size int) {
 	j.end += int64(size)
 }
 
-// filePath returns the path of the journal or of the result.
+// filePath returns the path to the journal or the result.
 func (j *Journal) filePath(suffix string) string {
 	return filepath.Join(j.dir, j.header.newResult().Name+suffix)
 }
@@ -258,10 +258,10 @@ func (j *Journal) filePath(suffix string) string {
 // Subject returns what the run evaluates.
 func (j *Journal) Subject() Subject { return j.header.Subject }
 
-// ResultID returns the ID of the result that Finish writes.
+// ResultID returns the ID for the result that Finish writes.
 func (j *Journal) ResultID() string { return j.header.newResult().ID }
 
-// Count returns the number of results of a case.
+// Count returns how many results a case has.
 func (j *Journal) Count(caseID string) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -300,7 +300,7 @@ func (j *Journal) writeLine(line []byte) (int, error) {
 	return n, nil
 }
 
-// Outcomes reads the outcomes of a journal, one at a time.
+// Outcomes reads a journal's outcomes, one at a time.
 func (j *Journal) Outcomes(allowNotEvaluated bool) iter.Seq2[*eval.Outcome, error] {
 	merge := func(runs []*eval.CaseResult) *eval.Outcome {
 		o := eval.NewOutcome(runs, allowNotEvaluated)
@@ -328,8 +328,8 @@ func (j *Journal) Outcomes(allowNotEvaluated bool) iter.Seq2[*eval.Outcome, erro
 	}
 }
 
-// Results reads the results in the order of the cases in the set; those of several runs
-// follow each other.
+// Results reads the results in the set's case order; results from several runs follow each
+// other.
 func (j *Journal) Results() iter.Seq2[*eval.CaseResult, error] {
 	return func(yield func(*eval.CaseResult, error) bool) {
 		for _, e := range j.sortedEntries() {
@@ -345,7 +345,7 @@ func (j *Journal) Results() iter.Seq2[*eval.CaseResult, error] {
 	}
 }
 
-// sortedEntries returns the entries in the order of the cases.
+// sortedEntries returns the entries in case order.
 func (j *Journal) sortedEntries() []journalEntry {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -360,8 +360,7 @@ func (j *Journal) readEntry(e journalEntry) ([]byte, error) {
 	return line, err
 }
 
-// Finish writes the result file of ADK, deletes the journal and returns the path of the
-// result.
+// Finish writes ADK's result file, deletes the journal and returns the result's path.
 func (j *Journal) Finish() (string, error) {
 	path := j.filePath(eval.ResultSuffix)
 	if err := j.writeResult(path); err != nil {
@@ -399,7 +398,7 @@ func (j *Journal) writeResult(path string) error {
 	return os.Rename(f.Name(), path)
 }
 
-// writeCases writes the result one case at a time: all of them may not fit in memory.
+// writeCases writes the result one case at a time: all cases may not fit in memory.
 func (j *Journal) writeCases(w *bufio.Writer) error {
 	const cases = `"eval_case_results": [`
 	frame, err := eval.EncodeFile(j.header.newResult())

@@ -25,7 +25,7 @@ const (
 	demoApp   = "models:\n  demo: {provider: scripted, script: demo.script.yaml}\n"
 )
 
-// caseSet returns the file of a set with n cases, named c1, c2 and so on.
+// caseSet returns a set file with n cases, named c1, c2 and so on.
 func caseSet(n int) string {
 	var cases []string
 	for i := range n {
@@ -35,7 +35,7 @@ func caseSet(n int) string {
 	return `{"eval_set_id": "greetings", "eval_cases": [` + strings.Join(cases, ",") + `]}`
 }
 
-// openRun loads an app with a set of five cases, and plans to run all of them.
+// openRun loads an app with a set that has five cases, and plans to run them all.
 func openRun(t testing.TB, files map[string]string) (*evalrun.Runner, *evalrun.Job) {
 	t.Helper()
 	all := map[string][]byte{
@@ -58,7 +58,7 @@ func openRun(t testing.TB, files map[string]string) (*evalrun.Runner, *evalrun.J
 	return &evalrun.Runner{App: app, Runs: 1, Parallel: 2, Timeout: time.Minute}, jobs[0]
 }
 
-// listCases returns the cases of a result file.
+// listCases returns the cases in a result file.
 func listCases(t *testing.T, path string) []string {
 	t.Helper()
 	src, err := os.ReadFile(path)
@@ -79,7 +79,7 @@ func listCases(t *testing.T, path string) []string {
 var fivePassed = []string{"greetings:c1 PASSED", "greetings:c2 PASSED", "greetings:c3 PASSED", "greetings:c4 PASSED", "greetings:c5 PASSED"}
 
 // A run that is killed, also in the middle of a line, continues with the cases without a
-// result. The result has each case once, in the order of the set.
+// result. The result has each case once, in the set's order.
 func TestResume(t *testing.T) {
 	r, job := openRun(t, nil)
 	folder := filepath.Join(t.TempDir(), "history")
@@ -129,8 +129,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// Results of another revision, selection or metric are not comparable: such a run cannot
-// be resumed. A journal without results is deleted.
+// Results for another revision, selection or metric are not comparable: such a run cannot be
+// resumed. A journal without results is deleted.
 func TestResumeChanged(t *testing.T) {
 	r, job := openRun(t, nil)
 	folder := t.TempDir()
@@ -168,8 +168,8 @@ func TestResumeChanged(t *testing.T) {
 	}
 }
 
-// Two runs at the same time have their own files. The ID of a set that cannot be part of a
-// file name is an error.
+// Two concurrent runs have their own files. A set ID that cannot be part of a file name is an
+// error.
 func TestBegin(t *testing.T) {
 	_, job := openRun(t, nil)
 	folder := t.TempDir()

@@ -10,7 +10,7 @@ import (
 	"agenthost/wing/evaluation/eval"
 )
 
-// The agents that scripted models see as the origin of requests.
+// The agents that scripted models see as the request's origin.
 const (
 	judgeOrigin     = "judge"
 	userOrigin      = "user"
@@ -34,13 +34,13 @@ type judge struct {
 	usage  *usageMeter
 }
 
-// judgeRetry returns the retries of judges and simulated users: those of ADK
-// (evaluation/_retry_options_utils.py), instead of those of the model.
+// judgeRetry returns the retries for judges and simulated users: ADK's
+// (evaluation/_retry_options_utils.py), instead of the model's.
 func judgeRetry() *model.RetryPolicy {
 	return &model.RetryPolicy{Attempts: 7, Initial: 5 * time.Second, Max: 120 * time.Second, Codes: []int{408, 429, 500, 502, 503, 504, 529}}
 }
 
-// Answer returns the text of one response without thoughts.
+// Answer returns one response's text without thoughts.
 func (j *judge) Answer(ctx context.Context, prompt string) (string, error) {
 	config := *j.config
 	resp, err := model.Answer(ctx, j.llm, &model.Request{

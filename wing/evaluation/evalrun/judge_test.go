@@ -15,7 +15,7 @@ import (
 	"agenthost/wing/evaluation/evalrun"
 )
 
-// A busyModel rejects calls of judges as a service over its rate limit does.
+// A busyModel rejects judges' calls as a service over its rate limit does.
 type busyModel struct{ calls int }
 
 func (*busyModel) Name() string { return "busy" }
@@ -27,8 +27,8 @@ func (m *busyModel) Generate(context.Context, *model.Request) iter.Seq2[*model.R
 	}
 }
 
-// TestJudgeRetriesOnce: a judge attempts a call 7 times, 5 s to 120 s apart, as ADK does.
-// These are all: the retries of its model do not multiply them.
+// TestJudgeRetriesOnce: a judge attempts a call 7 times, 5 s to 120 s apart, as ADK does. The
+// model's own retries do not multiply them.
 func TestJudgeRetriesOnce(t *testing.T) {
 	dir := testenv.Files(t, "shop", map[string][]byte{
 		"root_agent.yaml": []byte(rootAgent), "app.yaml": []byte(demoApp), "demo.script.yaml": []byte("- text: Hello.\n"),

@@ -10,8 +10,8 @@ import (
 	"agenthost/wing/evaluation/evalrun"
 )
 
-// Two processes cannot write the results of one run: resuming a run that has not ended is
-// an error, and does not disturb it.
+// Two processes cannot write one run's results: resuming a run that has not ended is an
+// error, and does not disturb it.
 func TestResumeRunning(t *testing.T) {
 	r, job := openRun(t, nil)
 	folder := t.TempDir()

@@ -28,7 +28,7 @@ func (m *MemoryLog) Count(caseID string) int {
 	return n
 }
 
-// Append adds the result of a run.
+// Append adds a run's result.
 func (m *MemoryLog) Append(result *eval.CaseResult) error {
 	result.Session = nil
 	m.mu.Lock()
@@ -37,7 +37,7 @@ func (m *MemoryLog) Append(result *eval.CaseResult) error {
 	return nil
 }
 
-// Outcomes returns the outcomes of cases that have a result, in the order of the job.
+// Outcomes returns the outcomes for cases that have a result, in the job's order.
 func (m *MemoryLog) Outcomes(j *Job) []*eval.Outcome {
 	m.mu.Lock()
 	defer m.mu.Unlock()

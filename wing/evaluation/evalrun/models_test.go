@@ -24,8 +24,8 @@ func (m capableModel) Generate(context.Context, *model.Request) iter.Seq2[*model
 	}
 }
 
-// TestWrapModelCapabilities expects an agent under evaluation to send the same requests as
-// in production: a wrapped model has the capabilities of the model.
+// TestWrapModelCapabilities expects an agent under evaluation to send the same requests as in
+// production: a wrapped model has the original model's capabilities.
 func TestWrapModelCapabilities(t *testing.T) {
 	meter := &evalrun.CostMeter{}
 	for name, wrap := range map[string]func(model.LLM) model.LLM{"WrapModel": evalrun.WrapModel, "CostMeter.WrapModel": meter.WrapModel} {
@@ -40,7 +40,7 @@ func TestWrapModelCapabilities(t *testing.T) {
 
 type plainModel struct{ model.LLM }
 
-// TestCostMeter expects calls to be rejected from the limit on, and one report of it.
+// TestCostMeter expects calls to be rejected from the limit on, and one report about it.
 func TestCostMeter(t *testing.T) {
 	reports := 0
 	meter := &evalrun.CostMeter{Limit: 1, OnLimit: func(*evalrun.CostError) { reports++ }}
@@ -68,8 +68,8 @@ func TestCostMeter(t *testing.T) {
 	}
 }
 
-// TestCallLimit expects calls beyond the limit to be rejected and not to be counted, and the
-// name of a model without a price.
+// TestCallLimit expects calls beyond the limit to be rejected and not to be counted, and a
+// model without a price to be named.
 func TestCallLimit(t *testing.T) {
 	reports := 0
 	meter := &evalrun.CostMeter{CallLimit: 2, OnCallLimit: func(err *evalrun.CallsError) {

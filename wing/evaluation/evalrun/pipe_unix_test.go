@@ -12,8 +12,8 @@ import (
 	"agenthost/wing/evaluation/eval"
 )
 
-// A pipe under the name of a set, a config, an interrupted run, a result or a cached answer is
-// never waited for: it is an error that names it, a result that is skipped, or no answer.
+// A pipe named like a set, a config, an interrupted run, a result or a cached answer is never
+// waited for: it is an error that names it, a result that is skipped, or no answer.
 func TestPipes(t *testing.T) {
 	makePipe := func(path string) {
 		t.Helper()

@@ -16,24 +16,24 @@ import (
 	"agenthost/wing/evaluation/evalfile"
 )
 
-// PlanOptions select the metrics of a run.
+// PlanOptions select a run's metrics.
 type PlanOptions struct {
 	// Config is a file with criteria; empty for the test_config.json next to each set.
 	Config string
-	// Metrics are names or short names of metrics, which may have a threshold: "safety",
-	// "response_match=0.7". Without them, the metrics are those of the config.
+	// Metrics are metric names or short names, which may have a threshold: "safety",
+	// "response_match=0.7". Without them, the config selects the metrics.
 	Metrics []string
-	// Custom are the names of metrics that the Go program has registered.
+	// Custom names the metrics that the Go program has registered.
 	Custom []string
-	// Judge is the model of judges and simulated users whose config names none; empty for
-	// the default of ADK.
+	// Judge is the model for judges and simulated users whose config names none; empty for
+	// ADK's default.
 	Judge string
 	// AllowNotEvaluated lets a case pass by its other metrics if one was not evaluated, as
 	// allow_not_evaluated: true in a config.
 	AllowNotEvaluated bool
 	// Live makes all cases run live, as live_model_config in a config.
 	Live bool
-	// Vertex makes the evaluation service of Vertex AI the judge of the metrics that it can
+	// Vertex makes Vertex AI's evaluation service the judge for the metrics that it can
 	// score, unless the config or Judge names another.
 	Vertex bool
 	// Read reads a config; nil reads the file system.
@@ -42,9 +42,9 @@ type PlanOptions struct {
 
 func (o *PlanOptions) evalNames() *evalfile.Names { return &evalfile.Names{Metrics: o.Custom} }
 
-// Plan reads the selected sets of an app and their configs. It reports unknown sets, cases
-// and metrics before anything runs. A problem of a file is a [spec.Diagnostics]; without
-// sets the error is [ErrNoSets], and [ErrNoCases] if a set has no case.
+// Plan reads an app's selected sets and their configs. It reports unknown sets, cases and
+// metrics before anything runs. A problem in a file is a [spec.Diagnostics]; without sets the
+// error is [ErrNoSets], and [ErrNoCases] if a set has no case.
 func Plan(dir string, selections []*eval.Selection, o *PlanOptions) ([]*Job, error) {
 	jobs, err := selectSets(dir, selections, o.evalNames())
 	if err != nil {
@@ -53,8 +53,8 @@ func Plan(dir string, selections []*eval.Selection, o *PlanOptions) ([]*Job, err
 	return planJobs(jobs, o)
 }
 
-// PlanSets is [Plan] for sets that have been read. Selections are IDs and names of files
-// without their suffix; without any, all sets are selected.
+// PlanSets is [Plan] for sets that have been read. Selections are IDs and file names without
+// their suffix; without any, all sets are selected.
 func PlanSets(sets []*SetFile, selections []*eval.Selection, o *PlanOptions) ([]*Job, error) {
 	if len(sets) == 0 {
 		return nil, ErrNoSets
@@ -104,7 +104,7 @@ func PlanRun(req *eval.RunRequest) (*Job, error) {
 	return job, job.applyConfig(&config, eval.ConfigFile, req.Measures, &PlanOptions{})
 }
 
-// setMetrics sets the metrics of a job, and the models of its judges.
+// setMetrics sets a job's metrics, and the models for its judges.
 func (j *Job) setMetrics(o *PlanOptions) error {
 	config, file, err := j.findConfig(o)
 	if err != nil {
@@ -121,7 +121,7 @@ func (j *Job) setMetrics(o *PlanOptions) error {
 	return j.applyConfig(config, file, named, o)
 }
 
-// applyConfig sets the named metrics, or else those of the config, and its other settings.
+// applyConfig sets the named metrics, or else the config's, and its other settings.
 func (j *Job) applyConfig(config *eval.Config, file string, named []*eval.Measure, o *PlanOptions) (err error) {
 	if j.Measures = config.Measures(); len(named) > 0 {
 		if j.Measures, err = j.completeMeasures(named, config, o); err != nil {
@@ -143,8 +143,8 @@ func (j *Job) applyConfig(config *eval.Config, file string, named []*eval.Measur
 
 func (j *Job) displayPath() string { return filepath.ToSlash(j.Set.Path) }
 
-// setCaseMeasures sets the metrics of cases with criteria of their own. Of these, only the
-// named metrics count if some are named, and not those named with a threshold or criterion.
+// setCaseMeasures sets the metrics for cases with their own criteria. If some metrics are
+// named, only those count, and not those named with a threshold or criterion.
 func (j *Job) setCaseMeasures(named []*eval.Measure) {
 	j.own = map[*eval.Case][]*eval.Measure{}
 	for _, c := range j.Cases {
@@ -165,7 +165,7 @@ func (j *Job) setCaseMeasures(named []*eval.Measure) {
 	}
 }
 
-// measuresOf returns the metrics of a case.
+// measuresOf returns a case's metrics.
 func (j *Job) measuresOf(c *eval.Case) []*eval.Measure {
 	if own, ok := j.own[c]; ok {
 		return own
@@ -173,7 +173,7 @@ func (j *Job) measuresOf(c *eval.Case) []*eval.Measure {
 	return j.Measures
 }
 
-// allMeasures returns all metrics of all cases.
+// allMeasures returns all metrics for all cases.
 func (j *Job) allMeasures() []*eval.Measure {
 	all := slices.Clone(j.Measures)
 	for _, c := range j.Cases {
@@ -182,8 +182,8 @@ func (j *Job) allMeasures() []*eval.Measure {
 	return all
 }
 
-// findConfig returns the config of a job and its file: the named file, or else the set, or
-// else the file next to it.
+// findConfig returns a job's config and its file: the named file, or else the set, or else
+// the file next to it.
 func (j *Job) findConfig(o *PlanOptions) (*eval.Config, string, error) {
 	if o.Config != "" {
 		config, err := o.readConfig(o.Config)
@@ -225,7 +225,7 @@ func problemIn(file, message, hint string) error {
 	return spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(file)}, Rule: "eval-file", Message: message, Hint: hint}}.Err()
 }
 
-// parseMeasure reads the name of a metric, which may have a threshold.
+// parseMeasure reads a metric name, which may have a threshold.
 func parseMeasure(text string) (*eval.Measure, error) {
 	name, threshold, ok := strings.Cut(strings.TrimSpace(text), "=")
 	m := &eval.Measure{Metric: name}
@@ -243,7 +243,7 @@ func parseMeasure(text string) (*eval.Measure, error) {
 }
 
 // completeMeasures returns the metrics by their full names and with a criterion: their own,
-// that of the config, or else a default one.
+// the config's, or else a default one.
 func (j *Job) completeMeasures(named []*eval.Measure, config *eval.Config, o *PlanOptions) ([]*eval.Measure, error) {
 	var all []*eval.Measure
 	for _, given := range named {
@@ -297,14 +297,14 @@ func (j *Job) completeMeasure(given *eval.Measure, metric *eval.Metric, config *
 	return m
 }
 
-// hasRubrics reports whether a case or turn has rubrics of its own.
+// hasRubrics reports whether a case or turn has its own rubrics.
 func (j *Job) hasRubrics() bool {
 	return slices.ContainsFunc(j.Cases, func(c *eval.Case) bool {
 		return len(c.Rubrics) > 0 || slices.ContainsFunc(c.Conversation, func(t *eval.Invocation) bool { return len(t.Rubrics) > 0 })
 	})
 }
 
-// findMetric returns a metric of ADK, of the Go program or of the config. A custom one scores
+// findMetric returns a metric from ADK, the Go program or the config. A custom one scores
 // from 0 to 1.
 func (o *PlanOptions) findMetric(name string, config *eval.Config) (*eval.Metric, bool) {
 	metric, ok := eval.FindMetric(name)
@@ -314,7 +314,7 @@ func (o *PlanOptions) findMetric(name string, config *eval.Config) (*eval.Metric
 	return metric, ok
 }
 
-// findMeasure returns the criterion of a metric, which may have its short name.
+// findMeasure returns a metric's criterion; the metric may have its short name.
 func findMeasure(config *eval.Config, metric *eval.Metric) *eval.Measure {
 	for _, m := range config.Measures() {
 		if m.Metric == metric.Name {
@@ -324,7 +324,7 @@ func findMeasure(config *eval.Config, metric *eval.Metric) *eval.Measure {
 	return nil
 }
 
-// defaultThreshold is that of the default config, or else four fifths of the interval.
+// defaultThreshold returns the default config's threshold, or else four fifths of the interval.
 func defaultThreshold(metric *eval.Metric) float64 {
 	if c := eval.DefaultConfig().Criteria.ByName[metric.Name]; c != nil {
 		return *c.Threshold
@@ -332,8 +332,8 @@ func defaultThreshold(metric *eval.Metric) float64 {
 	return metric.Min + 0.8*(metric.Max-metric.Min)
 }
 
-// setJudge sets the model of judges, of the simulated user and of simulated tools where the
-// files name none.
+// setJudge sets the model for judges, the simulated user and simulated tools where the files
+// name none.
 func (j *Job) setJudge(o *PlanOptions) {
 	name := cmp.Or(o.Judge, eval.DefaultJudgeModel)
 	for _, m := range j.allMeasures() {
@@ -369,7 +369,7 @@ func (j *Job) hasScenario() bool {
 	return slices.ContainsFunc(j.Cases, func(c *eval.Case) bool { return c.Scenario != nil })
 }
 
-// ModelNames lists the models of judges, simulated users and simulated tools, sorted.
+// ModelNames lists the models for judges, simulated users and simulated tools, sorted.
 func ModelNames(jobs []*Job) []string {
 	names := map[string]bool{}
 	for _, j := range jobs {
@@ -390,7 +390,7 @@ func ModelNames(jobs []*Job) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// CountCases returns the number of cases of all jobs.
+// CountCases returns the number of cases in all jobs.
 func CountCases(jobs []*Job) int {
 	n := 0
 	for _, j := range jobs {

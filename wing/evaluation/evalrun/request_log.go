@@ -12,9 +12,9 @@ import (
 	"agenthost/wing/evaluation/eval"
 )
 
-// WrapModel returns a model that records the instructions and tools of its requests during
-// a case, for metrics that judge by them, and the usage of its responses. Without it, turns
-// have no app details and no usage.
+// WrapModel returns a model that records its requests' instructions and tools during a case,
+// for metrics that judge by them, and its responses' usage. Without it, turns have no app
+// details and no usage.
 func WrapModel(llm model.LLM) model.LLM { return &loggedModel{wrappedModel{llm}} }
 
 // A wrappedModel has the capabilities of the model that it wraps.
@@ -26,14 +26,14 @@ var (
 	_ model.SchemaMixer   = (*wrappedModel)(nil)
 )
 
-// CachesContents reports the capability of the model; see [model.CanCache].
+// CachesContents reports the model's capability; see [model.CanCache].
 func (m *wrappedModel) CachesContents() bool { return model.CanCache(m.LLM) }
 
-// RunsCode reports the capability of the model; see [model.RunsCode].
+// RunsCode reports the model's capability; see [model.RunsCode].
 func (m *wrappedModel) RunsCode() bool { return model.RunsCode(m.LLM) }
 
-// MixesToolsAndSchema reports the capability of the model, without which an agent with
-// tools and an output schema takes another way than in production.
+// MixesToolsAndSchema reports the model's capability. Without it, an agent with tools and an
+// output schema runs differently than in production.
 func (m *wrappedModel) MixesToolsAndSchema() bool { return model.CanMixSchema(m.LLM) }
 
 // Live returns the model's live conversations, or nil. See [model.LiveProvider].
@@ -60,8 +60,8 @@ func (m *loggedModel) Generate(ctx context.Context, req *model.Request) iter.Seq
 	}
 }
 
-// Live returns the model's live conversations, which record the setup of each connection and
-// the usage of each answer, or nil. See [model.LiveProvider].
+// Live returns the model's live conversations, which record each connection's setup and each
+// answer's usage, or nil. See [model.LiveProvider].
 func (m *loggedModel) Live() model.LiveLLM {
 	inner := model.LiveOf(m.LLM)
 	if inner == nil {
@@ -105,8 +105,8 @@ func (c *loggedConn) Receive(ctx context.Context) (*model.LiveMessage, error) {
 
 type requestLogKey struct{}
 
-// A requestLog has the details of each agent's first request in a turn, and adds the usage
-// of all requests to a meter.
+// A requestLog has the details from each agent's first request in a turn, and adds the usage
+// from all requests to a meter.
 type requestLog struct {
 	usage *usageMeter
 	// keepsAll makes the log keep all requests, for expressions.
@@ -155,7 +155,7 @@ func (l *requestLog) appDetails() *eval.AppDetails {
 	return &eval.AppDetails{Agents: l.agents}
 }
 
-// A usageMeter adds up the usage of model calls. It is safe for concurrent use.
+// A usageMeter adds up the usage by model calls. It is safe for concurrent use.
 type usageMeter struct {
 	mu  sync.Mutex
 	sum eval.Usage

@@ -29,39 +29,39 @@ import (
 type Runner struct {
 	// App is the app. The caller closes it after the last run.
 	App *runtime.App
-	// Models are the models of judges and simulated users; see [ModelNames].
+	// Models are the models for judges and simulated users; see [ModelNames].
 	Models Models
-	// Service is the evaluation service of Vertex AI; nil without it.
+	// Service is Vertex AI's evaluation service; nil without it.
 	Service eval.Service
 	// Custom are the metrics that the Go program has registered.
 	Custom map[string]eval.MeasureFunc
 	// Runs is how often each case runs, Parallel how many cases run at once. Both are at
 	// least 1.
 	Runs, Parallel int
-	// Timeout limits the conversation of a case.
+	// Timeout limits a case's conversation.
 	Timeout time.Duration
-	// Cache has answers of judges, for models with a fingerprint; see
-	// FingerprintModels of package loader. Nil requests all answers.
+	// Cache has judge answers, for models with a fingerprint; see FingerprintModels in
+	// package loader. Nil requests all answers.
 	Cache        *AnswerCache
 	Fingerprints map[string]string
 	Logger       *slog.Logger
-	// Clock and NewID provide the times of results, and the IDs of sessions and events; nil
-	// for time.Now and random UUIDs.
+	// Clock and NewID provide result times, and the IDs for sessions and events; nil for
+	// time.Now and random UUIDs.
 	Clock func() time.Time
 	NewID func() string
 }
 
-// A ResultLog receives the results of runs as they come. It is used concurrently.
+// A ResultLog receives the results as they come. It is used concurrently.
 type ResultLog interface {
 	// Count returns how many runs of a case have a result.
 	Count(caseID string) int
-	// Append adds the result of a run.
+	// Append adds a run's result.
 	Append(result *eval.CaseResult) error
 }
 
-// Run runs the cases of a job that the log does not have yet, and appends the results
-// in the order in which they end. It returns when all have ended, or with the first error
-// of the log. When ctx ends, cases that are running are not recorded.
+// Run runs a job's cases that the log does not have yet, and appends the results in the order
+// in which they end. It returns when all have ended, or with the log's first error. When ctx
+// ends, cases that are running are not recorded.
 func (r *Runner) Run(ctx context.Context, job *Job, log ResultLog) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -104,10 +104,10 @@ func (r *Runner) runSafely(ctx context.Context, job *Job, c *eval.Case, number i
 	return result
 }
 
-// defaultUser is the user of a session, as in adk-python local_eval_service.py.
+// defaultUser is a session's user, as in adk-python local_eval_service.py.
 const defaultUser = "test_user_id"
 
-// SessionPrefix begins the IDs of the sessions of cases, as in ADK 2.11.
+// SessionPrefix begins the cases' session IDs, as in ADK 2.11.
 const SessionPrefix = "adk-eval-session-"
 
 // A caseRun is one run of a case.
@@ -122,14 +122,14 @@ type caseRun struct {
 	key     session.Key
 	turns   []*eval.Invocation
 	notes   []*eval.Note
-	// outcomes are those of the turns, if a metric has an expression.
+	// outcomes are the turns' outcomes, if a metric has an expression.
 	outcomes []*turn.Outcome
-	// events are those of all turns.
+	// events are the events from all turns.
 	events                []*session.Event
 	turnUsage, judgeUsage usageMeter
 }
 
-// runCase runs a case on the app and scores it. Runs of a case count from 0.
+// runCase runs a case on the app and scores it. A case's runs count from 0.
 func (r *Runner) runCase(ctx context.Context, job *Job, c *eval.Case, number int) *eval.CaseResult {
 	st := memstore.New(&store.Options{Clock: r.Clock, NewID: r.NewID})
 	defer st.Close()
@@ -163,8 +163,8 @@ func (r *Runner) newCaseAnswers(run int) *caseAnswers {
 	return &caseAnswers{cache: r.Cache, settings: r.Fingerprints, run: run, uses: map[string][]bool{}}
 }
 
-// openHost opens a host whose tools answer as the stubs of the case. The runner owns the
-// app: the host is dropped without closing it.
+// openHost opens a host whose tools answer as the case's stubs. The runner owns the app: the
+// host is dropped without closing it.
 func (c *caseRun) openHost(st *store.Store, r *Runner) error {
 	stubs, o := cmp.Or(c.job.stubs[c.c], &evalfile.Stubs{}), &toolstub.RunOptions{}
 	if stubs.Simulates() {
@@ -230,10 +230,10 @@ func (c *caseRun) runConversation(ctx context.Context, r *Runner) error {
 	}
 }
 
-// A messageFunc returns the next message of the user, or nil at the end.
+// A messageFunc returns the user's next message, or nil at the end.
 type messageFunc func(ctx context.Context) (*genai.Content, error)
 
-// openUser returns the messages of the conversation, or those of a simulated user.
+// openUser returns the conversation's messages, or a simulated user's.
 func (c *caseRun) openUser() (messageFunc, error) {
 	if c.c.Scenario == nil {
 		return func(context.Context) (*genai.Content, error) {
@@ -318,10 +318,10 @@ func (c *caseRun) runTurn(ctx context.Context, r *Runner, message *genai.Content
 	return nil
 }
 
-// answerPending returns the message with the role of the user and the IDs of pending calls.
-// Function responses without an ID answer the oldest calls of their functions, and a
-// confirmation all requests of the oldest event. Those with the ID of an earlier session, from
-// which the case was made, answer the oldest pending call with their name.
+// answerPending returns the message with the user's role and the IDs of pending calls.
+// Function responses without an ID answer their functions' oldest calls, and a confirmation
+// all requests in the oldest event. Those with an ID from an earlier session, from which the
+// case was made, answer the oldest pending call with their name.
 func (c *caseRun) answerPending(message *genai.Content) (*genai.Content, error) {
 	answered := &genai.Content{Role: cmp.Or(message.Role, genai.RoleUser)}
 	var open []*genai.FunctionCall
@@ -388,7 +388,7 @@ func (c *caseRun) limitTurn(ctx context.Context) (context.Context, context.Cance
 	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the live turn exceeded its timeout of %s", timeout))
 }
 
-// addTurn adds a turn of one or, when it resumed an earlier one, of more invocations.
+// addTurn adds a turn with one invocation or, if it resumed earlier ones, with several.
 func (c *caseRun) addTurn(events []*session.Event, app *eval.AppDetails, took time.Duration) {
 	c.events = append(c.events, events...)
 	for _, ev := range events {
@@ -414,7 +414,7 @@ func runCause(ctx context.Context, err error) error {
 	return err
 }
 
-// usageOrNil returns the usage of turns and judges, or nil if no model was called.
+// usageOrNil returns the usage by turns and judges, or nil if no model was called.
 func (c *caseRun) usageOrNil() *eval.CaseUsage {
 	u := &eval.CaseUsage{Turns: c.turnUsage.usageOrNil(), Judges: c.judgeUsage.usageOrNil()}
 	if *u == (eval.CaseUsage{}) {
@@ -454,7 +454,7 @@ func (r *Runner) newID() string {
 	return r.NewID()
 }
 
-// newUUID returns a random UUID of version 4.
+// newUUID returns a random version 4 UUID.
 func newUUID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -17,19 +17,19 @@ import (
 	"agenthost/wing/evaluation/evalfile"
 )
 
-// setSuffixes end the names of eval sets and of test files, which have the same content.
+// setSuffixes end the names of eval sets and test files, which have the same content.
 func setSuffixes() []string {
 	return append([]string{eval.SetSuffix, eval.TestSuffix}, evalfile.YAMLSuffixes()...)
 }
 
-// maxEntries limits the entries of a folder.
+// maxEntries limits a folder's entries.
 const maxEntries = 100_000
 
 // A SetFile is an eval set with its file.
 type SetFile struct {
 	*eval.Set
 	Path string
-	// Config has the metrics and the simulated user of an eval file; nil if it has neither.
+	// Config has an eval file's metrics and simulated user; nil if it has neither.
 	Config *eval.Config
 }
 
@@ -39,8 +39,8 @@ var (
 	ErrNoCases = errors.New("no eval cases found")
 )
 
-// ListSets lists the eval sets and test files of an app in the order of their paths.
-// Folders whose names begin with a dot are skipped.
+// ListSets lists an app's eval sets and test files in path order. Folders whose names begin
+// with a dot are skipped.
 func ListSets(dir string) ([]string, error) {
 	var files []string
 	entries := 0
@@ -63,7 +63,7 @@ func ListSets(dir string) ([]string, error) {
 	return files, err
 }
 
-// SetName returns the name of a file without the suffix of a set. Other files keep their name.
+// SetName returns a file name without a set's suffix. Other files keep their name.
 func SetName(path string) string {
 	name := filepath.Base(path)
 	for _, suffix := range setSuffixes() {
@@ -74,8 +74,8 @@ func SetName(path string) string {
 	return name
 }
 
-// ReadSet reads the file of a set. A set in an old form, without IDs and times, has the
-// name of the file, and is the same each time, so that its runs can be resumed.
+// ReadSet reads a set file. A set in an old form, without IDs and times, has the file's name,
+// and is the same each time, so that its runs can be resumed.
 func ReadSet(path string, names *evalfile.Names) (*SetFile, error) {
 	src, err := readLimited(path)
 	if err != nil {
@@ -84,7 +84,7 @@ func ReadSet(path string, names *evalfile.Names) (*SetFile, error) {
 	return DecodeSet(path, src, names)
 }
 
-// DecodeSet reads the content of a file as [ReadSet] does.
+// DecodeSet reads a file's content as [ReadSet] does.
 func DecodeSet(path string, src []byte, names *evalfile.Names) (*SetFile, error) {
 	if strings.HasSuffix(path, evalfile.Suffix) {
 		f, ds := evalfile.Read(filepath.ToSlash(path), src, names)
@@ -100,7 +100,7 @@ func DecodeSet(path string, src []byte, names *evalfile.Names) (*SetFile, error)
 	return &SetFile{set, path, nil}, nil
 }
 
-// readLimited reads a regular file up to the limit of package eval, which reports a larger one.
+// readLimited reads a regular file up to package eval's limit; that package reports a larger one.
 func readLimited(path string) ([]byte, error) {
 	f, err := regular.Open(os.OpenFile, path, os.O_RDONLY)
 	if err != nil {
@@ -111,7 +111,7 @@ func readLimited(path string) ([]byte, error) {
 }
 
 // selectSets returns the sets that the selections name by path, file name or ID, each with
-// its cases; without selections, all sets of the app.
+// its cases; without selections, all sets in the app.
 func selectSets(dir string, selections []*eval.Selection, names *evalfile.Names) ([]*Job, error) {
 	files, err := ListSets(dir)
 	if err != nil {
@@ -129,7 +129,7 @@ func selectSets(dir string, selections []*eval.Selection, names *evalfile.Names)
 	return selectJobs(selections, func(name string) (*SetFile, error) { return known.findSet(dir, name) })
 }
 
-// selectJobs returns a job for each selection. It reports the problems of all files.
+// selectJobs returns a job for each selection. It reports the problems in all files.
 func selectJobs(selections []*eval.Selection, find func(name string) (*SetFile, error)) ([]*Job, error) {
 	var jobs []*Job
 	var problems spec.Diagnostics
@@ -153,7 +153,7 @@ func selectJobs(selections []*eval.Selection, find func(name string) (*SetFile, 
 	return jobs, problems.Err()
 }
 
-// knownSets finds the sets of an app. It reads all of them only to find one by its ID.
+// knownSets finds an app's sets. It reads them all only to find one by its ID.
 type knownSets struct {
 	names *evalfile.Names
 	files []string
@@ -214,9 +214,9 @@ type Job struct {
 	Set      *SetFile
 	Cases    []*eval.Case
 	Measures []*eval.Measure
-	// own has the metrics of cases with criteria of their own.
+	// own has the metrics for cases with their own criteria.
 	own map[*eval.Case][]*eval.Measure
-	// Simulator configures the simulated user of scenarios; nil for the defaults.
+	// Simulator configures the simulated user in scenarios; nil for the defaults.
 	Simulator *eval.SimulatorConfig
 	// Live makes the cases run live; nil as text.
 	Live *eval.LiveConfig
@@ -224,11 +224,11 @@ type Job struct {
 	AllowNotEvaluated bool
 	// Warnings are metrics whose result will not be what a person expects.
 	Warnings spec.Diagnostics
-	// stubs are those of the cases that have any.
+	// stubs are the stubs by case, for cases that have any.
 	stubs map[*eval.Case]*evalfile.Stubs
 }
 
-// newJob selects cases of a set by their IDs; none for all.
+// newJob selects cases in a set by their IDs; no IDs select all.
 func newJob(set *SetFile, ids []string) (*Job, error) {
 	job := &Job{Set: set, Cases: set.Cases}
 	var ds spec.Diagnostics

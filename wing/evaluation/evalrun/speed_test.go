@@ -24,7 +24,7 @@ import (
 	"agenthost/wing/evaluation/evalrun"
 )
 
-// cpuTime returns the processor time of the process.
+// cpuTime returns the process's processor time.
 func cpuTime(t testing.TB) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
@@ -34,7 +34,7 @@ func cpuTime(t testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// runTurns sends the message of each case in a session of its own, without an evaluation.
+// runTurns sends each case's message in a session of its own, without an evaluation.
 func runTurns(t testing.TB, r *evalrun.Runner, job *evalrun.Job, store string) {
 	t.Helper()
 	st, err := storeurl.Open(t.Context(), store, &storeurl.Options{Schemes: testenv.Schemes()})
@@ -130,8 +130,8 @@ func liveHeap() uint64 {
 	return m.HeapAlloc
 }
 
-// The memory of a run does not grow with its results: 9000 further cases take less than
-// 256 bytes each, for the places of the results in their file.
+// A run's memory does not grow with its results: 9000 further cases take less than 256 bytes
+// each, for the results' places in their file.
 func TestEvalMemory(t *testing.T) {
 	r, job := openRun(t, map[string]string{"first.evalset.json": caseSet(10_000)})
 	r.Parallel = 1
@@ -163,7 +163,7 @@ func (slowJudge) Generate(ctx context.Context, _ *model.Request) iter.Seq2[*mode
 	}
 }
 
-// Ten cases with a judge of 200 ms each, run in parallel, take less than 1.3 times as long
+// Ten cases whose judge takes 200 ms each, run in parallel, take less than 1.3 times as long
 // as one.
 func TestJudgesInParallel(t *testing.T) {
 	r, job := openRun(t, map[string]string{"first.evalset.json": caseSet(10)})
