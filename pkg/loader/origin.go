@@ -186,7 +186,7 @@ func newOriginPart(name, does string, at *spec.Node, use tool.StateUse) OriginPa
 	return part
 }
 
-// removeKey returns a mapping's copy without a key.
+// removeKey returns a copy of a mapping without a key.
 func removeKey(n *spec.Node, key string) *spec.Node {
 	rest := *n
 	rest.Entries = slices.DeleteFunc(slices.Clone(n.Entries), func(e spec.Entry) bool { return e.Key.Value == key })

@@ -47,8 +47,8 @@ func (r *resolver) inlineCode(n *spec.Node, kind spec.Kind[agentconfig.AgentEnv,
 	return n
 }
 
-// renameKey returns a mapping's copy with another name for a key, or without the key if the value
-// is nil.
+// renameKey returns a copy of a mapping with another name for a key, or without the key if the
+// value is nil.
 func (r *resolver) renameKey(n, key *spec.Node, name string, value *spec.Node) *spec.Node {
 	return getOrMake(r.src.cache, composedKey{n, key.Value, key}, func() (*spec.Node, bool) {
 		changed := *n

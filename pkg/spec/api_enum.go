@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// apiEnums are the values of enumerations of the Gemini API that people write, by the name
-// of their Go type, which accepts any text.
+// apiEnums are the Gemini API enumeration values that people write, by their Go type's name. The
+// type accepts any text.
 var apiEnums = map[string][]string{
 	"HarmCategory": {
 		"HARM_CATEGORY_HARASSMENT", "HARM_CATEGORY_HATE_SPEECH", "HARM_CATEGORY_SEXUALLY_EXPLICIT", "HARM_CATEGORY_DANGEROUS_CONTENT",
@@ -23,14 +23,14 @@ var apiEnums = map[string][]string{
 	"ServiceTier":                {"flex", "standard", "priority"},
 }
 
-// isAPIEnum reports whether the field holds an enumeration of the Gemini API.
+// isAPIEnum reports whether the field holds a Gemini API enumeration.
 func (f Field) isAPIEnum(t reflect.Type) bool {
 	return f.fromJSONStruct && t.Kind() == reflect.String && t.PkgPath() != ""
 }
 
-// normalizeAPIEnum converts a value of an enumeration of the Gemini API to the only
-// spelling that the API accepts: upper case for most types. It warns of a value that is not
-// known, which may be newer than this list.
+// normalizeAPIEnum converts a Gemini API enumeration value to the only spelling that the API
+// accepts: upper case for most types. It warns about an unknown value, which may be newer than this
+// list.
 func (d *decoder) normalizeAPIEnum(n *Node, t reflect.Type, written string) string {
 	value := strings.ToUpper(trimQualifier(written))
 	switch t.Name() {

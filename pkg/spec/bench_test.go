@@ -6,7 +6,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// agentYAML is an agent of fifty lines.
+// agentYAML is an agent with fifty lines.
 const agentYAML = `# yaml-language-server: $schema=agent.json
 agent_class: LlmAgent
 name: support
@@ -88,8 +88,7 @@ type benchAgent struct {
 	} `yaml:"sub_agents"`
 }
 
-// BenchmarkAgent loads an agent of fifty lines. A thousand must load in well under a
-// second.
+// BenchmarkAgent loads an agent with fifty lines. A thousand must load in well under a second.
 func BenchmarkAgent(b *testing.B) {
 	src := []byte(agentYAML)
 	b.SetBytes(int64(len(src)))

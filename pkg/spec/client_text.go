@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// ClientText returns the text of an error for clients and models, which should not learn the
-// directories of the host: absolute paths of files, programs and sockets that err wraps are
-// replaced by their last element, as by [Pos.Short]. An error that err wraps may replace its
-// own text, by a method ClientText.
+// ClientText returns an error's text for clients and models, which should not learn the host's
+// directories: absolute paths to files, programs and sockets that err wraps are replaced by their
+// last element, as by [Pos.Short]. An error that err wraps may replace its own text, by a method
+// ClientText.
 func ClientText(err error) string { return HidePaths(err.Error(), err) }
 
-// HidePaths replaces the absolute paths of err in a message that quotes it, and the texts of
-// errors that have another one for clients.
+// HidePaths replaces err's absolute paths in a message that quotes it, and the texts of errors that
+// have another one for clients.
 func HidePaths(text string, err error) string {
 	if public := publicError(nil); errors.As(err, &public) {
 		text = strings.ReplaceAll(text, public.Error(), public.ClientText())
@@ -37,7 +37,7 @@ type publicError interface {
 	ClientText() string
 }
 
-// The forms of errors that wrap others.
+// The two ways to wrap errors.
 type (
 	wrappingError interface{ Unwrap() error }
 	joinedError   interface{ Unwrap() []error }
@@ -45,7 +45,7 @@ type (
 
 var _ wrappingError = (*fs.PathError)(nil)
 
-// wrappedPaths appends the paths in the tree of err.
+// wrappedPaths appends the paths in err's tree.
 func wrappedPaths(paths []string, err error) []string {
 	switch e := any(err).(type) { // this function walks the tree itself
 	case *fs.PathError:

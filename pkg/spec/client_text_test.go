@@ -21,8 +21,8 @@ func (e *logError) Error() string { return "disk failed: " + e.err.Error() }
 
 func (*logError) ClientText() string { return "disk failed" }
 
-// The text of an error for clients has no directories of the host, however the error is
-// wrapped. Other paths, such as those of the app, stay.
+// An error's text for clients has no host directories, however the error is wrapped. Other paths,
+// such as the app's, stay.
 func TestClientText(t *testing.T) {
 	dir := t.TempDir()
 	file, other := filepath.Join(dir, "key.pem"), filepath.Join(dir, "new.pem")

@@ -10,27 +10,27 @@ import (
 	"unicode"
 )
 
-// A Decoder is a type with its own YAML form. DecodeSpec receives the node of the value.
-// The value of a struct field is never null.
+// A Decoder is a type with its own YAML form. DecodeSpec receives the value's node. A struct
+// field's value is never null.
 type Decoder interface {
 	DecodeSpec(n *Node) Diagnostics
 }
 
-// Decode fills dst, a pointer, from a node. A nil node is null. For a struct, the node
-// must be a mapping whose keys are the [Fields] of the struct. Decode reports all
-// problems and decodes the fields that are valid:
+// Decode fills dst, a pointer, from a node. A nil node is null. For a struct, the node must be a
+// mapping whose keys are the [Fields] of the struct. Decode reports all problems and decodes the
+// fields that are valid:
 //
 //   - null equals an absent key;
 //   - an absent field gets its default, unless dst already holds a value;
 //   - booleans and numbers may be quoted, and a boolean may also be written as yes, no, on,
-//     off, 1 or 0, as pydantic reads the files of ADK;
+//     off, 1 or 0, as pydantic reads ADK's files;
 //   - a scalar that [Interpolate] changed may be a string even if it looks like a
 //     number.
 //
-// Fields may be strings, booleans, numbers, slices, maps with string keys, structs,
-// pointers to those, any (see [Node.Any]), *[Node], and types that implement [Decoder].
-// Bytes are base64, standard or URL-safe. Decode does not call DecodeSpec of dst itself,
-// so DecodeSpec may call Decode.
+// Fields may be strings, booleans, numbers, slices, maps with string keys, structs, pointers to
+// those, any (see [Node.Any]), *[Node], and types that implement [Decoder]. Bytes are base64,
+// standard or URL-safe. Decode does not call DecodeSpec on dst itself, so DecodeSpec may call
+// Decode.
 func Decode(n *Node, dst any) Diagnostics { return decodeInto(n, dst, new(fieldTable)) }
 
 func decodeInto(n *Node, dst any, fields *fieldTable) Diagnostics {
@@ -81,7 +81,7 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value) {
 	}
 }
 
-// matchField records the value of a key in found, at the index of its field.
+// matchField records a key's value in found, at its field's index.
 func (d *decoder) matchField(e Entry, fields []Field, found []*Node) {
 	for i, f := range fields {
 		if !f.matchesKey(e.Key.Value) {
@@ -99,9 +99,8 @@ func (d *decoder) matchField(e Entry, fields []Field, found []*Node) {
 	d.report(unknownFieldError(e.Key, fields))
 }
 
-// suggestFields adds a fix to each unknown field that is an unambiguous misspelling of a
-// field that no other key sets. It returns the number of keys that match each field,
-// spelled correctly or not.
+// suggestFields adds a fix to each unknown field that unambiguously misspells a field that no other
+// key sets. It returns how many keys match each field, spelled correctly or not.
 func (d *decoder) suggestFields(n *Node, fields []Field) map[string]int {
 	names := make([]string, len(fields))
 	for i, f := range fields {
@@ -129,7 +128,7 @@ func (d *decoder) suggestFields(n *Node, fields []Field) map[string]int {
 	return matches
 }
 
-// fieldForKey returns the name of the field with this key, or "".
+// fieldForKey returns the field's name for this key, or "".
 func fieldForKey(key string, fields []Field) string {
 	for _, f := range fields {
 		if f.matchesKey(key) {
@@ -158,7 +157,7 @@ func unknownFieldError(key *Node, fields []Field) Diagnostic {
 	return diag
 }
 
-// decodeField checks a value against the enum of its field and decodes it.
+// decodeField checks a value against its field's enum and decodes it.
 func (d *decoder) decodeField(n *Node, v reflect.Value, f Field) {
 	if len(f.Enum) > 0 {
 		var ok bool
@@ -169,8 +168,8 @@ func (d *decoder) decodeField(n *Node, v reflect.Value, f Field) {
 	d.decodeValue(n, v, f)
 }
 
-// resolveEnum checks a scalar, or the elements of a list or mapping, against the enum.
-// It returns a copy of the node with the canonical values.
+// resolveEnum checks a scalar, or the elements of a list or mapping, against the enum. It returns a
+// copy with the canonical values.
 func (d *decoder) resolveEnum(n *Node, f Field) (*Node, bool) {
 	resolved, ok := *n, true
 	resolved.Items = make([]*Node, len(n.Items))
@@ -197,8 +196,7 @@ func (d *decoder) resolveEnum(n *Node, f Field) (*Node, bool) {
 	return &resolved, ok
 }
 
-// setDefaults sets an absent field to its default, and an absent struct to the defaults
-// of its fields.
+// setDefaults sets an absent field to its default, and an absent struct to its fields' defaults.
 func (d *decoder) setDefaults(n *Node, v reflect.Value, f Field) {
 	switch {
 	case !v.IsZero():
@@ -219,8 +217,8 @@ func defaultNode(n *Node, f Field) *Node {
 	return node
 }
 
-// A Field describes one key of a config struct. [Decode] accepts it, and [Schema] and
-// [Reference] document it.
+// A Field describes one key in a config struct. [Decode] accepts it, and [Schema] and [Reference]
+// document it.
 type Field struct {
 	// Name is the key. Alias is an alternative spelling, or "".
 	Name, Alias string
@@ -228,29 +226,29 @@ type Field struct {
 	Doc string
 	// Required fields must be present and not null.
 	Required bool
-	// Default is the value of an absent field, in YAML.
+	// Default is an absent field's value, in YAML.
 	Default string
-	// Enum lists the allowed strings, or the allowed elements of a list.
+	// Enum lists the allowed strings, or the allowed list elements.
 	Enum []string
 	// Secret values are redacted in output.
 	Secret bool
-	// Deprecated names the replacement of a deprecated field, or is "".
+	// Deprecated names a deprecated field's replacement, or is "".
 	Deprecated string
 	// Type is the Go type.
 	Type reflect.Type
 
 	index []int
-	// fromJSONStruct marks fields of a struct with json tags and without yaml tags.
+	// fromJSONStruct marks fields in a struct with json tags and without yaml tags.
 	fromJSONStruct bool
 }
 
-// Fields lists the fields of a struct type in order. Fields have the tags
+// Fields lists a struct type's fields in order. Fields have the tags
 //
 //	yaml:"name" alias:"otherName" doc:"…" required:"true" default:"…" enum:"a|b" secret:"true" deprecated:"use x"
 //
-// and yaml:",inline" adds the fields of an embedded struct. A struct with json tags and
-// without yaml tags, such as those of package genai, uses its json names in snake_case;
-// the camelCase names are aliases.
+// and yaml:",inline" adds an embedded struct's fields. A struct with json tags and without yaml
+// tags, such as those in package genai, uses its json names in snake_case; the camelCase names are
+// aliases.
 func Fields(t reflect.Type) []Field {
 	var fields []Field
 	isJSON := isJSONStruct(t)
@@ -274,8 +272,8 @@ func Fields(t reflect.Type) []Field {
 	return fields
 }
 
-// fieldTable caches the fields of struct types: reading tags takes longer than decoding.
-// It is safe for concurrent use.
+// fieldTable caches the fields by struct type: reading tags takes longer than decoding. It is safe
+// for concurrent use.
 type fieldTable struct{ fields sync.Map }
 
 func (t *fieldTable) fieldsOf(typ reflect.Type) []Field {
@@ -309,8 +307,8 @@ func appendInlined(fields []Field, sf reflect.StructField) []Field {
 	return fields
 }
 
-// JoinTypes returns a struct type with the fields of several config structs, for a mapping that
-// each of them reads in part. Of fields with one name it has the first; none is required.
+// JoinTypes returns a struct type with the fields from several config structs, for a mapping that
+// each reads in part. If fields share a name, it has the first; none is required.
 func JoinTypes(types ...reflect.Type) reflect.Type {
 	var joined []reflect.StructField
 	seen := map[string]bool{}
@@ -326,7 +324,7 @@ func JoinTypes(types ...reflect.Type) reflect.Type {
 	return reflect.StructOf(joined)
 }
 
-// SelectFields returns a copy of a mapping with only the keys of a config struct.
+// SelectFields returns a copy of a mapping with only the keys in a config struct.
 func SelectFields(n *Node, t reflect.Type) *Node {
 	fields, own := Fields(t), *n
 	own.Entries = slices.DeleteFunc(slices.Clone(n.Entries), func(e Entry) bool {
@@ -379,9 +377,9 @@ func snakeCase(camel string) string {
 
 func (f Field) matchesKey(key string) bool { return f.Name == key || f.Alias != "" && f.Alias == key }
 
-// enumValue returns the canonical value of an enumeration. ADK's languages write the
-// same value as sse, SSE, StreamingMode.SSE or agent.StreamingModeSSE: enumValue ignores
-// case, underscores, qualifiers and the field's name as a prefix.
+// enumValue returns an enumeration's canonical value. ADK's languages write the same value as sse,
+// SSE, StreamingMode.SSE or agent.StreamingModeSSE: enumValue ignores case, underscores, qualifiers
+// and the field's name as a prefix.
 func (f Field) enumValue(written string) (value string, ok bool) {
 	if slices.Contains(f.Enum, written) {
 		return written, true
@@ -400,7 +398,7 @@ func foldEnum(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
 }
 
-// trimQualifier removes the types before a name: SSE of RunConfig.StreamingMode.SSE.
+// trimQualifier removes the types before a name: SSE from RunConfig.StreamingMode.SSE.
 func trimQualifier(name string) string {
 	at := strings.LastIndexByte(name, '.')
 	isType := func(r rune) bool {
@@ -412,9 +410,8 @@ func trimQualifier(name string) string {
 	return name[at+1:]
 }
 
-// A Kind is a named variant of an extension point, such as a kind of tool: its config
-// struct, its description and its build function. Env is the input of the build, T its
-// result.
+// A Kind is a named variant of an extension point, such as a tool kind: its config struct, its
+// description and its build function. Env is the build's input, T its result.
 type Kind[Env, T any] struct {
 	// Name is the name in documents. Doc is the description in the reference.
 	Name, Doc string
@@ -452,7 +449,7 @@ func (k Kind[Env, T]) Decode(n *Node) (Plan[Env, T], Diagnostics) {
 	return plan, decodeInto(n, config, k.fields)
 }
 
-// CheckKeys reports keys of a mapping that are not fields of the kind.
+// CheckKeys reports keys in a mapping that are not fields of the kind.
 func (k Kind[Env, T]) CheckKeys(n *Node) Diagnostics {
 	d := &decoder{fields: k.fields}
 	fields := k.fields.fieldsOf(k.ConfigType())
@@ -462,11 +459,11 @@ func (k Kind[Env, T]) CheckKeys(n *Node) Diagnostics {
 	return d.ds
 }
 
-// NewConfig returns a config that nothing was decoded into, for the interfaces of
-// configs.
+// NewConfig returns a config that nothing was decoded into, for the interfaces that configs
+// implement.
 func (k Kind[Env, T]) NewConfig() any { return k.config() }
 
-// ConfigType returns the type of the config struct.
+// ConfigType returns the config struct's type.
 func (k Kind[Env, T]) ConfigType() reflect.Type { return reflect.TypeOf(k.config()).Elem() }
 
 // A Checker is a config that reports problems that its fields alone do not show. n is the
@@ -475,7 +472,7 @@ type Checker interface {
 	Check(n *Node) Diagnostics
 }
 
-// A Plan is a decoded config of a kind, ready to be built.
+// A Plan is a kind's decoded config, ready to be built.
 type Plan[Env, T any] struct {
 	Kind Kind[Env, T]
 	// Config is a pointer to the decoded config struct.
@@ -484,9 +481,9 @@ type Plan[Env, T any] struct {
 	Node *Node
 }
 
-// Check adds what the config's [Checker] reports to the problems of its decoding. Values that
-// could not be decoded are missing: Check leaves out what is reported at them, or at what
-// contains them. A problem without a position is one of the whole node.
+// Check adds what the config's [Checker] reports to the decoding problems. Values that could not be
+// decoded are missing: Check leaves out what is reported at them, or at what contains them. A
+// problem without a position concerns the whole node.
 func (p Plan[Env, T]) Check(decoding Diagnostics) Diagnostics {
 	c, ok := p.Config.(Checker)
 	if !ok || decoding.reportsType(p.Node.Pos) {
@@ -505,8 +502,8 @@ func (ds Diagnostics) reportsType(at Pos) bool {
 	return slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.Rule == "type" && d.Pos == at })
 }
 
-// brokenValues returns the positions of the values below a node that could not be decoded, or
-// that contain such values. A missing field leaves the others intact.
+// brokenValues returns the positions of the values below a node that could not be decoded, or that
+// contain such values. A missing field leaves the others intact.
 func (ds Diagnostics) brokenValues(n *Node) map[Pos]bool {
 	broken := map[Pos]bool{}
 	for _, d := range ds {
@@ -520,7 +517,7 @@ func (ds Diagnostics) brokenValues(n *Node) map[Pos]bool {
 	return broken
 }
 
-// markBroken adds the positions of the nodes that contain broken ones, and reports whether n does.
+// markBroken adds the positions of nodes that contain broken ones, and reports whether n does.
 func (n *Node) markBroken(broken map[Pos]bool, visited map[*Node]bool) bool {
 	if result, ok := visited[n]; ok {
 		return result
@@ -543,7 +540,7 @@ func (p Plan[Env, T]) Build(ctx context.Context, env Env) (T, error) {
 	return p.Kind.build(ctx, env, p.Config)
 }
 
-// Kinds is the list of kinds of an extension point.
+// Kinds lists an extension point's kinds.
 type Kinds[Env, T any] []Kind[Env, T]
 
 // Lookup returns the kind with a name.
@@ -556,7 +553,7 @@ func (ks Kinds[Env, T]) Lookup(name string) (Kind[Env, T], bool) {
 	return Kind[Env, T]{}, false
 }
 
-// Names lists the names of the kinds in order, for example for [Suggest].
+// Names lists the kinds' names in order, for example for [Suggest].
 func (ks Kinds[Env, T]) Names() []string {
 	names := make([]string, len(ks))
 	for i, k := range ks {

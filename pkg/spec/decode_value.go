@@ -28,7 +28,7 @@ func isDecoder(v reflect.Value) bool {
 	return ok
 }
 
-// decodeWithoutDecoder decodes a value without calling DecodeSpec of its type.
+// decodeWithoutDecoder decodes a value without calling its type's DecodeSpec.
 func (d *decoder) decodeWithoutDecoder(n *Node, v reflect.Value, f Field) {
 	switch dst := v.Addr().Interface().(type) {
 	case **Node:
@@ -188,9 +188,9 @@ func (d *decoder) parseInteger(n *Node) (int64, bool) {
 	return 0, false
 }
 
-// readNumber returns the tag and the value of a scalar that should be a number. As pydantic
-// does, it reads decimal numbers in strings, with white space around them and zeros before
-// them, and booleans as 0 and 1; the latter is probably a mistake.
+// readNumber returns the tag and the value for a scalar that should be a number. As pydantic does,
+// it reads decimal numbers in strings, with white space around them and zeros before them, and
+// booleans as 0 and 1; the latter is probably a mistake.
 func (d *decoder) readNumber(n *Node) (tag, value string) {
 	switch {
 	case n.Kind != Scalar:
@@ -208,7 +208,7 @@ func (d *decoder) readNumber(n *Node) (tag, value string) {
 	return n.Tag, n.Value
 }
 
-// readDecimal returns the number in a string in the notation of YAML, or the tag of a string.
+// readDecimal returns the number in a string in YAML notation, or a string's tag.
 func readDecimal(text string) (tag, value string) {
 	value = strings.ReplaceAll(strings.TrimSpace(text), "_", "")
 	sign, digits := "", strings.TrimPrefix(value, "+")
@@ -258,8 +258,8 @@ func parseIntAsFloat(value string) (float64, bool) {
 	return parseFloat(value)
 }
 
-// decodeGoDuration decodes time.Duration, which structs of package genai use. There, a
-// number without a unit is in milliseconds, as in ADK's http_options.
+// decodeGoDuration decodes time.Duration, which structs in package genai use. There, a number
+// without a unit is in milliseconds, as in ADK's http_options.
 func (d *decoder) decodeGoDuration(n *Node, dst *time.Duration) {
 	tag, value := n.Tag, n.Value
 	if tag == strTag {
@@ -285,7 +285,7 @@ func (d *decoder) decodeBase64(n *Node, dst *[]byte) {
 	*dst = b
 }
 
-// decodeHeader reads a string as a list of one value.
+// decodeHeader reads a string as a list with one value.
 func (d *decoder) decodeHeader(n *Node, dst *http.Header) {
 	if n.Kind != Mapping {
 		d.report(n.typeError("a mapping"))
@@ -315,8 +315,8 @@ func (d *decoder) unmarshalText(n *Node, dst encoding.TextUnmarshaler) {
 	}
 }
 
-// A Duration is written as 30s, 5m, 1h30m or 30d. The units are those of
-// [time.ParseDuration], and d for days of 24 hours.
+// A Duration is written as 30s, 5m, 1h30m or 30d. The units are those of [time.ParseDuration], and
+// d for 24 hours.
 type Duration time.Duration
 
 // String formats the duration like [time.Duration].
@@ -365,7 +365,7 @@ func parseDuration(s string) (time.Duration, bool) {
 	return time.Duration(total), true
 }
 
-// A Size is a number of bytes, written as 10MiB, 4KiB, 1GiB, 500kB or as a plain number.
+// A Size is a byte count, written as 10MiB, 4KiB, 1GiB, 500kB or as a plain number.
 type Size int64
 
 // DecodeSpec decodes a size that is not negative.
@@ -378,7 +378,7 @@ func (s *Size) DecodeSpec(n *Node) Diagnostics {
 	return nil
 }
 
-// ParseSize parses a number of bytes such as 10MiB.
+// ParseSize parses a byte count such as 10MiB.
 func ParseSize(s string) (int64, bool) {
 	digits := s[:len(s)-len(strings.TrimLeft(s, "0123456789."))]
 	number, err := strconv.ParseFloat(digits, 64)
@@ -387,7 +387,7 @@ func ParseSize(s string) (int64, bool) {
 	return int64(bytes), err == nil && known && bytes < math.MaxInt64
 }
 
-// FormatSize formats a number of bytes in the largest unit that divides it.
+// FormatSize formats a byte count in the largest unit that divides it.
 func FormatSize(bytes int64) string {
 	for i, unit := range []string{"GiB", "MiB", "KiB"} {
 		if size := int64(1) << (30 - 10*i); bytes >= size && bytes%size == 0 {

@@ -43,7 +43,7 @@ type Diagnostic struct {
 	Source string
 	// Fix is an optional automatic fix.
 	Fix Fix
-	// Also lists the other positions of a merged problem; see [Diagnostics.Merge].
+	// Also lists a merged problem's other positions; see [Diagnostics.Merge].
 	Also []Place
 }
 
@@ -114,8 +114,8 @@ func (ds Diagnostics) HasErrors() bool {
 	return slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.Severity == Error })
 }
 
-// placeAt gives the problems that have no position, such as those of missing fields, the
-// position of the node that they were found in.
+// placeAt gives the problems that have no position, such as those about missing fields, the
+// position where their node is.
 func (ds Diagnostics) placeAt(n *Node) Diagnostics {
 	for i, d := range ds {
 		if at := n.Errorf("", ""); d.Pos == (Pos{}) {
@@ -181,9 +181,9 @@ func (d Diagnostic) compareTo(e Diagnostic) int {
 	)
 }
 
-// Merge combines problems of the given rules that differ only in position into the first
-// one. Its message states the number of other places, and Also lists them. The list must
-// be sorted. Problems with a [Fix] are not merged.
+// Merge combines problems under the given rules that differ only in position into the first one.
+// Its message counts the other places, and Also lists them. The list must be sorted. Problems with
+// a [Fix] are not merged.
 func (ds Diagnostics) Merge(rules ...string) Diagnostics {
 	type mergeKey struct {
 		severity            Severity
@@ -232,16 +232,15 @@ func (ds Diagnostics) Split() Diagnostics {
 	return split
 }
 
-// secretWord matches a word that may be a token: at least 16 characters, without separators
-// of YAML.
+// secretWord matches a word that may be a token: at least 16 characters, without YAML separators.
 var secretWord = regexp.MustCompile(`[^\s"'{}\[\],*&!]{16,}`)
 
-// plainName matches a name of a field or a claim.
+// plainName matches a field or claim name.
 var plainName = regexp.MustCompile(`^[A-Za-z_.]+$`)
 
-// Redact returns the problems of a document that may contain secrets: with position, rule
-// and reason, but without source lines and fixes. Messages and hints have *** for a word of
-// the source line that may be a token, such as one written where a key belongs.
+// Redact returns the problems in a document that may contain secrets: with position, rule and
+// reason, but without source lines and fixes. Messages and hints have *** for a word from the
+// source line that may be a token, such as one written where a key belongs.
 func (ds Diagnostics) Redact() Diagnostics {
 	clean := slices.Clone(ds)
 	for i, d := range clean {
@@ -254,7 +253,7 @@ func (ds Diagnostics) Redact() Diagnostics {
 	return clean
 }
 
-// redactWords replaces the words of a source line in text, except for plain names.
+// redactWords replaces a source line's words in text, except for plain names.
 func redactWords(text, source string) string {
 	for _, word := range secretWord.FindAllString(source, -1) {
 		if word = strings.TrimRight(word, ":"); !plainName.MatchString(word) {
@@ -264,8 +263,8 @@ func redactWords(text, source string) string {
 	return text
 }
 
-// A Fix is a safe automatic fix: it replaces Old with New at a position in the file of
-// the problem. Old is on one line. The zero Fix means none.
+// A Fix is a safe automatic fix: it replaces Old with New at a position in the problem's file. Old
+// is on one line. The zero Fix means none.
 type Fix struct {
 	Line int    `json:"line"`
 	Col  int    `json:"column"`
@@ -279,9 +278,9 @@ func (d Diagnostic) WithFix(oldText, newText string) Diagnostic {
 	return d
 }
 
-// ApplyFixes applies the fixes of one file and leaves every other byte unchanged. It
-// skips fixes whose old text is not at their position and fixes that overlap the
-// previous one; done are the applied fixes in the order of the file.
+// ApplyFixes applies the fixes for one file and leaves every other byte unchanged. It skips fixes
+// whose old text is not at their position and fixes that overlap the previous one; done are the
+// applied fixes in file order.
 func ApplyFixes(text []byte, fixes []Fix) (fixed []byte, done []Fix) {
 	fixes = slices.Clone(fixes)
 	slices.SortFunc(fixes, func(a, b Fix) int {
@@ -343,16 +342,16 @@ func offsetOf(text []byte, starts []int, f Fix) (int, bool) {
 }
 
 const (
-	// maxSuggestLength and maxSuggestNames limit the cost of the comparison: a file may
-	// have thousands of unknown names.
+	// maxSuggestLength and maxSuggestNames limit the comparison cost: a file may have thousands of
+	// unknown names.
 	maxSuggestLength = 64
 	maxSuggestNames  = 500
 )
 
-// Suggest returns the name most similar to a mistyped one, for "did you mean …?", or ""
-// if none is similar. It ignores case. Of equally similar names, it returns the one
-// closest in length, then the first in alphabetical order. It returns "" for a name of
-// more than 64 bytes, or if there are more than 500 names.
+// Suggest returns the name most similar to a mistyped one, for "did you mean …?", or "" if none is
+// similar. It ignores case. Among equally similar names, it returns the one closest in length, then
+// the first in alphabetical order. It returns "" for a name longer than 64 bytes, or if there are
+// more than 500 names.
 func Suggest(name string, names []string) string {
 	if len(name) > maxSuggestLength || len(names) > maxSuggestNames {
 		return ""
@@ -394,8 +393,8 @@ func isNearer(a, b string, length int) bool {
 	return cmp.Or(cmp.Compare(absInt(len(a)-length), absInt(len(b)-length)), cmp.Compare(a, b)) < 0
 }
 
-// countMissingBytes counts the bytes of a word that another one does not have. It is a
-// lower bound of their edit distance that is cheaper to compute.
+// countMissingBytes counts the bytes in a word that another one does not have. This lower bound for
+// their edit distance is cheaper to compute.
 func countMissingBytes(word, other string) int {
 	var count [256]int8
 	for i := range len(other) {

@@ -139,8 +139,8 @@ func TestSuggest(t *testing.T) {
 	}
 }
 
-// Merge combines problems of the given rules, every output format names the other place,
-// and Split undoes Merge.
+// Merge combines problems under the given rules, every output format names the other place, and
+// Split undoes Merge.
 func TestMerge(t *testing.T) {
 	at := func(line int, rule string) spec.Diagnostic {
 		return spec.Diagnostic{Pos: spec.Pos{File: "a.yaml", Line: line, Col: 3}, Rule: rule, Message: "no x", Source: "- x"}
@@ -213,8 +213,8 @@ func formatText(t testing.TB, ds spec.Diagnostics) string {
 	return b.String()
 }
 
-// Problems of a document with secrets keep position, rule and reason. No text of a line is
-// left, and long words of it are not quoted, except for plain names.
+// Problems in a document with secrets keep position, rule and reason. No line text is left, and
+// long words are not quoted, except for plain names.
 func TestDiagnostics_Redact(t *testing.T) {
 	in := spec.Diagnostics{{
 		Pos: posAt(1, 2), Rule: "type", Message: `unknown field "token sk-0123456789abcdef" in authorization_endpoint`,

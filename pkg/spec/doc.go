@@ -1,9 +1,9 @@
-// Package spec implements the config language: YAML with source positions, decoded into
-// tagged structs.
+// Package spec implements the config language: YAML with source positions, decoded into tagged
+// structs.
 //
-// [Parse] turns a document into a tree of [Node], each with its position. A config struct
-// is the single model of a part of the language: its [Fields] define what [Decode]
-// accepts, and [Schema] and [Reference] document them for editors and users.
+// [Parse] turns a document into a tree of [Node], each with its position. A config struct is the
+// single model for its part of the language: its [Fields] define what [Decode] accepts, and
+// [Schema] and [Reference] document them for editors and users.
 //
 //	type greeter struct {
 //		Name  string        `yaml:"name" required:"true" doc:"Name of the greeter."`
@@ -19,18 +19,17 @@
 //		return problems.WriteText(os.Stderr)
 //	}
 //
-// Every problem is a [Diagnostic] with its position, and all problems are reported at
-// once:
+// Every problem is a [Diagnostic] with its position, and all problems are reported at once:
 //
 //	greeter.yaml:2:7: "wrm" is not one of: warm, dry [enum]
 //	  | tone: wrm
 //	  |       ^
 //	hint: did you mean "warm"?
 //
-// Terms: a kind ([Kind]) is a named variant that documents select; a rule is the check
-// that found a problem, in brackets after its message; a reference is ${env:X}, which
-// [Interpolate] replaces after parsing.
+// Terms: a kind ([Kind]) is a named variant that documents select; a rule is the check that found a
+// problem, in brackets after its message; a reference is ${env:X}, which [Interpolate] replaces
+// after parsing.
 //
-// The package depends on no other package of agenthost. Its types are safe for concurrent
-// reads, but not for concurrent changes.
+// The package depends on no other agenthost package. Its types are safe for concurrent reads, but
+// not for concurrent changes.
 package spec

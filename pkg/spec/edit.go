@@ -11,8 +11,7 @@ import (
 	yaml "gopkg.in/yaml.v3"
 )
 
-// StringAt returns the string of a document at a position, as it is written before
-// [Interpolate].
+// StringAt returns a document's string at a position, as it is written before [Interpolate].
 func StringAt(src []byte, at Pos) (string, bool) {
 	doc, _ := Parse(at.File, src)
 	n := doc.findScalar(at)
@@ -23,9 +22,9 @@ func StringAt(src []byte, at Pos) (string, bool) {
 }
 
 // ReplaceString returns a document with another string at a position. Every other byte is
-// unchanged, comments included. A block or a string of several lines becomes a literal
-// block; others stay in one line. An error means that the string cannot be replaced alone,
-// such as one with an anchor.
+// unchanged, comments included. A block or a string over several lines becomes a literal block;
+// others stay in one line. An error means that the string cannot be replaced alone, such as one
+// with an anchor.
 func ReplaceString(src []byte, at Pos, text string) ([]byte, error) {
 	doc, ds := Parse(at.File, src)
 	if ds.HasErrors() {
@@ -82,7 +81,7 @@ type stringEdit struct {
 	start, end int
 }
 
-// findEnd returns the end of the string.
+// findEnd returns the string's end.
 func (e *stringEdit) findEnd() (int, bool) {
 	if e.start >= len(e.src) {
 		return 0, false
@@ -99,7 +98,7 @@ func (e *stringEdit) findEnd() (int, bool) {
 	return e.start + length, length > 0
 }
 
-// quotedLength returns the length of a quoted string, or 0.
+// quotedLength returns a quoted string's length, or 0.
 func quotedLength(rest []byte) int {
 	quote := rest[0]
 	for i := 1; i < len(rest); i++ {
@@ -116,9 +115,8 @@ func quotedLength(rest []byte) int {
 	return 0
 }
 
-// blockLength returns the length of a block scalar, up to the end of its last line with
-// text, or with + up to the end of the blank lines after it. Its lines are indented as the
-// first one, or more.
+// blockLength returns a block scalar's length: up to its last line with text, or with + also the
+// blank lines after it. Its lines are indented as the first one, or more.
 func blockLength(rest []byte) int {
 	header, _, _ := bytes.Cut(rest, []byte("\n"))
 	keep := bytes.Contains(header, []byte("+"))
@@ -141,8 +139,8 @@ func blockLength(rest []byte) int {
 	return end
 }
 
-// plainLength returns the length of an unquoted string with a value, or 0. A line break
-// is a space of the value, and each blank line a line break.
+// plainLength returns an unquoted string's length if it has a value, or 0. A line break is a space
+// in the value, and each blank line a line break.
 func plainLength(rest []byte, value string) int {
 	i := 0
 	for value != "" {
@@ -164,7 +162,7 @@ func plainLength(rest []byte, value string) int {
 	return i
 }
 
-// stringForm is a form of a string, which replaces the bytes up to end.
+// stringForm is a string's form, which replaces the bytes up to end.
 type stringForm struct {
 	text string
 	end  int
@@ -185,8 +183,8 @@ func (e *stringEdit) renderForms(text string) []stringForm {
 	return append(forms, stringForm{strconv.Quote(text), e.end})
 }
 
-// findComment returns the comment of the string with the blanks before it, for the first
-// line of a block, and the end of the string with its comment.
+// findComment returns the string's comment with the blanks before it, for a block's first line, and
+// where the string ends with its comment.
 func (e *stringEdit) findComment(block bool) (comment string, end int) {
 	line, _, _ := bytes.Cut(e.src[e.start:], []byte("\n"))
 	if !block {
@@ -204,8 +202,8 @@ func (e *stringEdit) findComment(block bool) (comment string, end int) {
 	return string(line[i-blanks:]), end
 }
 
-// blockIndent returns the indentation of a block instead of the string, which must be the
-// value of a key in its line.
+// blockIndent returns the indentation for a block that replaces the string, which must be a key's
+// value in its line.
 func (e *stringEdit) blockIndent() (int, bool) {
 	line := e.src[bytes.LastIndexByte(e.src[:e.start], '\n')+1 : e.start]
 	if bytes.ContainsAny(line, "{[") || !bytes.HasSuffix(bytes.TrimRight(line, " "), []byte(":")) {

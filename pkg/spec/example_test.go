@@ -7,7 +7,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// greeter is a config struct: the single model of a part of the language.
+// greeter is a config struct: the single model for its part of the language.
 type greeter struct {
 	Name  string        `yaml:"name" required:"true" doc:"Name of the greeter."`
 	Tone  string        `yaml:"tone" enum:"warm|dry" default:"warm" doc:"Tone of the greeting."`

@@ -11,7 +11,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// addSeeds adds the broken documents of testdata and some valid ones.
+// addSeeds adds the broken documents in testdata and some valid ones.
 func addSeeds(f *testing.F) {
 	files, err := filepath.Glob("testdata/err/*.txtar")
 	if err != nil {
@@ -34,8 +34,7 @@ func addSeeds(f *testing.F) {
 	}
 }
 
-// checkPosInFile checks that a position is in the file, or right after the end of a
-// line.
+// checkPosInFile checks that a position is in the file, or right after a line's end.
 func checkPosInFile(t *testing.T, src []byte, pos spec.Pos) {
 	t.Helper()
 	rows := regexp.MustCompile("\r\n|[\r\n\u0085\u2028\u2029]").Split(string(src), -1)

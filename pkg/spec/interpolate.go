@@ -19,15 +19,14 @@ type Lookup func(kind, name string) (string, error)
 // ErrUnset means that no variable or secret has the name.
 var ErrUnset = errors.New("is not set")
 
-// Interpolate replaces the references ${env:X}, ${env:X:-default}, ${secret:X} and
-// ${file:path} in every scalar of a tree except keys; any other $ is literal. It does
-// not scan replacements for further references, not even when called again. If a plain
-// scalar consists of one ${env:X} only, its replacement may be a number, a boolean or
-// null (if empty). Quoted scalars, secrets and files are always strings. The value shows
-// *** for a secret; only [Secret] exposes it.
+// Interpolate replaces the references ${env:X}, ${env:X:-default}, ${secret:X} and ${file:path} in
+// a tree's scalars except keys; any other $ is literal. It does not scan replacements for further
+// references, not even when called again. If a plain scalar is one ${env:X} only, its replacement
+// may be a number, a boolean or null (if empty). Quoted scalars, secrets and files are always
+// strings. The value shows *** for a secret; only [Secret] exposes it.
 //
-// A variable that is not set and has no default is reported at its position, and so is a
-// malformed reference. The scalar then keeps the reference.
+// A variable that is not set and has no default is reported at its position, and so is a malformed
+// reference. The scalar then keeps the reference.
 func Interpolate(n *Node, lookup Lookup) Diagnostics {
 	i := interpolator{lookup: lookup, namePatterns: sync.OnceValue(func() map[string]*regexp.Regexp {
 		return map[string]*regexp.Regexp{
@@ -39,12 +38,12 @@ func Interpolate(n *Node, lookup Lookup) Diagnostics {
 	return i.ds
 }
 
-// A LookupError is an error of a [Lookup] with its own rule and hint, for example for a
-// variable that the app may not read.
+// A LookupError is an error from a [Lookup] with its own rule and hint, for example for a variable
+// that the app may not read.
 type LookupError struct {
 	Rule, Message, Hint string
-	// Ignored is the message of a warning if the reference has a default, which is then
-	// used. If it is empty, there is no warning.
+	// Ignored is the warning's message if the reference has a default, which is then used. If it is
+	// empty, there is no warning.
 	Ignored string
 }
 
@@ -105,7 +104,7 @@ func (i *interpolator) interpolateScalar(n *Node) {
 	}
 }
 
-// A reference is ${kind:body} in the byte range [from, to) of a value.
+// A reference is ${kind:body} in a value's byte range [from, to).
 type reference struct {
 	kind, body string
 	from, to   int
@@ -128,8 +127,8 @@ func findReferences(value string) []reference {
 	}
 }
 
-// readReference reads the reference at start, where value has "${". The kind is empty if
-// it is not a reference of this package.
+// readReference reads the reference at start, where value has "${". The kind is empty if it is not
+// one of this package's references.
 func readReference(value string, start int) reference {
 	rest := value[start+len("${"):]
 	for _, kind := range []string{"env", "secret", "file"} {
@@ -182,7 +181,7 @@ func (i *interpolator) resolveReference(n *Node, r reference) (string, bool) {
 	return "", false
 }
 
-// expectedForms lists the valid forms of a reference of this kind.
+// expectedForms lists the valid forms for a reference of this kind.
 func (r reference) expectedForms() string {
 	switch r.kind {
 	case "secret":
@@ -282,8 +281,8 @@ func (t *Text) SchemaSpec() map[string]any {
 // String returns the value.
 func (t Text) String() string { return t.Value }
 
-// At returns the position of a byte offset in Value. In a folded block, or a plain or
-// quoted string over several lines, it returns the start of the string.
+// At returns the position for a byte offset in Value. In a folded block, or a plain or quoted
+// string over several lines, it returns where the string starts.
 func (t Text) At(offset int) Pos {
 	if t.node == nil {
 		return t.Pos
@@ -291,8 +290,8 @@ func (t Text) At(offset int) Pos {
 	return t.node.positionAt(offset)
 }
 
-// Mapping returns a mapping with one entry at the position of the text, for texts that
-// are a short form of it.
+// Mapping returns a mapping with one entry at the text's position, for texts that are its short
+// form.
 func (t Text) Mapping(key, value string) *Node {
 	scalar := func(v string) *Node { return &Node{Pos: t.Pos, Tag: strTag, Value: v, src: t.nodeSource()} }
 	return &Node{Pos: t.Pos, Kind: Mapping, Tag: mapTag, Entries: []Entry{{scalar(key), scalar(value)}}, src: t.nodeSource()}
@@ -305,7 +304,7 @@ func (t Text) nodeSource() *source {
 	return t.node.src
 }
 
-// Errorf returns an error at a byte offset of the text.
+// Errorf returns an error at a byte offset in the text.
 func (t Text) Errorf(offset int, rule, format string, args ...any) Diagnostic {
 	pos := t.At(offset)
 	d := Diagnostic{Pos: pos, Rule: rule, Message: fmt.Sprintf(format, args...)}
@@ -315,12 +314,12 @@ func (t Text) Errorf(offset int, rule, format string, args ...any) Diagnostic {
 	return d
 }
 
-// Warnf returns a warning at a byte offset of the text.
+// Warnf returns a warning at a byte offset in the text.
 func (t Text) Warnf(offset int, rule, format string, args ...any) Diagnostic {
 	d := t.Errorf(offset, rule, format, args...)
 	d.Severity = Warning
 	return d
 }
 
-// An Expr is the source of an expression.
+// An Expr is an expression's source.
 type Expr struct{ Text }

@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// lookupTestEnv resolves variables of kind env.
+// lookupTestEnv resolves env variables.
 func lookupTestEnv(kind, name string) (string, error) {
 	if kind == "file" {
 		return "", errors.New("file not found: " + name)
@@ -131,7 +131,7 @@ hint: write ${env:NAME} or ${env:NAME:-default}
 	}
 }
 
-// The content of a file is a string, even if it looks like a number.
+// A file's content is a string, even if it looks like a number.
 func TestInterpolate_File(t *testing.T) {
 	n := parseValid(t, "v: ${file:a/b.md}")
 	ds := spec.Interpolate(n, func(kind, name string) (string, error) { return "12", nil })
@@ -250,7 +250,7 @@ func TestInterpolate_Positions(t *testing.T) {
 	}
 }
 
-// The examples of RFC 7396, appendix A.
+// The examples in RFC 7396, appendix A.
 func TestPatch(t *testing.T) {
 	for _, tt := range []struct{ base, patch, want string }{
 		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},

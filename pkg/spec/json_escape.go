@@ -11,15 +11,14 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// The YAML parser lacks two escapes of JSON: \/ and pairs of surrogates, such as
-// \ud83d\ude00, which programs write for characters above U+FFFF. A document with such
-// escapes is parsed twice. The first time, other escapes of the same length replace them:
-// this gives each node its place, and finds the double-quoted scalars, outside of which a
-// backslash has no meaning. The second time, escapes that YAML has replace them in these
-// scalars: this gives the values.
+// The YAML parser lacks two escapes of JSON: \/ and surrogate pairs, such as \ud83d\ude00, which
+// programs write for characters above U+FFFF. A document with such escapes is parsed twice. The
+// first time, other escapes with the same length replace them: this gives each node its place, and
+// finds the double-quoted scalars, outside which a backslash has no meaning. The second time,
+// escapes that YAML has replace them in these scalars: this gives the values.
 
-// findJSONEscape returns the length of an escape that YAML lacks, at the start of text, and
-// what YAML has instead of it. The length is 0 if there is none.
+// findJSONEscape returns the length of an escape that YAML lacks, at the start of text, and YAML's
+// replacement. The length is 0 if there is none.
 func findJSONEscape(text []byte) (length int, instead string) {
 	if bytes.HasPrefix(text, []byte(`\/`)) {
 		return len(`\/`), "/"
@@ -37,8 +36,8 @@ func findJSONEscape(text []byte) (length int, instead string) {
 	return pair, fmt.Sprintf(`\U%08X`, r)
 }
 
-// neutralizeJSONEscapes replaces the escapes that YAML lacks by others of their length,
-// and reports whether there were any. It returns src itself if there were none.
+// neutralizeJSONEscapes replaces the escapes that YAML lacks by others with the same length, and
+// reports whether there were any. It returns src itself if there were none.
 func neutralizeJSONEscapes(src []byte) (neutral []byte, found bool) {
 	neutral = src
 	for at := bytes.IndexByte(src, '\\'); at >= 0 && at < len(src); {
@@ -63,7 +62,7 @@ func neutralizeJSONEscapes(src []byte) (neutral []byte, found bool) {
 	return neutral, found
 }
 
-// quotedPlaces returns the lines and columns of the double-quoted scalars of a tree.
+// quotedPlaces returns the lines and columns where a tree has double-quoted scalars.
 func quotedPlaces(y *yaml.Node) map[[2]int]bool {
 	places := map[[2]int]bool{}
 	var walk func(y *yaml.Node)
@@ -118,7 +117,7 @@ func rewriteJSONEscapes(src []byte, quoted map[[2]int]bool) []byte {
 	return rewritten
 }
 
-// copyPlaces copies the lines and columns of one tree to another of the same form.
+// copyPlaces copies one tree's lines and columns to another with the same form.
 func copyPlaces(to, from *yaml.Node) {
 	to.Line, to.Column = from.Line, from.Column
 	for i, child := range to.Content {

@@ -27,7 +27,7 @@ func newSchemaChecker(root *Node) *schemaChecker {
 
 func (c *schemaChecker) report(d Diagnostic) { c.ds = append(c.ds, d) }
 
-// A keywordShape is the required form of a keyword's value.
+// A keywordShape is the required form for a keyword's value.
 type keywordShape int
 
 const (
@@ -47,7 +47,7 @@ const (
 	stringsMapShape
 )
 
-// schemaKeywords lists the keywords of JSON Schema and the extensions of model APIs.
+// schemaKeywords lists the JSON Schema keywords and the model APIs' extensions.
 func schemaKeywords() map[keywordShape][]string {
 	return map[keywordShape][]string{
 		anyShape:        {"const", "default", "example"},
@@ -206,7 +206,7 @@ func (c *schemaChecker) checkRef(n *Node) {
 	}
 }
 
-// childAt resolves one token of a JSON pointer, or returns nil.
+// childAt resolves one JSON pointer token, or returns nil.
 func (n *Node) childAt(name string) *Node {
 	if n.Kind != Sequence {
 		return n.Get(name)
@@ -280,7 +280,7 @@ func joinTypes(a, b string) string {
 	return "mixed"
 }
 
-// jsonType returns the JSON Schema type of a node.
+// jsonType returns a node's JSON Schema type.
 func jsonType(n *Node) string {
 	switch n.Tag {
 	case mapTag:

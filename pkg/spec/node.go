@@ -15,7 +15,7 @@ import (
 	"agenthost/internal/number"
 )
 
-// A NodeKind is the structure of a node.
+// A NodeKind is a node's structure.
 type NodeKind int
 
 // Node kinds.
@@ -28,26 +28,25 @@ const (
 	Sequence
 )
 
-// A Node is a value of a document with its position. Aliases and merge keys are
-// resolved; nodes from an anchor have the position of the anchor. After [Interpolate]
-// and [Decode], nodes are read-only and safe for concurrent use.
+// A Node is a document's value with its position. Aliases and merge keys are resolved; nodes from
+// an anchor have the position of the anchor. After [Interpolate] and [Decode], nodes are read-only
+// and safe for concurrent use.
 type Node struct {
 	Pos  Pos
 	Kind NodeKind
 	// Tag is the resolved YAML tag: !!str, !!int, !!float, !!bool, !!null, !!map or
 	// !!seq.
 	Tag string
-	// Value is the value of a scalar.
+	// Value is the scalar's value.
 	Value string
-	// Entries are the key-value pairs of a mapping in order, merged ones last.
+	// Entries are a mapping's key-value pairs in order, merged ones last.
 	Entries []Entry
-	// Items are the elements of a sequence.
+	// Items are a sequence's elements.
 	Items []*Node
 
 	style yaml.Style
 	src   *source
-	// parts are the ranges of Value that Interpolate replaced; written is the value
-	// before that.
+	// parts are the ranges in Value that Interpolate replaced; written is the value before that.
 	parts   []substitution
 	written string
 	// readAsSecret is set once a Secret has been decoded from the scalar.
@@ -56,10 +55,10 @@ type Node struct {
 	neverShown bool
 }
 
-// An Entry is a key-value pair of a mapping. Keys are scalars and unique.
+// An Entry is a key-value pair in a mapping. Keys are scalars and unique.
 type Entry struct{ Key, Value *Node }
 
-// Get returns the value of a key of a mapping, or nil. It accepts a nil node.
+// Get returns a key's value in a mapping, or nil. It accepts a nil node.
 func (n *Node) Get(key string) *Node {
 	if n == nil {
 		return nil
@@ -72,8 +71,8 @@ func (n *Node) Get(key string) *Node {
 	return nil
 }
 
-// WithEntry returns a copy of a mapping with one more entry, an unquoted string, at the
-// position of the mapping.
+// WithEntry returns a copy of a mapping with one more entry, an unquoted string, at the mapping's
+// position.
 func (n *Node) WithEntry(key, value string) *Node {
 	scalar := func(v string) *Node { return &Node{Pos: n.Pos, Tag: strTag, Value: v, src: n.src} }
 	extended := *n
@@ -81,7 +80,7 @@ func (n *Node) WithEntry(key, value string) *Node {
 	return &extended
 }
 
-// Keys returns the keys of a mapping in order. It accepts a nil node.
+// Keys returns a mapping's keys in order. It accepts a nil node.
 func (n *Node) Keys() []string {
 	if n == nil {
 		return nil
@@ -96,9 +95,8 @@ func (n *Node) Keys() []string {
 // IsNull reports whether the node is nil, null or empty.
 func (n *Node) IsNull() bool { return n == nil || n.Kind == Scalar && n.Tag == nullTag }
 
-// Errorf returns an error at the node, with its source line. The error of a nil node, such as
-// that of a missing key, has no position: [Checker] and [Decoder] report it at the node that
-// they were given.
+// Errorf returns an error at the node, with its source line. A nil node's error, for example for a
+// missing key, has no position: [Checker] and [Decoder] report it at the node that they were given.
 func (n *Node) Errorf(rule, format string, args ...any) Diagnostic {
 	d := Diagnostic{Rule: rule, Message: fmt.Sprintf(format, args...)}
 	if n != nil {
@@ -117,8 +115,8 @@ func (n *Node) Warnf(rule, format string, args ...any) Diagnostic {
 // isPlain reports whether a scalar is neither quoted nor a block.
 func (n *Node) isPlain() bool { return n.style&^yaml.TaggedStyle == 0 }
 
-// IsBooleanInYAML11 reports whether a string is a boolean for readers of YAML 1.1 such as
-// ADK's: yes, no, on or off without quotes.
+// IsBooleanInYAML11 reports whether a string is a boolean for YAML 1.1 readers such as ADK's: yes,
+// no, on or off without quotes.
 func (n *Node) IsBooleanInYAML11() bool {
 	return n != nil && n.Kind == Scalar && n.Tag == strTag && n.isPlain() && booleanWord.MatchString(n.Value)
 }
@@ -126,8 +124,8 @@ func (n *Node) IsBooleanInYAML11() bool {
 // booleanWord matches the words that are booleans in YAML 1.1 and strings in YAML 1.2.
 var booleanWord = regexp.MustCompile(`^(yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF)$`)
 
-// TypedKey returns the value of a key for readers that keep the types of keys, such as
-// ADK's: 1 is an int64 and true a bool unless it is quoted. [Parse] reads keys as strings.
+// TypedKey returns a key's value for readers that keep key types, such as ADK's: 1 is an int64 and
+// true a bool unless it is quoted. [Parse] reads keys as strings.
 func (n *Node) TypedKey() any {
 	if n.style != 0 || n.Kind != Scalar {
 		return n.Any()
@@ -137,7 +135,7 @@ func (n *Node) TypedKey() any {
 	return typed.scalarValue()
 }
 
-// describeType returns the type of a node for messages, with its article.
+// describeType returns a node's type for messages, with its article.
 func (n *Node) describeType() string {
 	switch n.Kind {
 	case Mapping:
@@ -160,7 +158,7 @@ func (n *Node) describeType() string {
 
 const stringType = "a string"
 
-// typeError reports a value of the wrong type.
+// typeError reports a value with the wrong type.
 func (n *Node) typeError(what string) Diagnostic {
 	d := n.Errorf("type", "expected %s, got %s", what, n.describeType())
 	if len(n.parts) > 0 && !n.isPlain() {
@@ -174,15 +172,15 @@ func (n *Node) typeError(what string) Diagnostic {
 	return d
 }
 
-// scalarError is a typeError of a value whose quotes do not matter.
+// scalarError is a typeError for a value whose quotes do not matter.
 func (n *Node) scalarError(what string) Diagnostic {
 	d := n.typeError(what)
 	d.Hint = ""
 	return d
 }
 
-// A substitution is the range [start, end) of a scalar's value that replaced the range
-// [writtenStart, writtenEnd) of its written form. secret is the hidden value, or "".
+// A substitution is the range [start, end) in a scalar's value that replaced [writtenStart,
+// writtenEnd) in its written form. secret is the hidden value, or "".
 type substitution struct {
 	start, end, writtenStart, writtenEnd int
 	secret                               string
@@ -216,7 +214,7 @@ func (n *Node) writtenValue() string {
 	return n.Value
 }
 
-// YAML tags of nodes.
+// YAML node tags.
 const (
 	strTag   = "!!str"
 	intTag   = "!!int"
@@ -268,9 +266,9 @@ func (n *Node) scalarValue() any {
 	return n.Value
 }
 
-// resolveTag returns the tag of a plain scalar. It follows the YAML 1.1 of ADK's loader
-// without dates and base 60: 0777 is octal, 1_000 is a number, 08 is a string. Only true
-// and false are booleans; [Decode] also accepts yes and no.
+// resolveTag returns a plain scalar's tag. It follows ADK's loader (YAML 1.1) without dates and
+// base 60: 0777 is octal, 1_000 is a number, 08 is a string. Only true and false are booleans;
+// [Decode] also accepts yes and no.
 func resolveTag(value string) string {
 	tag := (&yaml.Node{Kind: yaml.ScalarNode, Value: value}).ShortTag()
 	return adjustTag(tag, value)
@@ -320,8 +318,7 @@ func parseFloatScalar(value string) any {
 	return f
 }
 
-// jsonFloat returns the JSON of a float in YAML, which may lack digits before or after the
-// point.
+// jsonFloat returns the JSON for a float in YAML, which may lack digits before or after the point.
 func jsonFloat(value string) string {
 	plain, negative := strings.CutPrefix(strings.TrimPrefix(strings.ReplaceAll(value, "_", ""), "+"), "-")
 	mantissa, exponent := plain, ""
@@ -360,7 +357,7 @@ func hasLeadingZero(value string) bool {
 	return len(digits) > 1 && digits[0] == '0' && isDigits(digits)
 }
 
-// positionAt returns the position of a byte offset in the value of a scalar.
+// positionAt returns the position for a byte offset in a scalar's value.
 func (n *Node) positionAt(offset int) Pos {
 	if n.src == nil || n.Kind != Scalar {
 		return n.Pos
@@ -426,12 +423,12 @@ func (n *Node) literalIndent(value string) int {
 	return 0
 }
 
-// An unescapeStep reads one character of a quoted string: the bytes it occupies in the
-// file, and those it adds to the value.
+// An unescapeStep reads one character in a quoted string: the bytes it occupies in the file, and
+// those it adds to the value.
 type unescapeStep func(rest string) (read, written int)
 
-// quotedPosition walks along a quoted string. For offsets after the first line, it
-// returns the start of the string.
+// quotedPosition walks along a quoted string. For offsets after the first line, it returns where
+// the string starts.
 func (n *Node) quotedPosition(start Pos, offset int, step unescapeStep) Pos {
 	rest := n.src.textFrom(start)
 	if rest == "" {

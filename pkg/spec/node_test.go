@@ -14,7 +14,7 @@ type textFields struct {
 	U spec.Text `yaml:"u"`
 }
 
-// At returns the position of an offset, or the start of the text if it cannot map it.
+// At returns an offset's position, or where the text starts if it cannot map it.
 func TestText_At(t *testing.T) {
 	tests := []struct{ name, in, find, want string }{
 		{"plain", "t: hello {name}", "{name}", "1:10"},

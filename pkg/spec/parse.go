@@ -15,24 +15,24 @@ import (
 	"agenthost/internal/limit"
 )
 
-// Limits of the aliases of a document; limit.AppDocument has the others.
+// Limits for a document's aliases; limit.AppDocument has the others.
 const (
 	maxAliased      = 10_000
 	maxAliasRatio   = 100
 	maxAliasedBytes = 1 << 20
 )
 
-// Parse parses one YAML or JSON document. It reports invalid syntax, duplicate keys, keys that
-// are not strings, unknown tags, recursive aliases, a second document, and documents
-// over the limits: 1 MiB; 50,000 lines, keys and items; 64 levels; and, added by
-// aliases, 10,000 nodes, 100 times the written nodes, or 1 MiB of text. The node is
-// never nil: an empty or unreadable document is a null scalar.
+// Parse parses one YAML or JSON document. It reports invalid syntax, duplicate keys, keys that are
+// not strings, unknown tags, recursive aliases, a second document, and documents over the limits: 1
+// MiB; 50,000 lines, keys and items; 64 levels; and, added by aliases, 10,000 nodes, 100 times the
+// written nodes, or 1 MiB text. The node is never nil: an empty or unreadable document is a null
+// scalar.
 func Parse(file string, src []byte) (*Node, Diagnostics) {
 	return ParseWithin(file, src, int64(limit.AppDocument.Bytes), limit.AppDocument.Values)
 }
 
-// ParseWithin is [Parse] with other limits of bytes, and of lines, keys and items, for
-// documents of other programs.
+// ParseWithin is [Parse] with other limits on bytes, and on lines, keys and items, for other
+// programs' documents.
 func ParseWithin(file string, src []byte, size int64, nodes int) (*Node, Diagnostics) {
 	src = bytes.TrimPrefix(src, []byte("\uFEFF"))
 	if int64(len(src)) > size {
@@ -71,8 +71,8 @@ func limitText(bytes int64) string {
 	return strings.TrimSpace(digits + " " + size[len(digits):])
 }
 
-// ParseAt parses a document that begins at a position of a file, such as a value in a file of
-// another format. Its nodes and problems have their places in that file, without its lines.
+// ParseAt parses a document that begins at a position in a file, such as a value in another file
+// format. Its nodes and problems have their places in that file, without its lines.
 func ParseAt(at Pos, src []byte) (*Node, Diagnostics) {
 	root, ds := Parse(at.File, src)
 	root.moveTo(at, map[*Node]bool{})
@@ -82,7 +82,7 @@ func ParseAt(at Pos, src []byte) (*Node, Diagnostics) {
 	return root, ds
 }
 
-// moveTo moves a tree, of which aliases share nodes.
+// moveTo moves a tree, whose aliases share nodes.
 func (n *Node) moveTo(at Pos, moved map[*Node]bool) {
 	if moved[n] {
 		return
@@ -98,7 +98,7 @@ func (n *Node) moveTo(at Pos, moved map[*Node]bool) {
 	}
 }
 
-// movedTo returns the position in a file of a position in a document that begins at another one.
+// movedTo returns the position in a file for a position in a document that begins within it.
 func (p Pos) movedTo(at Pos) Pos {
 	switch p.Line {
 	case 0, 1:
@@ -110,9 +110,9 @@ func (p Pos) movedTo(at Pos) Pos {
 	return p
 }
 
-// EstimateNodes counts the characters that may start a line, a key or an item, which is
-// an estimate of the cost of parsing: a document has at most twice as many nodes. It
-// also counts commas and colons inside strings, which only a parser can distinguish.
+// EstimateNodes counts the characters that may start a line, a key or an item, which estimates the
+// parsing cost: a document has at most twice as many nodes. It also counts commas and colons inside
+// strings, which only a parser can distinguish.
 func EstimateNodes(src []byte) int {
 	n := 0
 	for i, b := range src {
@@ -123,7 +123,7 @@ func EstimateNodes(src []byte) int {
 			if i+1 < len(src) && (src[i+1] == ' ' || src[i+1] == '\t') {
 				n++
 			}
-		case 0x85, 0xA8, 0xA9: // the last bytes of the other line breaks
+		case 0x85, 0xA8, 0xA9: // the other line breaks' last bytes
 			n++
 		}
 	}
@@ -210,8 +210,7 @@ func parseDocuments(file string, src []byte, text *source) ([]*yaml.Node, Diagno
 	}}
 }
 
-// decodeYAML converts a panic of the parser to an error, so that no file can crash the
-// program.
+// decodeYAML converts a parser panic to an error, so that no file can crash the program.
 func decodeYAML(dec *yaml.Decoder, doc *yaml.Node) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -221,8 +220,8 @@ func decodeYAML(dec *yaml.Decoder, doc *yaml.Node) (err error) {
 	return dec.Decode(doc)
 }
 
-// A composer converts the nodes of the YAML parser: it resolves aliases and merge keys
-// and reports duplicate keys, unknown tags and invalid keys.
+// A composer converts the YAML parser's nodes: it resolves aliases and merge keys and reports
+// duplicate keys, unknown tags and invalid keys.
 type composer struct {
 	file string
 	src  *source
@@ -278,7 +277,7 @@ func (c *composer) composeNode(y *yaml.Node, depth int) *Node {
 	return c.fillNode(n, y, depth)
 }
 
-// newNode returns a null scalar at the position of y.
+// newNode returns a null scalar at y's position.
 func (c *composer) newNode(y *yaml.Node) *Node {
 	pos := Pos{c.file, y.Line, y.Column}
 	if c.src.isPastEnd(pos) {
@@ -307,8 +306,8 @@ func (c *composer) fillNode(n *Node, y *yaml.Node, depth int) *Node {
 	return n
 }
 
-// reportedNode returns the node at which to report a problem of n: the alias being
-// resolved, or n itself.
+// reportedNode returns the node at which to report a problem with n: the alias being resolved, or n
+// itself.
 func (c *composer) reportedNode(n *Node) *Node { return cmp.Or(c.alias, n) }
 
 func (c *composer) resolveAlias(n *Node, y *yaml.Node, depth int) *Node {
@@ -335,7 +334,7 @@ func (c *composer) resolveAlias(n *Node, y *yaml.Node, depth int) *Node {
 
 func (c *composer) exceedsAliases() bool { return c.valueBudget < 0 || c.byteBudget < 0 }
 
-// checkTag rejects tags of mappings and sequences other than the default one.
+// checkTag rejects tags on mappings and sequences other than the default one.
 func (c *composer) checkTag(n *Node, y *yaml.Node) {
 	if y.Tag != n.Tag {
 		c.reportUnknownTag(n, y.Tag)
@@ -404,7 +403,7 @@ func (c *composer) composeMapping(n *Node, y *yaml.Node, depth int) {
 	}
 }
 
-// composeValue composes the value of a key or an item of a list.
+// composeValue composes a key's value or a list item.
 func (c *composer) composeValue(y *yaml.Node, depth int) *Node {
 	n := c.composeNode(y, depth)
 	c.checkTypography(n, y)
@@ -423,8 +422,7 @@ func (c *composer) composeKey(y *yaml.Node, depth int) (*Node, bool) {
 	return at, false
 }
 
-// mergeEntries adds the entries of a mapping, or of a list of mappings, whose keys are
-// not in have.
+// mergeEntries adds the entries in a mapping, or in a list of mappings, whose keys are not in have.
 func (c *composer) mergeEntries(n *Node, have map[string]Pos, from *Node) {
 	switch from.Kind {
 	case Mapping:

@@ -223,7 +223,7 @@ func problemLines(ds spec.Diagnostics) []string {
 	return ds.Strings()
 }
 
-// nestedAliases returns a document in which each line is a list of the previous one.
+// nestedAliases returns a document in which each line lists the previous one several times.
 func nestedAliases(n int) string {
 	doc := "a0: &a0 []\n"
 	for i := 1; i < n; i++ {
@@ -232,7 +232,7 @@ func nestedAliases(n int) string {
 	return doc
 }
 
-// Parse accepts all published ADK YAML files of the corpus.
+// Parse accepts all published ADK YAML files in the corpus.
 func TestCorpus(t *testing.T) {
 	dir := os.Getenv("AGENTHOST_CORPUS")
 	if dir == "" {
@@ -261,8 +261,8 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// TestJSONEscapes parses escapes that JSON has and the YAML parser lacks. Outside of double
-// quotes a backslash has no meaning.
+// TestJSONEscapes parses escapes that JSON has and the YAML parser lacks. Outside double quotes a
+// backslash has no meaning.
 func TestJSONEscapes(t *testing.T) {
 	tests := []struct {
 		in   string

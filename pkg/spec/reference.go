@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Reference returns a Markdown section with a name, a description and a table of the
-// [Fields] of its config struct. Fields of nested structs have dotted names, with [] for
-// lists and * for mappings.
+// Reference returns a Markdown section with a name, a description and a table with the [Fields] in
+// its config struct. Fields in nested structs have dotted names, with [] for lists and * for
+// mappings.
 func Reference(name, doc string, t reflect.Type) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n%s\n", name, doc)
@@ -23,7 +23,7 @@ func Reference(name, doc string, t reflect.Type) string {
 	return b.String()
 }
 
-// Reference returns the kind's section of the reference in Markdown.
+// Reference returns the kind's reference section in Markdown.
 func (k Kind[Env, T]) Reference() string { return Reference(k.Name, k.Doc, k.ConfigType()) }
 
 type referenceTable struct {
@@ -73,9 +73,9 @@ func tableRow(prefix string, f Field) string {
 	return "| " + strings.Join(cells, " | ") + " |\n"
 }
 
-// nestedStruct returns the struct nested in a field and the suffix of the field's name:
-// [] for a list, .* for a mapping. It returns nil for types with their own form and for
-// API structs, which are documented elsewhere.
+// nestedStruct returns the struct nested in a field and the suffix for the field's name: [] for a
+// list, .* for a mapping. It returns nil for types with their own form and for API structs, which
+// are documented elsewhere.
 func nestedStruct(t reflect.Type) (inner reflect.Type, suffix string) {
 	switch {
 	case hasOwnForm(t):
@@ -102,7 +102,7 @@ func hasOwnForm(t reflect.Type) bool {
 	return false
 }
 
-// typeLabel returns the name of a type for the reference.
+// typeLabel returns a type's name for the reference.
 func typeLabel(t reflect.Type) string {
 	if t.Kind() == reflect.Pointer && t != reflect.TypeFor[*Node]() {
 		return typeLabel(t.Elem())

@@ -33,10 +33,10 @@ type treePrinter struct {
 	origins bool
 }
 
-// isBlock reports whether a node is printed on lines of its own.
+// isBlock reports whether a node is printed on its own lines.
 func (n *Node) isBlock() bool { return len(n.Entries) > 0 || len(n.Items) > 0 }
 
-// writeLine writes text as the end of a line, with the position of a node if wanted.
+// writeLine writes text as a line's end, with a node's position if wanted.
 func (p *treePrinter) writeLine(text string, n *Node) {
 	p.out.WriteString(text)
 	if p.origins && n.Pos.Line > 0 {
@@ -162,9 +162,9 @@ func (n *Node) redactedValue() string {
 const (
 	// tabStop is the tab width in snippets.
 	tabStop = 4
-	// snippetWidth limits the printed part of a long line.
+	// snippetWidth limits the printed part in a long line.
 	snippetWidth = 120
-	// maxSnippet is the length of the longest line printed as a snippet.
+	// maxSnippet is the longest line length printed as a snippet.
 	maxSnippet = 16 << 10
 )
 
@@ -215,8 +215,8 @@ func (d Diagnostic) writeSnippet(b *strings.Builder) {
 	b.WriteString("  | " + strings.Repeat(" ", caret-from) + "^\n")
 }
 
-// layoutCells spreads a line over the cells of a terminal and returns the cell of a
-// column. A wide character occupies two cells, the second of which is empty.
+// layoutCells spreads a line over terminal cells and returns a column's cell. A wide character
+// occupies two cells; the second one is empty.
 func layoutCells(line string, col int) (cells []string, caret int) {
 	n := 1
 	for _, r := range line {
@@ -258,10 +258,10 @@ func isWide(r rune) bool {
 		r >= 0x3000 && r <= 0x303E || r >= 0xFF01 && r <= 0xFF60 || r >= 0x1F300 && r <= 0x1FAFF
 }
 
-// sarifSchema is the URL of the SARIF 2.1.0 schema.
+// sarifSchema is the SARIF 2.1.0 schema's URL.
 const sarifSchema = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
-// The subset of SARIF that WriteSARIF uses.
+// The SARIF subset that WriteSARIF uses.
 type (
 	sarifLog struct {
 		Schema  string     `json:"$schema"`
@@ -325,8 +325,8 @@ type (
 	}
 )
 
-// WriteSARIF writes the problems as a SARIF 2.1.0 log for code review services. version
-// is the version of the program. Columns count characters.
+// WriteSARIF writes the problems as a SARIF 2.1.0 log for code review services. version is the
+// program's version. Columns count characters.
 func (ds Diagnostics) WriteSARIF(w io.Writer, version string) error {
 	rules := []string{}
 	for _, d := range ds {
@@ -395,8 +395,7 @@ func fileURI(path string) string {
 	return u.String()
 }
 
-// WriteGitHub writes the problems as workflow commands of GitHub Actions, which annotate
-// the lines.
+// WriteGitHub writes the problems as GitHub Actions workflow commands, which annotate the lines.
 func (ds Diagnostics) WriteGitHub(w io.Writer) error {
 	var b strings.Builder
 	for _, d := range ds {

@@ -9,7 +9,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// sampleDiagnostics uses every feature of the output formats.
+// sampleDiagnostics uses every feature in the output formats.
 func sampleDiagnostics() spec.Diagnostics {
 	n, _ := spec.Parse("my app/a,b.yaml", []byte("é: 1\n"))
 	key := n.Entries[0].Key

@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// A SchemaProvider is a type with its own JSON Schema. SchemaSpec is called on the zero
-// value. The schema may refer to "#/$defs/" for definitions of [SchemaSet.Define].
+// A SchemaProvider is a type with its own JSON Schema. SchemaSpec is called on the zero value. The
+// schema may refer to "#/$defs/" for definitions from [SchemaSet.Define].
 type SchemaProvider interface {
 	SchemaSpec() map[string]any
 }
 
-// Schema returns the JSON Schema (draft 7) of documents that [Decode] decodes into a
-// struct type. It is meant for editors, so it also accepts strings of numbers
-// and booleans, and ${…} for them. Nested structs are under $defs.
+// Schema returns the JSON Schema (draft 7) for documents that [Decode] decodes into a struct type.
+// It is meant for editors, so it also accepts strings with numbers and booleans, and ${…} for them.
+// Nested structs are under $defs.
 func Schema(t reflect.Type) map[string]any {
 	var s SchemaSet
 	return s.Document(s.Object(t))
@@ -57,7 +57,7 @@ func (s *SchemaSet) Document(root map[string]any) map[string]any {
 	return doc
 }
 
-// Object returns the schema of a struct type inline; nested structs are references.
+// Object returns a struct type's schema inline; nested structs are references.
 func (s *SchemaSet) Object(t reflect.Type) map[string]any {
 	properties := map[string]any{}
 	var required []any
@@ -81,7 +81,7 @@ func (s *SchemaSet) Object(t reflect.Type) map[string]any {
 	return object
 }
 
-// fieldSchema returns the schema of a field: its type with the attributes of its tags.
+// fieldSchema returns a field's schema: its type with the attributes in its tags.
 func (s *SchemaSet) fieldSchema(f Field) map[string]any {
 	schema := maps.Clone(s.Of(f.Type))
 	if f.Doc != "" {
@@ -103,7 +103,7 @@ func (s *SchemaSet) fieldSchema(f Field) map[string]any {
 	return schema
 }
 
-// addEnum restricts a value, or the elements of a list or mapping, to an enum.
+// addEnum restricts a value, or the elements in a list or mapping, to an enum.
 func addEnum(schema map[string]any, enum []string) {
 	for _, inner := range []string{"items", "additionalProperties"} {
 		if of, ok := schema[inner].(map[string]any); ok {
@@ -120,8 +120,8 @@ func addEnum(schema map[string]any, enum []string) {
 	schema["enum"] = values
 }
 
-// Of returns the schema of a type. It defines a struct under its name and returns a
-// reference, unless the struct is a [SchemaProvider].
+// Of returns a type's schema. It defines a struct under its name and returns a reference, unless
+// the struct is a [SchemaProvider].
 func (s *SchemaSet) Of(t reflect.Type) map[string]any {
 	if t.Kind() == reflect.Pointer && t != reflect.TypeFor[*Node]() {
 		return s.Of(t.Elem())
@@ -200,14 +200,13 @@ func (s *SchemaSet) uniqueName(t reflect.Type) string {
 	}
 }
 
-// A ValueSchema describes a value of any type, in the form of a field of a
-// [ShortSchema]: a mapping is an object, [string] a list of strings, and a word a type.
+// A ValueSchema describes a value of any type, in the same form as a [ShortSchema] field: a mapping
+// is an object, [string] a list of strings, and a word a type.
 type ValueSchema struct {
 	schema map[string]any
 }
 
-// JSON returns the JSON Schema of the value, or nil if there is none. Callers must not
-// modify it.
+// JSON returns the value's JSON Schema, or nil if there is none. Callers must not modify it.
 func (s ValueSchema) JSON() map[string]any { return s.schema }
 
 // DecodeSpec decodes all forms.
@@ -232,22 +231,22 @@ func (s *ValueSchema) SchemaSpec() map[string]any {
 	}
 }
 
-// A StateSchema is a [ShortSchema] of the keys of a session's state. A key may also
-// declare who may write it:
+// A StateSchema is a [ShortSchema] for the keys in a session's state. A key may also declare who
+// may write it:
 //
 //	note:  string?
 //	limit: {type: number, default: 50, writable: agent}
 //	plan:  {writable: admin}                             # of any type
 type StateSchema struct {
 	ShortSchema
-	// writers holds the values of writable by key.
+	// writers holds the writable values by key.
 	writers map[string]*Node
 }
 
-// Writers returns the values of `writable` by key.
+// Writers returns the `writable` values by key.
 func (s StateSchema) Writers() map[string]*Node { return s.writers }
 
-// DecodeSpec decodes both forms of a [ShortSchema].
+// DecodeSpec decodes both [ShortSchema] forms.
 func (s *StateSchema) DecodeSpec(n *Node) Diagnostics {
 	s.writers = map[string]*Node{}
 	if n.Kind == Mapping {
@@ -271,8 +270,8 @@ func (s *StateSchema) withoutWriters(n *Node) *Node {
 	return &with
 }
 
-// stripWriters records and removes `writable` from a mapping of keys. empty replaces
-// fields that have no other entry.
+// stripWriters records and removes `writable` in a mapping of keys. empty replaces fields that have
+// no other entry.
 func (s *StateSchema) stripWriters(n *Node, empty func(*Node) *Node) *Node {
 	with := *n
 	with.Entries = slices.Clone(n.Entries)

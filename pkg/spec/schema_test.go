@@ -21,7 +21,7 @@ type routeConfig struct {
 	Agent *agentConfig `yaml:"agent" required:"true" doc:"Agent that answers."`
 }
 
-// agentConfig has a field of each type.
+// agentConfig has a field for each type.
 type agentConfig struct {
 	Name     string                  `yaml:"name" required:"true" doc:"Name of the agent."`
 	Mode     string                  `yaml:"mode" enum:"default|none" default:"default" doc:"Visible context."`
@@ -49,7 +49,7 @@ type agentConfig struct {
 	} `yaml:"private"`
 }
 
-// compareGolden compares got with a file of testdata.
+// compareGolden compares got with a testdata file.
 func compareGolden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
@@ -170,7 +170,7 @@ func toJSONValue(t testing.TB, n *spec.Node) any {
 	return v
 }
 
-// The schema of the largest API struct compiles.
+// The largest API struct's schema compiles.
 func TestSchema_API(t *testing.T) {
 	schema := compileSchema(t, spec.Schema(reflect.TypeFor[genai.GenerateContentConfig]()))
 	good := "{temperature: 0.5, maxOutputTokens: 1, http_options: {timeout: 1000, headers: {a: b}}}"

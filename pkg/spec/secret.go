@@ -17,13 +17,12 @@ type Secret struct {
 	parts []SecretPart
 }
 
-// A SecretPart is a section of a secret's text: plain text or the value of a
-// ${secret:X}.
+// A SecretPart is a section in a secret's text: plain text or a ${secret:X} value.
 type SecretPart struct {
 	Text string
-	// Hidden marks the value of a secret.
+	// Hidden marks a secret's value.
 	Hidden bool
-	// Offset is the start of the part in the secret's Value.
+	// Offset is where the part starts in the secret's Value.
 	Offset int
 }
 
@@ -49,7 +48,7 @@ func (s Secret) Reveal() string {
 	return b.String()
 }
 
-// Parts returns the parts of the text, which must not be modified.
+// Parts returns the text's parts, which must not be modified.
 func (s Secret) Parts() []SecretPart { return s.parts }
 
 // GoString returns the redacted value.
@@ -81,8 +80,8 @@ func (n *Node) secretParts() []SecretPart {
 	return all
 }
 
-// CheckSecrets reports secrets of a tree that no [Secret] decoded, because users or
-// models would see them. Call it after the whole tree is decoded.
+// CheckSecrets reports secrets in a tree that no [Secret] decoded, because users or models would
+// see them. Call it after the whole tree is decoded.
 func CheckSecrets(n *Node) Diagnostics {
 	var ds Diagnostics
 	for _, e := range n.Entries {
@@ -109,16 +108,16 @@ func CheckSecrets(n *Node) Diagnostics {
 // chance.
 const minSecretLength = 4
 
-// A Redactor replaces secrets in text with ***: as they are, and in their encodings in
-// URLs, JSON, strings of programs, HTML, base64 and hexadecimal. A nil Redactor changes
-// nothing. It is safe for concurrent use.
+// A Redactor replaces secrets in text with ***: as they are, and encoded in URLs, JSON, program
+// strings, HTML, base64 and hexadecimal. A nil Redactor changes nothing. It is safe for concurrent
+// use.
 type Redactor struct {
 	replacer *strings.Replacer
 	base64   []base64Form
 	escapes  *escapeMatcher
 }
 
-// NewRedactor returns a redactor for secrets. It ignores those of less than four bytes.
+// NewRedactor returns a redactor for secrets. It ignores those shorter than four bytes.
 func NewRedactor(secrets ...string) *Redactor {
 	var forms, long []string
 	var inBase64 []base64Form
@@ -129,7 +128,7 @@ func NewRedactor(secrets ...string) *Redactor {
 			inBase64 = append(inBase64, base64Forms(s)...)
 		}
 	}
-	// One form may be a prefix of another: replace the longer one first.
+	// One form may begin another: replace the longer one first.
 	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	var pairs []string
 	for _, form := range slices.Compact(forms) {
@@ -151,12 +150,12 @@ func secretEncodings(secret string) []string {
 // encode the adjacent text, so that they differ: inner are those between.
 type base64Form struct {
 	inner string
-	// hasHead reports that the character before inner encodes bits of the secret.
+	// hasHead reports that the character before inner encodes secret bits.
 	hasHead bool
 }
 
-// base64Forms returns the forms of a secret after 0, 1 and 2 bytes of other text. Their inner
-// part has at least minSecretLength characters.
+// base64Forms returns a secret's forms after 0, 1 and 2 other bytes. Their inner part has at least
+// minSecretLength characters.
 func base64Forms(secret string) []base64Form {
 	var forms []base64Form
 	for _, code := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
@@ -171,8 +170,8 @@ func base64Forms(secret string) []base64Form {
 	return forms
 }
 
-// redactText replaces the form with the characters next to it that encode a part of the
-// secret, and the padding.
+// redactText replaces the form with the adjacent characters that encode a part of the secret, and
+// the padding.
 func (f base64Form) redactText(text string) string {
 	var out strings.Builder
 	for {
@@ -208,7 +207,7 @@ func (r *Redactor) RedactString(text string) string {
 	if r == nil {
 		return text
 	}
-	// A secret that is base64 itself, such as the credential of Basic, before the secrets in it.
+	// A secret that is base64 itself, such as a Basic credential, before the secrets in it.
 	text = r.replacer.Replace(r.escapes.redactText(text))
 	for _, f := range r.base64 {
 		text = f.redactText(text)
@@ -216,9 +215,9 @@ func (r *Redactor) RedactString(text string) string {
 	return text
 }
 
-// RedactStart returns the first bytes of the text without secrets, at most as many as most,
-// and … if there is more. It reads only the part of the text that decides it: a secret that
-// begins in the first bytes is seen whole.
+// RedactStart returns the first bytes of the text without secrets, at most as many as most, and …
+// if there is more. It reads only as much text as decides it: a secret that begins in the first
+// bytes is seen whole.
 func (r *Redactor) RedactStart(text string, most int) string {
 	overlap := 0
 	if r != nil {
@@ -227,7 +226,7 @@ func (r *Redactor) RedactStart(text string, most int) string {
 	start := text[:min(len(text), most+overlap)]
 	isCut := len(start) < len(text)
 	start = r.RedactString(start)
-	if isCut { // the last bytes may be the begin of a secret
+	if isCut { // the last bytes may begin a secret
 		start = start[:max(0, len(start)-overlap)]
 	}
 	if len(start) > most {

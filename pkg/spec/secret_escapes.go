@@ -9,22 +9,23 @@ import (
 	"unicode/utf8"
 )
 
-// Services escape different characters of a secret that they repeat: one keeps / in a URL,
-// another writes %2f or \u002f. An escapeMatcher finds a secret of which any characters are
-// escaped, each in any form: percent-encoding, also twice, escapes of JSON and of strings in
-// programs, also within each other, and entities of HTML. It reads the text once, and compares
-// the secret with the decoded characters from each position where it may begin.
+// Services escape different characters in a secret that they repeat: one keeps / in a URL, another
+// writes %2f or \u002f. An escapeMatcher finds a secret with any characters escaped, each in any
+// form: percent-encoding, also twice, escapes in JSON and in program strings, also within each
+// other, and HTML entities. It reads the text once, and compares the secret with the decoded
+// characters from each position where it may begin.
 type escapeMatcher struct {
 	secrets []string
-	// starts are the bytes with which a secret may begin: its first one and those of escapes.
+	// starts are the bytes with which a secret may begin: its first one and those that begin
+	// escapes.
 	starts [256]bool
 }
 
 // escapeStarts are the bytes with which an escape begins.
 const escapeStarts = `%\&`
 
-// newEscapeMatcher returns a matcher for secrets, and for their forms in base64, of which URLs
-// escape characters.
+// newEscapeMatcher returns a matcher for secrets, and for their base64 forms, in which URLs escape
+// characters.
 func newEscapeMatcher(secrets []string) *escapeMatcher {
 	m := &escapeMatcher{}
 	for _, s := range secrets {
@@ -39,11 +40,11 @@ func newEscapeMatcher(secrets []string) *escapeMatcher {
 	return m
 }
 
-// maxSteps limits the characters that are compared for each byte of text. Only text that
-// almost repeats a secret many times takes more.
+// maxSteps limits the compared characters per byte. Only text that almost repeats a secret many
+// times takes more.
 const maxSteps = 32
 
-// redactText replaces the escaped secrets of text, or the whole text if it takes too many steps.
+// redactText replaces the escaped secrets in text, or the whole text if it takes too many steps.
 func (m *escapeMatcher) redactText(text string) string {
 	if len(m.secrets) == 0 || !strings.ContainsAny(text, escapeStarts) {
 		return text
@@ -72,7 +73,7 @@ func (m *escapeMatcher) redactText(text string) string {
 	return out.String()
 }
 
-// findEnd returns the end of the longest secret with which text begins, or 0. It consumes steps.
+// findEnd returns the length of the longest secret with which text begins, or 0. It consumes steps.
 func (m *escapeMatcher) findEnd(text string, steps *int) int {
 	longest := 0
 	match := func(u unit) {
@@ -104,8 +105,8 @@ func (m *escapeMatcher) findEnd(text string, steps *int) int {
 	return longest
 }
 
-// matchEscaped returns the end of a secret in text that begins with it. steps bounds the
-// characters that are compared: a secret with escapes of its own can be read in several ways.
+// matchEscaped returns where a secret ends in text that begins with it. steps bounds the characters
+// that are compared: a secret with its own escapes can be read in several ways.
 func matchEscaped(text, secret string, steps *int) (end int, ok bool) {
 	if secret == "" {
 		return 0, true
@@ -122,11 +123,11 @@ func matchEscaped(text, secret string, steps *int) (end int, ok bool) {
 	return 0, false
 }
 
-// maxEscape is how many bytes an escape of one byte of a secret takes at most: backslashes,
-// and the five characters after them in \u002f.
+// maxEscape is how many bytes an escape for one secret byte takes at most: backslashes, and the
+// five characters after them in \u002f.
 const maxEscape = maxBackslashes + 5
 
-// longestForm returns how many bytes of text a secret takes at most.
+// longestForm returns how many bytes a secret takes at most.
 func (m *escapeMatcher) longestForm() int {
 	longest := 0
 	for _, s := range m.secrets {
@@ -135,14 +136,14 @@ func (m *escapeMatcher) longestForm() int {
 	return longest
 }
 
-// A unit is a character of text: what it means and how many bytes it takes.
+// A unit is a character: what it means and how many bytes it takes.
 type unit struct {
 	text string
 	size int
 }
 
-// readUnits returns the ways to read the first character of text, the longest one first: as
-// an escape, and as it is.
+// readUnits returns the ways to read text's first character, the longest one first: as an escape,
+// and as it is.
 func readUnits(text string) []unit {
 	if text == "" {
 		return nil
@@ -201,8 +202,7 @@ func readHex(text string, at, digits int) (uint32, bool) {
 // maxBackslashes is how many backslashes an escape may have: each encoding doubles them.
 const maxBackslashes = 8
 
-// readBackslash reads \/, \u002f, \x2f, \n and doubled backslashes, also of encodings within each
-// other.
+// readBackslash reads \/, \u002f, \x2f, \n and doubled backslashes, also encoded within each other.
 func readBackslash(text string) []unit {
 	n := 1
 	for n < len(text) && n < maxBackslashes && text[n] == '\\' {
@@ -230,7 +230,7 @@ func readBackslash(text string) []unit {
 	return units
 }
 
-// readUnicode reads the digits after the n backslashes of \u002f, or of a surrogate pair.
+// readUnicode reads the digits after the n backslashes in \u002f, or in a surrogate pair.
 func readUnicode(text string, n int) []unit {
 	first, ok := readHex(text, n+1, 4)
 	if !ok {
@@ -251,7 +251,7 @@ func readUnicode(text string, n int) []unit {
 // maxEntity is the longest entity that is read.
 const maxEntity = 12
 
-// readEntity reads &amp;, &#47; and &#x2f;, also &amp;#47; of an encoding twice.
+// readEntity reads &amp;, &#47; and &#x2f;, also &amp;#47;, encoded twice.
 func readEntity(text string) []unit {
 	var units []unit
 	entity := text[:min(len(text), maxEntity)]

@@ -17,7 +17,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A Redactor replaces a secret in each of its encodings, and nothing else.
+// A Redactor replaces a secret in each encoding, and nothing else.
 func TestRedactor(t *testing.T) {
 	const secret = `k3y/w1th <&"\+é`
 	inJSON, err := json.Marshal(secret)
@@ -56,8 +56,8 @@ func TestRedactor(t *testing.T) {
 	}
 }
 
-// expectNoBits fails unless *** replaces exactly the characters of the base64 that encode bits
-// of the secret, and its padding.
+// expectNoBits fails unless *** replaces exactly the base64 characters that encode secret bits, and
+// the padding.
 func expectNoBits(t *testing.T, r *spec.Redactor, code *base64.Encoding, before, secret, after string) {
 	t.Helper()
 	text := strings.TrimRight(code.EncodeToString([]byte(before+secret+after)), "=")
@@ -101,7 +101,7 @@ func quoteTwice(text string) string {
 	return string(raw)
 }
 
-// A secret in base64 is replaced whichever of its characters a service escapes, and other text is
+// A secret in base64 is replaced whichever characters a service escapes, and other text is
 // unchanged.
 func TestRedactorOfEscapes(t *testing.T) {
 	r := spec.NewRedactor("aB3/dE+f9Gh==", "p%41ss\\n😀")
@@ -125,7 +125,7 @@ func TestRedactorOfEscapes(t *testing.T) {
 	}
 }
 
-// FuzzRedactor checks that text with a secret in a random mixture of escapes is redacted.
+// FuzzRedactor checks that text with a secret in randomly mixed escapes is redacted.
 func FuzzRedactor(f *testing.F) {
 	f.Add("aB3/dE+f9Gh==", []byte{0, 1, 2, 3, 4, 5, 6, 7})
 	f.Add(`a\\%25&amp;`, []byte{7, 3, 1})
@@ -158,13 +158,13 @@ func FuzzRedactor(f *testing.F) {
 	})
 }
 
-// hasC1 reports characters that HTML reads as others of Windows-1252.
+// hasC1 reports characters that HTML reads as other Windows-1252 characters.
 func hasC1(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return r >= 0x80 && r < 0xa0 })
 }
 
 // Text that almost repeats a secret many times is redacted as a whole, instead of being compared
-// for minutes. A part of a secret is not such text.
+// for minutes. Part of a secret is not such text.
 func TestRedactorOfRepeatedSecrets(t *testing.T) {
 	r := spec.NewRedactor(strings.Repeat("a", 4000) + "b")
 	if got := r.RedactString(`\n` + strings.Repeat("a", 1<<20)); got != "***" {
@@ -178,7 +178,7 @@ func TestRedactorOfRepeatedSecrets(t *testing.T) {
 }
 
 // A secret that can be read in too many ways is redacted without deciding whether it is there:
-// backslashes are escapes of each other.
+// backslashes escape each other.
 func TestRedactorFailsClosed(t *testing.T) {
 	r := spec.NewRedactor("a" + strings.Repeat(`\`, 40) + "b")
 	if got := r.RedactString("%61" + strings.Repeat(`\`, 40) + "b"); got != "***" {
@@ -198,8 +198,8 @@ func TestRedactorOfShortSecrets(t *testing.T) {
 	}
 }
 
-// The start of text has no part of a secret that is cut, in any form and at any place, and
-// its cost does not depend on the length of the text.
+// The start of text has no part of a secret that is cut, in any form and at any place, and its cost
+// does not depend on the text length.
 func TestRedactStart(t *testing.T) {
 	const secret = "sk-s3cr3t/key+1"
 	r := spec.NewRedactor(secret)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A ShortSchema describes the fields of an object in a short form:
+// A ShortSchema describes an object's fields in a short form:
 //
 //	note:  string?                                 # optional
 //	n:     integer
@@ -14,16 +14,15 @@ import (
 //	who:   {name: string}
 //	limit: {type: integer, minimum: 1}             # a JSON Schema
 //
-// The types are string, integer, number, boolean, object and any. A field with a default
-// is optional. A mapping with `type:` or `properties:` is a JSON Schema. The whole value
-// may also be a JSON Schema, which must then describe an object.
+// The types are string, integer, number, boolean, object and any. A field with a default is
+// optional. A mapping with `type:` or `properties:` is a JSON Schema. The whole value may also be a
+// JSON Schema, which must then describe an object.
 type ShortSchema struct {
 	schema map[string]any
 	isFull bool
 }
 
-// JSON returns the JSON Schema of the object, or nil if there is none. Callers must not
-// modify it.
+// JSON returns the object's JSON Schema, or nil if there is none. Callers must not modify it.
 func (s ShortSchema) JSON() map[string]any { return s.schema }
 
 // IsFull reports whether the whole value is a JSON Schema.
@@ -58,8 +57,8 @@ func (s *ShortSchema) SchemaSpec() map[string]any {
 	}
 }
 
-// isJSONSchema reports whether a mapping is a JSON Schema and not a mapping of fields.
-// It is not if its only keyword is a field named type with an unusual value.
+// isJSONSchema reports whether a mapping is a JSON Schema and not a mapping with fields. It is not
+// if its only keyword is a field named type with an unusual value.
 func isJSONSchema(n *Node) bool {
 	kinds := map[string]NodeKind{
 		"type": Scalar, "properties": Mapping, "$ref": Scalar,
@@ -85,7 +84,7 @@ func (r *shortSchemaParser) parseJSONSchema(n *Node) map[string]any {
 	return n.Any().(map[string]any)
 }
 
-// parseObject parses a mapping of fields.
+// parseObject parses a mapping with fields.
 func (r *shortSchemaParser) parseObject(n *Node) map[string]any {
 	properties := map[string]any{}
 	required := []any{}
@@ -117,7 +116,7 @@ func (r *shortSchemaParser) parseField(n *Node) (schema map[string]any, optional
 	return r.parseObject(n), false
 }
 
-// parseTypeName parses the name of a type, with a question mark if it is optional.
+// parseTypeName parses a type name, with a question mark if it is optional.
 func (r *shortSchemaParser) parseTypeName(n *Node) (map[string]any, bool) {
 	name, optional := strings.CutSuffix(n.Value, "?")
 	switch {
@@ -204,7 +203,7 @@ func (r *shortSchemaParser) parseEnum(n *Node) map[string]any {
 	return schema
 }
 
-// enumType checks the values of an enum and returns their common type.
+// enumType checks an enum's values and returns their common type.
 func (r *shortSchemaParser) enumType(n *Node) string {
 	if len(n.Items) == 0 {
 		r.report(n.Errorf("enum", "enum must have at least one value"))
@@ -232,10 +231,10 @@ func (r *shortSchemaParser) checkEnumDefault(enum, value *Node) {
 	}
 }
 
-// ResolveSchemaNames replaces names of schemas in a short schema: for a word that is not
-// a type, find may return the schema of that name, which is resolved in turn. It reports
-// schemas that refer to themselves, and schemas that expand to more than 10,000 values.
-// The tree is not changed; changed nodes are copies.
+// ResolveSchemaNames replaces schema names in a short schema: for a word that is not a type, find
+// may return the schema with that name, which is resolved in turn. It reports schemas that refer to
+// themselves, and schemas that expand to more than 10,000 values. The tree is not changed; changed
+// nodes are copies.
 func ResolveSchemaNames(n *Node, find func(name string) *Node) (*Node, Diagnostics) {
 	s := schemaResolver{find: find, budget: maxAliased}
 	whole := s.resolveField(n)
@@ -248,9 +247,9 @@ func ResolveSchemaNames(n *Node, find func(name string) *Node) (*Node, Diagnosti
 
 type schemaResolver struct {
 	find func(name string) *Node
-	// budget is the number of values that names may still add.
+	// budget is how many values names may still add.
 	budget int
-	// resolving holds the names of the schemas being resolved.
+	// resolving holds the names whose schemas are being resolved.
 	resolving []string
 	ds        Diagnostics
 }

@@ -23,8 +23,8 @@ func (p Pos) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)
 }
 
-// Short returns the position with the base name of its file, for messages to clients
-// that should not reveal the directories of the host.
+// Short returns the position with its file's base name, for messages to clients that should not
+// reveal the host's directories.
 func (p Pos) Short() Pos {
 	if p.File != "" {
 		p.File = path.Base(filepath.ToSlash(p.File))
@@ -37,12 +37,12 @@ func (p Pos) moveRight(n int) Pos {
 	return p
 }
 
-// A source holds the lines of a file, for snippets and for positions inside scalars.
+// A source holds a file's lines, for snippets and for positions inside scalars.
 type source struct {
 	lines []string
-	// strideOffsets contains, by line number, the byte offset of every strideLength'th
-	// character of long lines. It avoids a scan from the start of the line for each
-	// position in a document on one line.
+	// strideOffsets contains, by line number, the byte offset of every strideLength'th character in
+	// long lines. This avoids a scan from the line's start for each position in a document on one
+	// line.
 	strideOffsets map[int][]int
 }
 
@@ -80,7 +80,7 @@ func (s *source) lineText(number int) string {
 	return s.lines[number-1]
 }
 
-// textFrom returns the rest of the line of p, starting at its column.
+// textFrom returns the rest of p's line, starting at its column.
 func (s *source) textFrom(p Pos) string {
 	line, skip := s.lineText(p.Line), p.Col-1
 	if offsets := s.strideOffsets[p.Line]; skip >= strideLength && len(offsets) > 0 {
@@ -94,7 +94,7 @@ func (s *source) textFrom(p Pos) string {
 	return line
 }
 
-// lastPos returns the position of the last character of the file that is not a space.
+// lastPos returns the position of the file's last character that is not a space.
 func (s *source) lastPos(file string) Pos {
 	for i := len(s.lines); i > 0; i-- {
 		if text := strings.TrimRight(s.lineText(i), " \t"); text != "" {

@@ -12,7 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// newSyntaxError explains an error of the YAML parser, with its position.
+// newSyntaxError explains a YAML parser error, with its position.
 func newSyntaxError(file string, src *source, dec *yaml.Decoder, err error) Diagnostic {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	pos := Pos{file, 1, 1}
@@ -28,9 +28,9 @@ func newSyntaxError(file string, src *source, dec *yaml.Decoder, err error) Diag
 	return explainSyntax(d, src)
 }
 
-// parserPos reads the parser's position from its unexported fields: the line in its
-// errors is sometimes missing or one too low, and there is no column. The parser is no
-// longer developed; without these fields, the line of the error is used.
+// parserPos reads the parser's position from its unexported fields: the line in its errors is
+// sometimes missing or one too low, and there is no column. The parser is no longer developed;
+// without these fields, the error's line is used.
 func parserPos(dec *yaml.Decoder, message string) (Pos, bool) {
 	outer := fieldByName(reflect.ValueOf(dec), "parser")
 	parser := fieldByName(outer, "parser")
@@ -48,8 +48,8 @@ func parserPos(dec *yaml.Decoder, message string) (Pos, bool) {
 	return problem, problem.Line > 0
 }
 
-// fieldByName returns a field of a struct or of a pointer to a struct, or the zero Value
-// if there is none.
+// fieldByName returns a field in a struct or in a struct that a pointer refers to, or the zero
+// Value if there is none.
 func fieldByName(v reflect.Value, name string) reflect.Value {
 	if v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -135,8 +135,7 @@ func explainFlow(d Diagnostic, here string) Diagnostic {
 	return d.WithHint(`close every [ and {, and quote text with , [ ] { } or ": "`)
 }
 
-// describeSyntaxError returns the message and the hint for common messages of the
-// parser.
+// describeSyntaxError returns the message and the hint for common parser messages.
 func describeSyntaxError(message string) ([2]string, bool) {
 	words, ok := map[string][2]string{
 		notAllowedColon: {
@@ -182,19 +181,19 @@ func describeSyntaxError(message string) ([2]string, bool) {
 	return words, ok
 }
 
-// Messages of the parser for a key that is indented too deep: it continues the text of
-// the line above, or follows a comment.
+// The parser's messages for a key that is indented too deep: it continues the text in the line
+// above, or follows a comment.
 const (
 	notAllowedColon = "mapping values are not allowed in this context"
 	missingKey      = "did not find expected key"
 )
 
-// keyOfLine matches a line that starts with a key, optionally with a value. The "- " of
-// list items counts as indentation.
+// keyOfLine matches a line that starts with a key, optionally with a value. A list item's "- "
+// counts as indentation.
 var keyOfLine = regexp.MustCompile(`^((?: |- )*)([A-Za-z_][\w-]*):(?: +([^\s#].*))?$`)
 
-// isDeeper reports whether the problem is a key that is indented deeper than the key of
-// the line above, which already has a value.
+// isDeeper reports whether the problem is a key that is indented deeper than the key in the line
+// above, which already has a value.
 func isDeeper(d Diagnostic, src *source) bool {
 	line := keyOfLine.FindStringSubmatch(strings.TrimRight(src.lineText(d.Pos.Line), " \r"))
 	above := keyOfLine.FindStringSubmatch(src.lineAbove(d.Pos.Line))
@@ -225,8 +224,8 @@ func (s *source) lineAbove(number int) string {
 	return ""
 }
 
-// withQuotesFix adds a fix to a problem inside { } or [ ]: quotes around the plain text.
-// It adds none if the start or end of that text is ambiguous.
+// withQuotesFix adds a fix to a problem inside { } or [ ]: quotes around the plain text. It adds
+// none if that text's start or end is ambiguous.
 func withQuotesFix(d Diagnostic) Diagnostic {
 	at := 0
 	for range d.Pos.Col - 1 {
@@ -249,14 +248,14 @@ func isInsideQuotes(before string) bool {
 	return strings.Count(before, `"`)%2 > 0 || strings.Count(before, "'")%2 > 0 || strings.Contains(before, " #")
 }
 
-// isSafeToQuote reports whether quotes do not change the value of a plain text.
+// isSafeToQuote reports whether quotes do not change a plain text's value.
 func isSafeToQuote(text string) bool {
 	return !strings.ContainsAny(text, "\"'\\#&*!|>@`") && !strings.Contains(text, ": ") &&
 		strings.Count(text, "(") == strings.Count(text, ")")
 }
 
-// plainTextStart returns the start of the text at the end of before: after a bracket, a
-// comma, or the colon of its key.
+// plainTextStart returns the start of the text at the end of before: after a bracket, a comma, or
+// its key's colon.
 func plainTextStart(before string) int {
 	start := strings.LastIndexAny(before, "{[,") + 1
 	if colon := strings.LastIndex(before, ": "); colon >= start {
@@ -265,8 +264,8 @@ func plainTextStart(before string) int {
 	return start
 }
 
-// plainTextEnd returns the end of the text at the start of here: before a comma or a
-// closing bracket, except for the braces of ${env:X}.
+// plainTextEnd returns the end of the text at the start of here: before a comma or a closing
+// bracket, except for the braces in ${env:X}.
 func plainTextEnd(here string) int {
 	depth := 0
 	for i, r := range here {
@@ -282,8 +281,8 @@ func plainTextEnd(here string) int {
 	return len(here)
 }
 
-// Characters of text pasted from a word processor or a web page that look like YAML
-// syntax but are ordinary text in YAML.
+// Characters pasted from a word processor or a web page that look like YAML syntax but are ordinary
+// text in YAML.
 const (
 	noBreakSpace     = "\u00a0\u202f"
 	typographicQuote = "“”„‟«»‘’‚‹›"
@@ -292,12 +291,11 @@ const (
 // spacedKey matches a key with a no-break space after its colon.
 var spacedKey = regexp.MustCompile(`^([A-Za-z_][\w-]*):[\x{a0}\x{202f}]`)
 
-// misplacedSpace matches a no-break space where YAML needs a space: in the indentation,
-// or after the colon of a key.
+// misplacedSpace matches a no-break space where YAML needs a space: in the indentation, or after a
+// key's colon.
 var misplacedSpace = regexp.MustCompile(`^(?: *(?:- +)?[A-Za-z_][\w-]*:| *-|\s*)[\x{a0}\x{202f}]`)
 
-// layoutErrors lists the parser's messages for a line that does not match the layout of
-// the line above.
+// layoutErrors lists the parser's messages for a line that does not match the layout above.
 func layoutErrors() []string {
 	return []string{
 		"mapping values are not allowed in this context", "could not find expected ':'",
@@ -305,8 +303,8 @@ func layoutErrors() []string {
 	}
 }
 
-// explainNoBreakSpace checks the line of a problem and the line above for a no-break
-// space that breaks the syntax.
+// explainNoBreakSpace checks a problem's line and the line above for a no-break space that breaks
+// the syntax.
 func explainNoBreakSpace(d Diagnostic, src *source) (Diagnostic, bool) {
 	if !slices.Contains(layoutErrors(), d.Message) {
 		return d, false
