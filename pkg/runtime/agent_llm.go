@@ -18,92 +18,96 @@ func (a *LLMAgent) Run(ctx context.Context, inv *Invocation) Events {
 	return streamEvents(ctx, a, inv)
 }
 
-// run continues an interrupted agent where it was. It also ends with a step
-// that has pending calls.
+// run continues an interrupted agent where it was, and runs steps while they lead to another one. It
+// also ends with a step that has pending calls.
 func (a *LLMAgent) run(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
-	s := &step{inv: inv, agent: a, sink: yield}
+	s := &step{callRunner: callRunner{inv: inv, agent: a}, sink: yield}
 	if err := s.addGenerator(); err != nil {
-		s.emitEvent(nil, err)
+		yield(nil, err)
 		return false
 	}
 	defer s.closeGenerator()
-	proceed := true
+	var o outcome
 	switch {
 	case inv.frame != nil:
-		proceed = s.resumeAgent(ctx)
+		o = s.resumeAgent(ctx)
 	case inv.run.decisions != nil:
-		proceed = s.executeDecisions(ctx)
+		o = s.executeDecisions(ctx)
 	}
-	if proceed && inv.frame == nil {
-		proceed = s.continueDelegate(ctx)
+	if o.kind == nextStep && inv.frame == nil {
+		o = s.continueDelegate(ctx)
 	}
-	if proceed && !s.hasPendingCalls() {
-		_, proceed = s.dispatchTasks(ctx)
+	if o.kind == nextStep && !s.hasPendingCalls() {
+		o = s.dispatchTasks(ctx)
 	}
-	for proceed && !s.hasPendingCalls() && !inv.hasEnded() {
-		proceed = s.runStep(ctx)
+	for o.kind == nextStep && !s.hasPendingCalls() && !inv.hasEnded() {
+		o = s.runStep(ctx)
 	}
-	if !s.done {
-		s.pauseIfPending()
+	if o.kind == transferred {
+		o = s.transferTo(ctx, o.to)
+	}
+	switch o.kind {
+	case failed:
+		yield(nil, o.err)
+		return false
+	case stopped:
+		return false
+	}
+	if !s.pauseIfPending() {
+		return false
+	}
+	if o.kind != finished {
 		s.pauseTaskNode()
 	}
-	return !s.done
+	return true
 }
 
-// runStep runs the next step, and returns whether another one must follow.
-func (s *step) runStep(ctx context.Context) bool {
-	s.decided, s.state, s.last = nil, nil, nil
+// runStep runs the next step: it builds a request, calls the model, and executes the calls of each
+// whole response while the stream lasts.
+func (s *step) runStep(ctx context.Context) outcome {
+	s.decided, s.modelAnswer = nil, modelAnswer{reached: outcome{kind: answered}}
 	compaction{s.inv}.compactBefore(ctx)
 	req, err := s.inv.buildRequest(ctx, s.agent)
-	whole := false
 	if err == nil {
-		whole, err = s.callModel(ctx, req, rejectEmptyAnswer(s.agent.opts.Planner.separatePlan(func(resp *model.Response, err error) bool {
+		err = s.callModel(ctx, req, rejectEmptyAnswer(s.agent.opts.Planner.separatePlan(func(resp *model.Response, err error) bool {
 			return s.handleResponse(ctx, resp, err)
 		})))
 	}
 	if err != nil {
-		s.emitEvent(nil, err)
-		return false
+		return failWith(err)
 	}
-	return whole && s.last != nil && !s.last.IsFinal()
+	return s.reached
 }
 
-func (s *step) ensureState() *stepState {
-	if s.state == nil {
-		s.state = &stepState{}
-	}
-	return s.state
-}
-
-// handleResponse yields a response of the model, and returns whether the step
-// continues.
+// handleResponse yields a response of the model and executes its calls. It keeps what the response
+// leads to, and returns whether the step takes more responses.
 func (s *step) handleResponse(ctx context.Context, resp *model.Response, err error) bool {
 	if err != nil {
-		s.handleModelError(err)
+		s.reached = s.handleModelError(err)
 		return false
 	}
 	if !isMeaningful(resp) {
 		return true
 	}
 	if upTo, code := s.findCode(resp); upTo != nil {
-		return s.emitAndRunCode(ctx, resp, upTo, code)
+		s.reached = s.emitAndRunCode(ctx, resp, upTo, code)
+		return !s.reached.endsAgent()
 	}
 	ev := s.newModelEvent(resp)
-	if !s.emitAnswer(ctx, ev) {
-		return false
-	}
-	if ev.Partial {
+	o := s.emitAnswer(ctx, ev)
+	switch {
+	case o.endsAgent():
+	case ev.Partial:
 		return true
-	}
-	s.last = ev
-	if calls := ev.Calls(); len(calls) > 0 {
-		answer, ok := s.executeCalls(ctx, calls)
-		if answer != nil {
-			s.last = answer
+	default:
+		if calls := ev.Calls(); len(calls) > 0 {
+			o = s.executeCalls(ctx, calls)
+		} else {
+			o = answerWith(ev)
 		}
-		return ok
 	}
-	return true
+	s.reached = o
+	return !o.endsAgent()
 }
 
 // isMeaningful reports whether a response has content; others are dropped
@@ -133,14 +137,13 @@ func (s *step) assignCallIDs(c *genai.Content) *genai.Content {
 			continue
 		}
 		call := *p.FunctionCall
-		k := s.ensureState()
-		call.ID = k.ids[p.FunctionCall]
+		call.ID = s.assigned[p.FunctionCall]
 		if call.ID == "" {
 			call.ID = ownIDPrefix + s.inv.run.host.newID()
-			if k.ids == nil {
-				k.ids = map[*genai.FunctionCall]string{}
+			if s.assigned == nil {
+				s.assigned = map[*genai.FunctionCall]string{}
 			}
-			k.ids[p.FunctionCall] = call.ID
+			s.assigned[p.FunctionCall] = call.ID
 		}
 		q := *p
 		q.FunctionCall = &call
@@ -149,11 +152,10 @@ func (s *step) assignCallIDs(c *genai.Content) *genai.Content {
 	return &genai.Content{Role: c.Role, Parts: parts}
 }
 
-// handleModelError yields an event with the model's error, and ends the run.
-func (s *step) handleModelError(err error) {
+// handleModelError yields an event with the model's error, which ends the run.
+func (s *step) handleModelError(err error) outcome {
 	if hookErr, ok := asHookError(err); ok {
-		s.emitEvent(nil, hookErr)
-		return
+		return failWith(hookErr)
 	}
 	failure := s.inv.ModelError(err)
 	if failure.Code != CodeCanceled {
@@ -162,30 +164,30 @@ func (s *step) handleModelError(err error) {
 		ev.ErrorCode, ev.ErrorMessage = failure.Code, failure.Message
 		s.attachCallbackActions(ev)
 		if !s.emitEvent(ev, nil) {
-			return
+			return outcome{kind: stopped}
 		}
 	}
-	s.emitEvent(nil, failure)
+	return failWith(failure)
 }
 
-// callModel calls the model with its callbacks, and returns whether the whole
-// stream was consumed. Only a real model call is counted. The error is one
-// that occurred before the call.
-func (s *step) callModel(ctx context.Context, req *model.Request, yield responseFunc) (whole bool, err error) {
+// callModel calls the model with its callbacks. Only a real model call is counted. The error is
+// one that occurred before the call; yield receives those of the call.
+func (s *step) callModel(ctx context.Context, req *model.Request, yield responseFunc) error {
 	host, hooked := s.inv.run.host, s.inv.node.hooks != nil
 	if hooked {
 		answer, err := s.inv.runBeforeModel(ctx, s.modelCallbackContext(), req)
 		if err != nil {
-			return false, err
+			return err
 		}
 		if answer != nil {
 			s.id = host.newID()
 			s.inv.run.traceCallbackAnswer(ctx, req, "before_model", s.id)
-			return yield(answer, nil), nil
+			yield(answer, nil)
+			return nil
 		}
 	}
 	if err := s.inv.run.budget.spendCall(); err != nil {
-		return false, err
+		return err
 	}
 	s.id = host.newID()
 	if hooked {
@@ -194,10 +196,12 @@ func (s *step) callModel(ctx context.Context, req *model.Request, yield response
 	if budget := s.inv.run.budget; budget.maxCost > 0 {
 		yield = budget.countCost(yield)
 	}
-	if !host.isObserved() {
-		return s.streamModel(ctx, req, yield), nil // avoids allocating a method value
+	if host.isObserved() {
+		s.inv.run.traceModelCall(ctx, req, s.id, s.streamModel, yield)
+	} else {
+		s.streamModel(ctx, req, yield) // avoids allocating a method value
 	}
-	return s.inv.run.traceModelCall(ctx, req, s.id, s.streamModel, yield), nil
+	return nil
 }
 
 func (inv *Invocation) runBeforeModel(ctx context.Context, m *CallbackContext, req *model.Request) (*model.Response, error) {
@@ -247,49 +251,46 @@ func (s *step) runAfterModel(ctx context.Context, resp *model.Response) (*model.
 // modelCallbackContext returns the context that the model's callbacks share
 // until an event takes their writes.
 func (s *step) modelCallbackContext() *CallbackContext {
-	k := s.ensureState()
-	if k.callbackContext == nil {
-		k.callbackContext = s.inv.newCallbackContext(&session.Actions{})
+	if s.callbackContext == nil {
+		s.callbackContext = s.inv.newCallbackContext(&session.Actions{})
 	}
-	return k.callbackContext
+	return s.callbackContext
 }
 
 // attachCallbackActions adds the writes of the model's callbacks to an event.
 // A partial event gets a copy; the whole response takes them.
 func (s *step) attachCallbackActions(ev *session.Event) {
-	if s.state == nil || s.state.callbackContext == nil {
+	if s.callbackContext == nil {
 		return
 	}
-	ev.Actions = *s.state.callbackContext.Actions
+	ev.Actions = *s.callbackContext.Actions
 	if ev.Partial {
 		ev.Actions.StateDelta = maps.Clone(ev.Actions.StateDelta)
 		ev.Actions.ArtifactDelta = maps.Clone(ev.Actions.ArtifactDelta)
 		return
 	}
-	s.state.callbackContext = nil
+	s.callbackContext = nil
 }
 
-// streamModel calls the agent's model, and returns whether the whole stream
-// was consumed. A panic of the model is a failed call.
-func (s *step) streamModel(ctx context.Context, req *model.Request, yield responseFunc) (whole bool) {
+// streamModel calls the agent's model. A panic of the model is a failed call.
+func (s *step) streamModel(ctx context.Context, req *model.Request, yield responseFunc) {
 	s.guard = panicGuard[*model.Response]{onPanic: (*Invocation).modelPanicked, inv: s.inv, yield: yield}
 	defer s.guard.recoverPanic()
 	if replay := s.inv.run.host.replay; replay != nil {
 		notes := append(s.inv.hostNotes(s.agent), req.Notes...)
 		replay.CallModel(ctx, &ModelCall{Model: s.inv.node.llm, Request: req, Notes: notes})(s.guard.forwardValue)
-		return !s.guard.stopped
+		return
 	}
 	llm := s.inv.node.llm
 	if s.generator != nil {
 		llm = s.generator
 	}
 	llm.Generate(ctx, req)(s.guard.forwardValue)
-	return !s.guard.stopped
 }
 
 // emitAnswer stores the output of an event and yields the event. An answer
 // that does not match the schema is stored and ends the run.
-func (s *step) emitAnswer(ctx context.Context, ev *session.Event) bool {
+func (s *step) emitAnswer(ctx context.Context, ev *session.Event) outcome {
 	var failure *RunError
 	if !ev.Partial {
 		failure = s.agent.storeOutput(ctx, s.inv.run.app.state, ev)
@@ -297,14 +298,11 @@ func (s *step) emitAnswer(ctx context.Context, ev *session.Event) bool {
 	if failure == nil && s.inv.endsRun && s.inv.endsWithAgent() && !ev.Partial && ev.IsFinal() && len(ev.Calls()) == 0 {
 		s.inv.run.onLastEvent()
 	}
-	if !s.emitEvent(ev, nil) {
-		return false
+	proceed := s.emitEvent(ev, nil)
+	if proceed && failure != nil {
+		return failWith(failure)
 	}
-	if failure != nil {
-		s.emitEvent(nil, failure)
-		return false
-	}
-	return true
+	return stopUnless(proceed)
 }
 
 // storeOutput sets the agent's output key to the text of a final event, so

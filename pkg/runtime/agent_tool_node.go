@@ -50,8 +50,10 @@ func (a *ToolNode) Run(ctx context.Context, inv *Invocation) Events {
 			a.runStoredCall(ctx, inv, yield)
 			return
 		}
-		c := &nodeCall{ToolNode: a, step: &step{inv: inv, sink: yield}}
-		c.runOrResume(ctx)
+		c := &nodeCall{ToolNode: a, step: &step{callRunner: callRunner{inv: inv}, sink: yield}}
+		if o := c.runOrResume(ctx); o.kind == failed {
+			yield(nil, o.err)
+		}
 	}
 }
 
@@ -102,20 +104,21 @@ type nodeCall struct {
 	*step
 }
 
-func (c *nodeCall) runOrResume(ctx context.Context) {
+func (c *nodeCall) runOrResume(ctx context.Context) outcome {
 	switch f := c.inv.frame; {
 	case f != nil && hasNodeResult(f.prior):
+		return outcome{kind: answered}
 	case f != nil && lastNodeRequest(f.prior) != nil:
-		c.resumeCall(ctx, lastNodeRequest(f.prior))
+		return c.resumeCall(ctx, lastNodeRequest(f.prior))
 	case f == nil && (c.inv.path == rootPathOf(c.inv.node) || len(c.findAnswered()) > 0):
 		for _, one := range c.findAnswered() {
-			if c.executeDecision(ctx, one.request, one.answer); c.done {
-				return
+			if o := c.executeDecision(ctx, one.request, one.answer); o.endsAgent() {
+				return o
 			}
 		}
-	default:
-		c.startCall(ctx)
+		return outcome{kind: answered}
 	}
+	return c.startCall(ctx)
 }
 
 // lastNodeRequest returns the last event of a ToolNode that requests human input, or nil.
@@ -129,31 +132,29 @@ func lastNodeRequest(p *frameRecord) *session.Event {
 }
 
 // startCall makes the call for the first time.
-func (c *nodeCall) startCall(ctx context.Context) {
+func (c *nodeCall) startCall(ctx context.Context) outcome {
 	actions := &session.Actions{}
 	args, err := c.resolveArgs(ctx, c.inv.newCallbackContext(actions), c.inv.Input())
 	if err != nil {
-		c.emitEvent(nil, c.inv.wrapNodeError(ctx, err))
-		return
+		return failWith(c.inv.wrapNodeError(ctx, err))
 	}
-	c.executeCall(ctx, actions, args)
+	return c.executeCall(ctx, actions, args)
 }
 
 // resumeCall continues a resumed node that has requested human input: it waits, or makes the
 // call with the user's answer.
-func (c *nodeCall) resumeCall(ctx context.Context, request *session.Event) {
+func (c *nodeCall) resumeCall(ctx context.Context, request *session.Event) outcome {
 	x := c.inv.run.calls
 	for _, site := range x.findCalls(request.Calls()[0].ID) {
 		if site.event.ID != request.ID {
 			continue
 		}
 		if answer := x.findUserAnswer(site); answer != nil {
-			c.executeDecision(ctx, site, answer)
-			return
+			return c.executeDecision(ctx, site, answer)
 		}
 	}
 	c.inv.frame.trackPending(request)
-	c.pauseIfPending()
+	return stopUnless(c.pauseIfPending())
 }
 
 // An answeredRequest is a request of a ToolNode with the user's answer.
@@ -180,44 +181,42 @@ func (c *nodeCall) findAnswered() []answeredRequest {
 }
 
 // executeDecision makes the call of a stored request as the user has decided.
-func (c *nodeCall) executeDecision(ctx context.Context, request indexedCall, answer *genai.FunctionResponse) {
+func (c *nodeCall) executeDecision(ctx context.Context, request indexedCall, answer *genai.FunctionResponse) outcome {
 	d, err := c.readNodeDecision(request, answer)
 	if err != nil {
-		c.emitEvent(nil, err)
-		return
+		return failWith(err)
 	}
 	c.decided = map[string]*decision{c.inv.path: d}
-	c.executeCall(ctx, &session.Actions{}, d.call.Args)
+	return c.executeCall(ctx, &session.Actions{}, d.call.Args)
 }
 
 // executeCall makes the call, and yields the event with its result or with a request for human
 // input, and with the earlier actions of the node. The ID of the call is the path of the node.
-func (c *nodeCall) executeCall(ctx context.Context, earlier *session.Actions, args map[string]any) {
+func (c *nodeCall) executeCall(ctx context.Context, earlier *session.Actions, args map[string]any) outcome {
 	call := &genai.FunctionCall{ID: c.inv.path, Name: c.tool.Declaration().Name, Args: args}
-	ev, failed, err := c.runCalls(ctx, []*genai.FunctionCall{call})
-	if failed != nil {
-		failed.Content = nil
-		if !c.emitEvent(failed, nil) {
-			return
+	results := c.runCalls(ctx, []*genai.FunctionCall{call})
+	if results.outcome.kind == failed {
+		if results.failed != nil {
+			results.failed.Content = nil
+			if !c.emitEvent(results.failed, nil) {
+				return outcome{kind: stopped}
+			}
 		}
+		return results.outcome
 	}
-	if err != nil {
-		c.emitEvent(nil, err)
-		return
-	}
+	ev := results.merged
 	wanted, response := ev.Actions, ev.Responses()[0].Response
 	earlier.Merge(&wanted)
 	ev.Content, ev.Actions = nil, *earlier
 	ev.Actions.RequestedToolConfirmations, ev.Actions.RequestedAuthConfigs, ev.Actions.SkipSummarization = nil, nil, false
 	if requestsInput(&wanted) {
-		c.emitNodeRequest(ev, call, &wanted)
-		return
+		return c.emitNodeRequest(ev, call, &wanted)
 	}
 	c.storeResult(ev, response)
 	if c.inv.frame == nil && c.inv.path == rootPathOf(c.inv.node) {
 		c.inv.markOutput(ev)
 	}
-	c.emitEvent(ev, nil)
+	return stopUnless(c.emitEvent(ev, nil))
 }
 
 // resolveArgs returns the arguments of the call (adk-python workflow/_tool_node.py): a mapping as
@@ -281,18 +280,23 @@ func (a *ToolNode) runStoredCall(ctx context.Context, inv *Invocation, yield fun
 		a.setAnswerOutput(ev)
 		return yield(ev, err)
 	}
-	s := &step{inv: inv, sink: setOutput}
+	s := &step{callRunner: callRunner{inv: inv}, sink: setOutput}
+	var o outcome
 	switch d := inv.run.decisions; {
 	case inv.frame != nil:
-		if s.resumeAgent(ctx) && !s.hasPendingCalls() {
-			a.callTool(ctx, s)
+		if o = s.resumeAgent(ctx); o.kind == nextStep && !s.hasPendingCalls() {
+			o = a.callTool(ctx, s)
 		}
 	case d != nil && d.author == a.AgentName && !d.consumed.Load():
-		s.executeDecisions(ctx)
+		o = s.executeDecisions(ctx)
 	case !inv.run.answersAgent(a.AgentName):
-		a.callTool(ctx, s)
+		o = a.callTool(ctx, s)
 	}
-	if !s.done {
+	switch o.kind {
+	case failed:
+		yield(nil, o.err)
+	case stopped:
+	default:
 		s.pauseIfPending()
 	}
 }
@@ -314,38 +318,37 @@ func (a *ToolNode) setAnswerOutput(ev *session.Event) {
 
 // callTool makes the call. If the call was made before the invocation was
 // resumed, it yields the user's answer instead.
-func (a *ToolNode) callTool(ctx context.Context, s *step) {
+func (a *ToolNode) callTool(ctx context.Context, s *step) outcome {
 	if f := s.inv.frame; f != nil {
 		for _, made := range f.prior.allEvents() {
 			for _, c := range made.Calls() {
-				a.yieldUserAnswer(s, c)
-				return
+				return a.yieldUserAnswer(s, c)
 			}
 		}
 	}
 	ev := s.inv.NewEvent()
 	args, err := a.resolveArgs(ctx, s.inv.newCallbackContext(&ev.Actions), s.inv.Input())
 	if err != nil {
-		s.emitEvent(nil, s.inv.wrapNodeError(ctx, err))
-		return
+		return failWith(s.inv.wrapNodeError(ctx, err))
 	}
 	call := &genai.FunctionCall{ID: ownIDPrefix + s.inv.run.host.newID(), Name: a.tool.Declaration().Name, Args: args}
 	ev.Content = &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: call}}}
 	ev.LongRunningToolIDs = s.longRunningIDs(ev.Calls())
-	if s.emitEvent(ev, nil) {
-		s.executeCalls(ctx, ev.Calls())
+	if !s.emitEvent(ev, nil) {
+		return outcome{kind: stopped}
 	}
+	return s.executeCalls(ctx, ev.Calls())
 }
 
 // yieldUserAnswer yields the user's answer to a long-running call.
-func (a *ToolNode) yieldUserAnswer(s *step, c *genai.FunctionCall) {
+func (a *ToolNode) yieldUserAnswer(s *step, c *genai.FunctionCall) outcome {
 	run := s.inv.run
 	for _, r := range slices.Backward(run.calls.findResponses(c.ID)) {
 		if r.event.Author == session.UserAuthor && r.event.InvocationID == run.id {
 			ev := s.inv.NewEvent()
 			a.storeResult(ev, r.response.Response)
-			s.emitEvent(ev, nil)
-			return
+			return stopUnless(s.emitEvent(ev, nil))
 		}
 	}
+	return outcome{kind: answered}
 }

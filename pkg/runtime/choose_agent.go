@@ -154,7 +154,7 @@ func (n *node) findTransferTarget(name string) (*node, error) {
 
 // refuseTransfer removes a transfer of a tool or callback to an agent to which this agent
 // cannot transfer, and returns the error for the model (adk-python since 2.10).
-func (s *step) refuseTransfer(actions *session.Actions) error {
+func (s *callRunner) refuseTransfer(actions *session.Actions) error {
 	if actions.TransferToAgent == "" {
 		return nil
 	}
@@ -167,13 +167,15 @@ func (s *step) refuseTransfer(actions *session.Actions) error {
 
 // transferTo runs another agent within this agent's run. This agent does not
 // continue after it.
-func (s *step) transferTo(ctx context.Context, name string) {
+func (s *step) transferTo(ctx context.Context, name string) outcome {
 	target, err := s.inv.node.findTransferTarget(name)
 	if err != nil {
-		s.emitEvent(nil, err)
-		return
+		return failWith(err)
 	}
 	to := s.inv.newChildInvocation(target, s.inv.branch, 1)
 	to.endsRun = s.inv.endsRun && s.inv.endsWithAgent()
-	to.runAgent(ctx, s.emitEvent)
+	if !to.runAgent(ctx, s.emitEvent) {
+		return outcome{kind: stopped}
+	}
+	return outcome{kind: transferred}
 }

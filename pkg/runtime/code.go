@@ -21,23 +21,24 @@ import (
 
 // emitAndRunCode yields a response up to its code, which is not a final
 // answer, and then the result of the code.
-func (s *step) emitAndRunCode(ctx context.Context, resp *model.Response, content *genai.Content, code string) bool {
+func (s *step) emitAndRunCode(ctx context.Context, resp *model.Response, content *genai.Content, code string) outcome {
 	upTo := resp.Clone()
 	upTo.Content = content
-	return s.emitEvent(s.newModelEvent(upTo), nil) && s.runCode(ctx, code)
+	if !s.emitEvent(s.newModelEvent(upTo), nil) {
+		return outcome{kind: stopped}
+	}
+	return s.runCode(ctx, code)
 }
 
 // runCode runs code and yields the result.
-func (s *step) runCode(ctx context.Context, source string) bool {
+func (s *step) runCode(ctx context.Context, source string) outcome {
 	ev := s.inv.NewEvent()
 	part, err := s.executeCode(ctx, s.inv.newCallbackContext(&ev.Actions), source)
 	if err != nil {
-		s.emitEvent(nil, err)
-		return false
+		return failWith(err)
 	}
 	ev.Content = &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{part}}
-	s.last = ev
-	return s.emitEvent(ev, nil)
+	return stopUnless(s.emitEvent(ev, nil))
 }
 
 // executeCode runs code, saves its files, and returns the result.

@@ -207,17 +207,6 @@ func (inv compaction) summaryOrigin(prompt string) model.Origin {
 	return o
 }
 
-// streamSummary calls the model, and reports whether the consumer took the
-// whole stream.
-func (c *compactor) streamSummary(ctx context.Context, req *model.Request, yield responseFunc) (whole bool) {
-	for resp, err := range c.llm.Generate(ctx, req) {
-		if !yield(resp, err) {
-			return false
-		}
-	}
-	return true
-}
-
 // askSummarizer returns the model's response, which has text.
 func (c *compactor) askSummarizer(ctx context.Context, r *run, prompt string, origin model.Origin) (*model.Response, error) {
 	req := &model.Request{
@@ -226,7 +215,8 @@ func (c *compactor) askSummarizer(ctx context.Context, r *run, prompt string, or
 	}
 	var last *model.Response
 	var failure error
-	r.traceModelCall(ctx, req, "", c.streamSummary, func(resp *model.Response, err error) bool {
+	generate := func(ctx context.Context, req *model.Request, yield responseFunc) { c.llm.Generate(ctx, req)(yield) }
+	r.traceModelCall(ctx, req, "", generate, func(resp *model.Response, err error) bool {
 		if failure = err; err == nil && !resp.Partial {
 			last = resp
 		}

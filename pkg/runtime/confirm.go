@@ -27,7 +27,7 @@ var errNoHuman = errors.New("this tool call requires human input, which an agent
 
 // checkApproval runs before a tool that may require confirmation. A result
 // replaces the tool call; nil lets the tool run.
-func (s *step) checkApproval(ctx context.Context, call *tool.Call, traits tool.Capabilities) (*tool.Result, error) {
+func (s *callRunner) checkApproval(ctx context.Context, call *tool.Call, traits tool.Capabilities) (*tool.Result, error) {
 	if call.Confirmation == nil {
 		needed, err := traits.Confirm.NeedsConfirmation(ctx, call)
 		if err != nil || !needed {
@@ -53,7 +53,7 @@ func RequireApproval(call *tool.Call, hint string) *tool.Result {
 // setPendingResult sets the result of a call that requests human input. A
 // tool that failed requests nothing; one without a result gets a pending
 // result.
-func (s *step) setPendingResult(a *callResult, result *tool.Result, err error) (*tool.Result, error) {
+func (s *callRunner) setPendingResult(a *callResult, result *tool.Result, err error) (*tool.Result, error) {
 	if err == nil && s.inv.run.inner {
 		err = errNoHuman
 	}
@@ -121,7 +121,7 @@ func (s *step) newInputRequests(answer *session.Event, calls []*genai.FunctionCa
 }
 
 // emitMissingRequests yields the confirmations that an interrupted invocation has not requested after
-// the event with the results. It returns false when the run is over.
+// the event with the results. It returns false when the consumer stops.
 func (s *step) emitMissingRequests() bool {
 	for _, ev := range slices.Backward(s.inv.frame.prior.allEvents()) {
 		if len(ev.Responses()) == 0 {

@@ -221,14 +221,7 @@ func (inv *Invocation) askModel(ctx context.Context, llm model.LLM, req *model.R
 	if err := r.budget.spendCall(); err != nil {
 		return nil, err
 	}
-	generate := func(ctx context.Context, req *model.Request, yield responseFunc) (whole bool) {
-		for resp, err := range llm.Generate(ctx, req) {
-			if !yield(resp, err) {
-				return false
-			}
-		}
-		return true
-	}
+	generate := func(ctx context.Context, req *model.Request, yield responseFunc) { llm.Generate(ctx, req)(yield) }
 	r.traceModelCall(ctx, req, "", generate, r.budget.countCost(func(resp *model.Response, err error) bool {
 		if failure = err; err == nil && !resp.Partial {
 			last = resp

@@ -108,7 +108,7 @@ func (t *delegateTool) Run(context.Context, *tool.Call) (*tool.Result, error) {
 
 // runDelegate runs a sub-agent as a tool call. Errors that do not end the run are text
 // for the model (adk-python tools/agent_tool.py _SingleTurnAgentTool).
-func (s *step) runDelegate(ctx context.Context, t *delegateTool, call *tool.Call) (*tool.Result, error) {
+func (s *callRunner) runDelegate(ctx context.Context, t *delegateTool, call *tool.Call) (*tool.Result, error) {
 	args, err := t.params.Check(ctx, call.Args)
 	switch {
 	case err != nil:
@@ -147,7 +147,7 @@ func textResult(text string) *tool.Result {
 
 // newDelegateInvocation returns the invocation of a sub-agent for a call. It runs on the
 // branch name@call. In resumable apps the path has the number of the call.
-func (s *step) newDelegateInvocation(t *delegateTool, call string) *Invocation {
+func (s *callRunner) newDelegateInvocation(t *delegateTool, call string) *Invocation {
 	nth, start := s.findDelegation(t.decl.Name, call)
 	child := s.inv.newChildInvocation(t.node, joinBranch(s.inv.branch, t.decl.Name, call), nth)
 	child.turnStart = start
@@ -156,7 +156,7 @@ func (s *step) newDelegateInvocation(t *delegateTool, call string) *Invocation {
 
 // findDelegation returns the number of a call among the agent's calls of this name in
 // the invocation, from 1, and the index of its event in the session.
-func (s *step) findDelegation(name, call string) (nth, at int) {
+func (s *callRunner) findDelegation(name, call string) (nth, at int) {
 	for i, ev := range s.inv.run.sess.Events() {
 		if ev.Author != s.inv.node.agent.Name() || ev.Branch != s.inv.branch {
 			continue
@@ -236,18 +236,11 @@ func (d *delegateRun) isPending() bool {
 	return slices.Contains(slices.Collect(maps.Values(d.pending.pending)), true)
 }
 
-// callOutcome is the result of [step.runCalls].
-type callOutcome struct {
-	merged, failed *session.Event
-	err            error
-}
-
 // runCallsOrDelegate executes the calls of one event. If one of them is of a sub-agent,
 // they run on another goroutine, and the events of the sub-agents are yielded meanwhile.
-func (s *step) runCallsOrDelegate(ctx context.Context, calls []*genai.FunctionCall) (o callOutcome) {
+func (s *step) runCallsOrDelegate(ctx context.Context, calls []*genai.FunctionCall) (results mergedCalls) {
 	if s.agent == nil || s.inv.run.twoWay != nil || !slices.ContainsFunc(calls, s.inv.callsDelegate) {
-		o.merged, o.failed, o.err = s.runCalls(ctx, calls)
-		return o
+		return s.runCalls(ctx, calls)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -256,8 +249,8 @@ func (s *step) runCallsOrDelegate(ctx context.Context, calls []*genai.FunctionCa
 	defer func() { s.delegated = nil }()
 	go func() {
 		defer close(done)
-		defer safe.Recover(func(p *safe.Panic) { o = callOutcome{err: s.inv.panicFailure(p)} })
-		o.merged, o.failed, o.err = s.runCalls(ctx, calls)
+		defer safe.Recover(func(p *safe.Panic) { results = mergedCalls{outcome: failWith(s.inv.panicFailure(p))} })
+		results = s.runCalls(ctx, calls)
 	}()
 	defer func() { // after a panic of the consumer
 		cancel()
@@ -270,24 +263,27 @@ func (s *step) runCallsOrDelegate(ctx context.Context, calls []*genai.FunctionCa
 			}
 		}
 	}()
+	left := false // the consumer
 	for {
 		select {
 		case e := <-events:
-			if s.done {
+			if left {
 				e.acknowledgeEvent(false)
 				continue
 			}
 			// The calls are canceled before the sub-agent continues, so that none of them begins
 			// another step or has a result.
 			e.deliverEvent(func(ev *session.Event, err error) bool {
-				proceed := s.emitEvent(ev, err)
-				if !proceed || err != nil {
+				if left = !s.emitEvent(ev, err) || err != nil; left {
 					cancel()
 				}
-				return proceed
+				return !left
 			})
 		case <-done:
-			return o
+			if left {
+				return mergedCalls{outcome: outcome{kind: stopped}}
+			}
+			return results
 		}
 	}
 }
@@ -326,16 +322,15 @@ func delegateInput(v any) string {
 	return jsonText(v)
 }
 
-// continueDelegate runs the sub-agent again that made the call which the user answers,
-// and returns whether the agent continues with a model call. In resumable apps the open
-// call of the resumed agent does this.
-func (s *step) continueDelegate(ctx context.Context) bool {
+// continueDelegate runs the sub-agent again that made the call which the user answers. In resumable
+// apps the open call of the resumed agent does this.
+func (s *step) continueDelegate(ctx context.Context) outcome {
 	if !slices.ContainsFunc(s.inv.node.children, (*node).isDelegate) {
-		return true
+		return outcome{}
 	}
 	answered := s.inv.run.findAnsweredCall()
 	if answered == nil || !isDelegated(answered.Branch) {
-		return true
+		return outcome{}
 	}
 	for _, ev := range slices.Backward(session.Recorded(s.inv.run.sess.Events())) {
 		if ev.Author != s.inv.node.agent.Name() || ev.Branch != s.inv.branch {
@@ -344,10 +339,9 @@ func (s *step) continueDelegate(ctx context.Context) bool {
 		for _, c := range ev.Calls() {
 			branch := joinBranch(s.inv.branch, c.Name, c.ID)
 			if s.inv.callsDelegate(c) && (answered.Branch == branch || strings.HasPrefix(answered.Branch, branch+".")) {
-				answer, ok := s.executeCalls(ctx, []*genai.FunctionCall{c})
-				return ok && answer != nil && !answer.IsFinal()
+				return s.executeCalls(ctx, []*genai.FunctionCall{c})
 			}
 		}
 	}
-	return true
+	return outcome{}
 }

@@ -18,7 +18,6 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/template"
-	"agenthost/pkg/tool"
 )
 
 // An Invocation is the view that one agent has of a run: the agent, its branch
@@ -272,6 +271,9 @@ type frame struct {
 	// pending has the long-running calls of an LLM agent, and whether they are
 	// still unanswered.
 	pending map[string]bool
+	// yielded reports whether the agent has yielded an event since the invocation started or
+	// was resumed.
+	yielded bool
 }
 
 // Path suffixes for events of callbacks. No agent can have these names.
@@ -415,68 +417,6 @@ type decision struct {
 	requested *session.Confirmation
 	// invocation and userText belong to the run that made the call.
 	invocation, userText string
-}
-
-// A step is one call of an agent's model and the tool calls of its response. An agent
-// runs one step after the other, and reuses one value for all.
-type step struct {
-	inv *Invocation
-	// agent is nil in a ToolNode.
-	agent *LLMAgent
-	sink  func(*session.Event, error) bool
-	// decided has the decisions of a person, by call ID.
-	decided map[string]*decision
-	// delegated receives the events of sub-agents that are called as tools; nil while
-	// none is.
-	delegated chan<- *eventHandoff
-	// suspended reports that a sub-agent waits for the user, so that its call has no
-	// result yet.
-	suspended atomic.Bool
-	// finished is the output of a task that finish_task has completed; nil before.
-	finished atomic.Pointer[nodeValue]
-	// intercept may answer a call instead of its tool: [TwoWayTurn].Intercept; nil in most
-	// runs.
-	intercept func(ctx context.Context, t tool.Tool, call *tool.Call) *tool.Result
-	// attempts are the invocations of the first attempts of calls, by call ID.
-	attempts map[string]string
-	// state is nil until a value is stored, which most steps do not need.
-	state *stepState
-	// id is the ID of the events with the model response; last is the latest
-	// event that is not partial.
-	id   string
-	last *session.Event
-	// guard wraps the model's stream.
-	guard panicGuard[*model.Response]
-	// generator answers over a live connection; nil without support_cfc.
-	generator LiveGenerator
-	// emitted reports whether the agent has yielded an event in this run; done
-	// reports that the run must end, after an error or because the consumer
-	// stopped.
-	emitted, done bool
-}
-
-// stepState is the state that a step keeps between the responses of a stream.
-type stepState struct {
-	// ids are the IDs assigned to calls without one: the partial responses and
-	// the whole response contain the same call.
-	ids map[*genai.FunctionCall]string
-	// callbackContext is the context of model callbacks; nil until one is
-	// called.
-	callbackContext *CallbackContext
-}
-
-// responseFunc receives the responses of a model, partial ones included, or
-// the error that ends the call. It returns false to stop the stream.
-type responseFunc = func(*model.Response, error) bool
-
-// emitEvent yields an event, and returns whether the agent's run continues.
-func (s *step) emitEvent(ev *session.Event, err error) bool {
-	if f := s.inv.frame; f != nil && ev != nil && ev.NodePath == f.path {
-		f.trackPending(ev)
-	}
-	s.emitted = true
-	s.done = s.done || !s.sink(ev, err) || err != nil
-	return !s.done
 }
 
 // stampMetadata adds the run's metadata and the app's revision to an event.

@@ -45,7 +45,7 @@ func checkWorker(agent Agent, parent *node) error {
 type listRun struct {
 	*workflowRun
 	child    *Invocation
-	task     *outcome
+	task     *nodeOutcome
 	outputs  []any
 	failures []error
 	paused   bool
@@ -54,7 +54,7 @@ type listRun struct {
 
 // runList runs a node for each element of its input, on branches of their own, and yields the
 // list of the outputs.
-func (w *workflowRun) runList(ctx context.Context, child *Invocation, o *outcome, s *eventHandoff) {
+func (w *workflowRun) runList(ctx context.Context, child *Invocation, o *nodeOutcome, s *eventHandoff) {
 	if child.frame != nil {
 		for _, ev := range child.frame.prior.allEvents() {
 			if ev.Output != nil { // the list was stored before the invocation was interrupted
@@ -136,7 +136,7 @@ func (l *listRun) runItems(ctx context.Context, items []any) {
 // runItem runs the node for one element.
 func (l *listRun) runItem(ctx context.Context, i int, item any) {
 	name := l.child.node.agent.Name()
-	one := &outcome{task: task{node: l.task.node, nth: i + 1, lane: l.task.lane, input: &nodeValue{item}}}
+	one := &nodeOutcome{task: task{node: l.task.node, nth: i + 1, lane: l.task.lane, input: &nodeValue{item}}}
 	inv := l.child.newChildInvocation(l.child.node, joinBranch(l.child.branch, name, strconv.Itoa(i+1)), i+1)
 	s := &eventHandoff{out: l.events}
 	l.runNode(ctx, l.child, inv, one, func(ev *session.Event, err error) bool {

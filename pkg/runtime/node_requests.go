@@ -9,7 +9,7 @@ import (
 
 // emitNodeRequest yields the event by which a ToolNode requests human input for a call, and
 // pauses the node. The approval of a call comes before its credential.
-func (c *nodeCall) emitNodeRequest(ev *session.Event, call *genai.FunctionCall, wanted *session.Actions) {
+func (c *nodeCall) emitNodeRequest(ev *session.Event, call *genai.FunctionCall, wanted *session.Actions) outcome {
 	payload := map[string]any{"tool_name": call.Name, "args": cloneArgs(call.Args)}
 	request := &genai.FunctionCall{}
 	if ask := wanted.RequestedToolConfirmations[call.ID]; ask != nil {
@@ -31,9 +31,7 @@ func (c *nodeCall) emitNodeRequest(ev *session.Event, call *genai.FunctionCall, 
 	}
 	ev.Content = &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: request}}}
 	ev.LongRunningToolIDs = []string{request.ID}
-	if c.emitEvent(ev, nil) {
-		c.pauseIfPending()
-	}
+	return stopUnless(c.emitEvent(ev, nil) && c.pauseIfPending())
 }
 
 // newConfirmationSchema returns the JSON Schema of the answer to a confirmation.

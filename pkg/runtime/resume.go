@@ -316,45 +316,49 @@ func (s *step) findResumePoint(later map[string]bool) resumePoint {
 }
 
 // resumeAgent continues an agent whose invocation was interrupted or paused.
-// It returns whether a model call follows.
-func (s *step) resumeAgent(ctx context.Context) bool {
+func (s *step) resumeAgent(ctx context.Context) outcome {
 	s.inv.restorePending()
 	later, err := s.inv.readPendingCalls()
 	if err != nil {
-		s.emitEvent(nil, err)
-		return false
+		return failWith(err)
 	}
 	if !s.emitMissingRequests() {
-		return false
+		return outcome{kind: stopped}
 	}
 	last := s.inv.frame.prior.lastEvent()
-	point := s.findResumePoint(later)
-	switch point {
+	switch s.findResumePoint(later) {
 	case atDecisions:
-		return s.executeDecisions(ctx) && !s.hasPendingCalls()
+		return s.executeDecisions(ctx)
 	case atCalls:
-		answer, ok := s.executeCalls(ctx, s.inv.unansweredCalls(later))
-		return ok && answer != nil && !answer.IsFinal() && !s.hasPendingCalls()
+		return s.executeCalls(ctx, s.inv.unansweredCalls(later))
+	case atPendingCalls:
+		return outcome{kind: paused}
 	case atCode:
 		return s.runCode(ctx, s.pendingCode(last))
 	case atTransfer:
-		s.transferTo(ctx, last.Actions.TransferToAgent)
+		return outcome{kind: transferred, to: last.Actions.TransferToAgent}
 	case atResults:
-		answer, ok := s.emitStructuredOutput(ctx, last)
-		return ok && !answer.IsFinal()
+		if answer, o := s.emitStructuredOutput(ctx, last); answer != nil {
+			return o
+		}
+		return answerWith(last)
+	case atModelCall:
+		return outcome{}
 	}
-	return point == atModelCall
+	return outcome{kind: answered}
 }
 
 // executeDecisions executes the calls of this agent that the user's message
-// decides on, and returns whether the agent continues with a model call.
-func (s *step) executeDecisions(ctx context.Context) bool {
+// decides on.
+func (s *step) executeDecisions(ctx context.Context) outcome {
 	d := s.inv.run.decisions
-	if d.author != s.inv.node.agent.Name() || !d.consumed.CompareAndSwap(false, true) {
-		return true
-	}
-	if len(d.open) == 0 {
-		return !d.finished
+	switch {
+	case d.author != s.inv.node.agent.Name() || !d.consumed.CompareAndSwap(false, true):
+		return outcome{}
+	case len(d.open) == 0 && d.finished:
+		return outcome{kind: answered}
+	case len(d.open) == 0:
+		return outcome{}
 	}
 	var calls []*genai.FunctionCall
 	s.decided = map[string]*decision{}
@@ -362,8 +366,7 @@ func (s *step) executeDecisions(ctx context.Context) bool {
 		calls = append(calls, one.call)
 		s.decided[one.call.ID] = one
 	}
-	answer, ok := s.executeCalls(ctx, append(calls, s.findUnexecutedSiblings(calls)...))
-	return ok && answer != nil && !answer.IsFinal()
+	return s.executeCalls(ctx, append(calls, s.findUnexecutedSiblings(calls)...))
 }
 
 // findUnexecutedSiblings returns the other calls of the response with the decided calls that were
@@ -409,14 +412,14 @@ func (inv *Invocation) restorePending() {
 }
 
 // pauseIfPending pauses an LLM agent with pending calls, and yields a
-// checkpoint once. It returns false when no call is pending.
+// checkpoint once. It returns false when the consumer stops.
 func (s *step) pauseIfPending() bool {
 	f := s.inv.frame
 	if !s.hasPendingCalls() {
-		return false
+		return true
 	}
 	f.markPaused()
-	if events := f.prior.allEvents(); len(events) > 0 && events[len(events)-1].Actions.AgentState != nil && !s.emitted {
+	if events := f.prior.allEvents(); len(events) > 0 && events[len(events)-1].Actions.AgentState != nil && !f.yielded {
 		return true
 	}
 	ids := []any{}
@@ -425,8 +428,7 @@ func (s *step) pauseIfPending() bool {
 			ids = append(ids, id)
 		}
 	}
-	s.emitEvent(s.inv.Checkpoint(map[string]any{PendingCallsKey: ids}), nil)
-	return true
+	return s.emitEvent(s.inv.Checkpoint(map[string]any{PendingCallsKey: ids}), nil)
 }
 
 func (s *step) hasPendingCalls() bool {

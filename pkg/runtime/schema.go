@@ -54,16 +54,19 @@ const (
 )
 
 // emitStructuredOutput yields the answer that the response tool received, as an
-// event of the model (semantics 5.3).
-func (s *step) emitStructuredOutput(ctx context.Context, answer *session.Event) (*session.Event, bool) {
-	value := answer.Actions.SetModelResponse
+// event of the model (semantics 5.3). The answer is nil if results have none.
+func (s *step) emitStructuredOutput(ctx context.Context, results *session.Event) (answer *session.Event, o outcome) {
+	value := results.Actions.SetModelResponse
 	if value == nil || s.inv.node.tools.byName[setModelResponse] == nil {
-		return answer, true
+		return nil, outcome{}
 	}
 	ev := s.inv.NewEvent()
 	ev.Content = model.ModelText(jsonText(value))
 	ev.Actions.SetModelResponse = value
-	return ev, s.emitAnswer(ctx, ev)
+	if o = s.emitAnswer(ctx, ev); o.endsAgent() {
+		return ev, o
+	}
+	return ev, answerWith(ev)
 }
 
 // A responseTool receives the final answer of an agent whose model cannot combine
@@ -183,7 +186,7 @@ func (a *App) Writable(key string) (by session.Writer, declared bool) { return a
 
 // checkWrites rejects all writes of a tool call if one of them violates the state
 // schema.
-func (s *step) checkWrites(actions *session.Actions) error {
+func (s *callRunner) checkWrites(actions *session.Actions) error {
 	err := s.inv.run.app.state.CheckDelta(actions.StateDelta)
 	if err != nil {
 		*actions = session.Actions{ArtifactDelta: actions.ArtifactDelta}

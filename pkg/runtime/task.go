@@ -82,7 +82,7 @@ func (w *workflowRun) hasBegun(t task) bool {
 
 // pauseTaskNode pauses a task of a workflow that has no output yet, until the user's next message.
 func (s *step) pauseTaskNode() {
-	if !s.inv.node.isTaskNode() || s.inv.frame == nil || s.inv.hasEnded() || s.finished.Load() != nil {
+	if !s.inv.node.isTaskNode() || s.inv.frame == nil || s.inv.hasEnded() {
 		return
 	}
 	if !slices.ContainsFunc(s.inv.frame.prior.allEvents(), isTaskFinish) {
@@ -197,9 +197,10 @@ func (t *finishTool) Run(context.Context, *tool.Call) (*tool.Result, error) {
 	return nil, fmt.Errorf("%s requires a task", finishTask)
 }
 
-// runFinish validates the output of a task. The model corrects wrong arguments.
-func (s *step) runFinish(ctx context.Context, t *finishTool, call *tool.Call) (*tool.Result, error) {
-	args, err := t.params.Check(ctx, call.Args)
+// checkOutput returns the output of a task from the arguments of finish_task. The model corrects
+// wrong ones.
+func (t *finishTool) checkOutput(ctx context.Context, given map[string]any) (any, error) {
+	args, err := t.params.Check(ctx, given)
 	if err != nil {
 		return nil, err
 	}
@@ -212,21 +213,24 @@ func (s *step) runFinish(ctx context.Context, t *finishTool, call *tool.Call) (*
 			return nil, &tool.ArgsError{Tool: finishTask, Wrong: strings.Split(err.Error(), "; ")}
 		}
 	}
-	s.finished.Store(&nodeValue{session.Normalize(output)})
-	return &tool.Result{Response: map[string]any{"result": finishText}}, nil
+	return session.Normalize(output), nil
 }
 
 // finishTask yields the event with the output of a task, which is the last one of its
 // agent, and stores the output under the agent's output key.
-func (s *step) finishTask(answer *session.Event, output any) {
+func (s *step) finishTask(answer *session.Event, output any) outcome {
 	answer.Output = output
 	var failure *RunError
 	if s.agent.opts.OutputKey != "" {
 		failure = s.agent.storeOutputValue(s.inv.run.app.state, answer, output)
 	}
-	if s.emitEvent(answer, nil) && failure != nil {
-		s.emitEvent(nil, failure)
+	switch {
+	case !s.emitEvent(answer, nil):
+		return outcome{kind: stopped}
+	case failure != nil:
+		return failWith(failure)
 	}
+	return outcome{kind: finished}
 }
 
 // isTaskFinish reports whether an event completes a task with its output.
@@ -310,37 +314,39 @@ func (r *run) findMessageScope() string {
 	return ""
 }
 
-// dispatchTasks runs the agents of all open tasks of this agent, one after the other. It
-// returns the last response, which is nil without one, and false when a task waits for
-// the user or the run is over.
-func (s *step) dispatchTasks(ctx context.Context) (answer *session.Event, proceed bool) {
+// dispatchTasks runs the agents of all open tasks of this agent, one after the other, and yields
+// their responses. It pauses at a task that waits for the user.
+func (s *step) dispatchTasks(ctx context.Context) outcome {
 	if s.inv.run.twoWay != nil {
-		return nil, true
+		return outcome{}
 	}
 	for _, t := range s.inv.run.findOpenTasks(s.inv.node) {
 		if t.branch != s.inv.branch {
 			continue
 		}
 		if s.inv.hasEnded() {
-			return nil, false
+			return outcome{kind: answered}
 		}
-		if answer = s.runTask(ctx, t); answer == nil || !s.emitEvent(answer, nil) {
-			return nil, false
+		response, o := s.runTask(ctx, t)
+		if o.endsAgent() {
+			return o
+		}
+		if !s.emitEvent(response, nil) {
+			return outcome{kind: stopped}
 		}
 	}
-	return answer, true
+	return outcome{}
 }
 
-// runTask runs or continues the agent of a task. It returns the response of the call, or
-// nil when the task waits for the user or the run is over.
-func (s *step) runTask(ctx context.Context, t openTask) *session.Event {
+// runTask runs or continues the agent of a task, and returns the response of the call.
+func (s *step) runTask(ctx context.Context, t openTask) (response *session.Event, o outcome) {
 	placed, _ := s.inv.activeToolbox().byName[t.call.Name].(*delegateTool)
 	if placed == nil {
-		return s.newTaskResponse(t.call, tool.ErrorResponse(fmt.Errorf("agent %s cannot be called", t.call.Name)))
+		return s.newTaskResponse(t.call, tool.ErrorResponse(fmt.Errorf("agent %s cannot be called", t.call.Name))), o
 	}
 	args, err := placed.params.Check(ctx, t.call.Args)
 	if err != nil {
-		return s.newTaskResponse(t.call, tool.ErrorResponse(err))
+		return s.newTaskResponse(t.call, tool.ErrorResponse(err)), o
 	}
 	finish := s.inv.run.findTaskFinish(t)
 	if finish == nil || s.inv.frame != nil && finish.InvocationID == s.inv.run.id {
@@ -356,19 +362,17 @@ func (s *step) runTask(ctx context.Context, t openTask) *session.Event {
 			return s.emitEvent(ev, err)
 		}
 		if !child.runAgent(ctx, markAndEmit) {
-			s.done = true
-			return nil
+			return nil, outcome{kind: stopped}
 		}
 		finish = s.inv.run.findTaskFinish(t)
 	}
 	if finish == nil {
-		s.suspended.Store(true)
-		return nil
+		return nil, outcome{kind: paused}
 	}
 	if output, ok := finish.Output.(map[string]any); ok {
-		return s.newTaskResponse(t.call, output)
+		return s.newTaskResponse(t.call, output), o
 	}
-	return s.newTaskResponse(t.call, map[string]any{"output": finish.Output})
+	return s.newTaskResponse(t.call, map[string]any{"output": finish.Output}), o
 }
 
 // findTaskFinish returns the event that completes a task, or nil.

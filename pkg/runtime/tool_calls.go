@@ -29,69 +29,68 @@ func (s *step) longRunningIDs(calls []*genai.FunctionCall) []string {
 }
 
 // executeCalls executes the calls of an event, yields the merged result and requests
-// for human input, and transfers to another agent if a call requests it.
-// It returns the last of these events, which is nil when every call is answered later, and
-// false when the agent's run is over.
-func (s *step) executeCalls(ctx context.Context, calls []*genai.FunctionCall) (*session.Event, bool) {
+// for human input, and runs the tasks that the calls delegate.
+func (s *step) executeCalls(ctx context.Context, calls []*genai.FunctionCall) outcome {
 	others := s.withoutTasks(calls)
-	if len(others) == 0 && len(calls) > 0 {
-		return s.dispatchTasks(ctx)
-	}
-	answer, ok := s.executeToolCalls(ctx, others)
-	if !ok || len(others) == len(calls) {
-		return answer, ok
+	if len(others) > 0 {
+		o := s.executeToolCalls(ctx, others)
+		if o.endsAgent() || len(others) == len(calls) {
+			return o
+		}
 	}
 	return s.dispatchTasks(ctx)
 }
 
 // executeToolCalls does the work of executeCalls for calls other than those of tasks.
-func (s *step) executeToolCalls(ctx context.Context, calls []*genai.FunctionCall) (*session.Event, bool) {
-	o := s.runCallsOrDelegate(ctx, calls)
-	answer, failed, err := o.merged, o.failed, o.err
-	if s.done { // while a sub-agent ran
-		return nil, false
+func (s *step) executeToolCalls(ctx context.Context, calls []*genai.FunctionCall) outcome {
+	results := s.runCallsOrDelegate(ctx, calls)
+	switch results.outcome.kind {
+	case stopped:
+		return results.outcome
+	case finished:
+		return s.finishTask(results.merged, results.outcome.value)
 	}
-	if finish := s.finished.Load(); finish != nil && answer != nil {
-		s.finishTask(answer, finish.v)
-		return nil, false
-	}
-	last, ok := s.emitResults(answer, calls)
+	last, ok := s.emitResults(results.merged, calls)
 	if !ok {
-		return nil, false
+		return outcome{kind: stopped}
 	}
-	if err != nil {
-		if failed == nil || s.emitEvent(failed, nil) {
-			s.emitEvent(nil, err)
+	switch results.outcome.kind {
+	case failed:
+		if results.failed != nil && !s.emitEvent(results.failed, nil) {
+			return outcome{kind: stopped}
 		}
-		return nil, false
+		return results.outcome
+	case paused:
+		return results.outcome
 	}
-	if s.suspended.Load() {
-		return nil, false
+	if results.merged == nil {
+		return outcome{kind: answered}
 	}
-	if answer == nil {
-		return nil, true
+	if to := results.merged.Actions.TransferToAgent; to != "" {
+		return outcome{kind: transferred, to: to}
 	}
-	if to := answer.Actions.TransferToAgent; to != "" {
-		s.transferTo(ctx, to)
-		return nil, false
+	if answer, o := s.emitStructuredOutput(ctx, results.merged); answer != nil {
+		return o
 	}
-	if final, ok := s.emitStructuredOutput(ctx, answer); final != answer || !ok {
-		return final, ok
-	}
-	return last, true
+	return answerWith(last)
 }
 
-// runCalls executes the calls of one event concurrently and merges their
-// results, in the order of the calls, into one event, which is nil when every
-// result comes later. If a call ends the run, it returns its error, and in
-// failed the event that reports it.
-func (s *step) runCalls(ctx context.Context, calls []*genai.FunctionCall) (merged, failed *session.Event, err error) {
+// mergedCalls are the results of the calls of one event.
+type mergedCalls struct {
+	// merged has the results in the order of the calls; nil when every result comes later.
+	merged *session.Event
+	// failed reports the error after which the run ends; nil if it was canceled from outside.
+	failed  *session.Event
+	outcome outcome
+}
+
+// runCalls executes the calls of one event concurrently and merges their results.
+func (s *callRunner) runCalls(ctx context.Context, calls []*genai.FunctionCall) (r mergedCalls) {
 	if limit := s.inv.run.config.maxFunctionCalls(); len(calls) > limit {
-		failed, err = s.rejectCalls(calls, limit)
-		return nil, failed, err
+		return s.rejectCalls(calls, limit)
 	}
 	if err := s.inv.loadToolsets(ctx); err != nil {
-		return nil, nil, err
+		return mergedCalls{outcome: failWith(err)}
 	}
 	answers := make([]*callResult, len(calls))
 	if len(calls) == 1 {
@@ -99,16 +98,16 @@ func (s *step) runCalls(ctx context.Context, calls []*genai.FunctionCall) (merge
 	} else {
 		s.runConcurrently(ctx, calls, answers)
 	}
-	merged = s.mergeAnswers(answers)
-	if err = firstFailure(answers); err != nil {
-		failed = s.newFailureEvent(calls, answers, AsRunError(err))
+	r.merged, r.outcome = s.mergeAnswers(answers), mergeOutcomes(answers)
+	if r.outcome.kind == failed {
+		r.failed = s.newFailureEvent(calls, answers, AsRunError(r.outcome.err))
 	}
-	s.inv.run.host.endCallSpans(answers, cmp.Or(merged, failed))
-	return merged, failed, err
+	s.inv.run.host.endCallSpans(answers, cmp.Or(r.merged, r.failed))
+	return r
 }
 
 // runConcurrently executes the calls on the host's workers.
-func (s *step) runConcurrently(ctx context.Context, calls []*genai.FunctionCall, answers []*callResult) {
+func (s *callRunner) runConcurrently(ctx context.Context, calls []*genai.FunctionCall, answers []*callResult) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	run, order := s.inv.run, newCallOrder(len(calls))
@@ -117,15 +116,15 @@ func (s *step) runConcurrently(ctx context.Context, calls []*genai.FunctionCall,
 		defer safe.Recover(func(p *safe.Panic) {
 			agent := s.inv.node.agent.Name()
 			p.Log(run.logger(), "tool call panicked", "tool", calls[i].Name, "agent", agent)
-			answers[i] = &callResult{err: failf(CodeToolFailed, errPanicked, "tool %s of agent %s panicked", calls[i].Name, agent)}
+			answers[i] = &callResult{outcome: failWith(failf(CodeToolFailed, errPanicked, "tool %s of agent %s panicked", calls[i].Name, agent))}
 			cancel()
 		})
 		if err := ctx.Err(); err != nil {
-			answers[i] = &callResult{err: AsRunError(err)}
+			answers[i] = &callResult{outcome: failWith(AsRunError(err))}
 			return
 		}
 		answers[i] = s.runCall(ctx, calls[i], order.turns[i])
-		if answers[i].err != nil {
+		if answers[i].outcome.kind == failed {
 			cancel()
 		}
 	})
@@ -133,18 +132,18 @@ func (s *step) runConcurrently(ctx context.Context, calls []*genai.FunctionCall,
 
 // rejectCalls returns an event that answers each of too many calls with an
 // error, and the error that ends the run.
-func (s *step) rejectCalls(calls []*genai.FunctionCall, limit int) (failed *session.Event, err error) {
+func (s *callRunner) rejectCalls(calls []*genai.FunctionCall, limit int) mergedCalls {
 	failure := failf(CodeToolCallsLimit, errTooManyCalls, "%d function calls in one answer of agent %s exceed the limit of %d (run_config: max_function_calls)",
 		len(calls), s.inv.node.agent.Name(), limit)
 	answers := make([]*callResult, len(calls))
 	for i := range answers {
-		answers[i] = &callResult{err: failure}
+		answers[i] = &callResult{outcome: failWith(failure)}
 	}
-	return s.newFailureEvent(calls, answers, failure), failure
+	return mergedCalls{failed: s.newFailureEvent(calls, answers, failure), outcome: failWith(failure)}
 }
 
 // mergeAnswers merges the available results into one event.
-func (s *step) mergeAnswers(answers []*callResult) *session.Event {
+func (s *callRunner) mergeAnswers(answers []*callResult) *session.Event {
 	var merged *session.Event
 	values := 0
 	for _, a := range answers {
@@ -176,15 +175,17 @@ func (a *callResult) rejectResponse(err error) {
 	a.part = &genai.Part{FunctionResponse: &f}
 }
 
-// firstFailure returns the first error that ends the run, or nil.
-// Cancellations that only follow from another error do not count.
-func firstFailure(answers []*callResult) (failure error) {
+// mergeOutcomes returns the outcome of all calls of a response, in their order: the last task output,
+// else the first error, else a pause. Cancellations that only follow from another error do not count.
+func mergeOutcomes(answers []*callResult) (all outcome) {
 	for _, a := range answers {
-		if a.err != nil && (failure == nil || AsRunError(failure).Code == CodeCanceled) {
-			failure = a.err
+		o := a.outcome
+		onlyCanceled := all.kind == failed && AsRunError(all.err).Code == CodeCanceled
+		if o.kind > all.kind || o.kind == all.kind && (o.kind == finished || onlyCanceled) {
+			all = o
 		}
 	}
-	return failure
+	return all
 }
 
 // callStoppedText is the result of a call that was canceled because of
@@ -194,7 +195,7 @@ const callStoppedText = "This call was canceled because another call ended the r
 // newFailureEvent returns the event of an error that ends the run. It answers
 // the calls that have no result, so that no call stays open in the history. It
 // is nil for a run that was canceled from outside.
-func (s *step) newFailureEvent(calls []*genai.FunctionCall, answers []*callResult, failure *RunError) *session.Event {
+func (s *callRunner) newFailureEvent(calls []*genai.FunctionCall, answers []*callResult, failure *RunError) *session.Event {
 	if failure.Code == CodeCanceled {
 		return nil
 	}
@@ -202,10 +203,10 @@ func (s *step) newFailureEvent(calls []*genai.FunctionCall, answers []*callResul
 	ev.ErrorCode, ev.ErrorMessage = failure.Code, failure.Message
 	ev.Content = &genai.Content{Role: genai.RoleUser}
 	for i, a := range answers {
-		if a.err == nil {
+		if a.outcome.kind != failed {
 			continue
 		}
-		runErr := AsRunError(a.err)
+		runErr := AsRunError(a.outcome.err)
 		if runErr.Code == CodeCanceled {
 			runErr = &RunError{Message: callStoppedText}
 		}
@@ -216,10 +217,10 @@ func (s *step) newFailureEvent(calls []*genai.FunctionCall, answers []*callResul
 }
 
 // runCall executes one call when its turn begins; turn is nil for a call without others.
-func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall, turn *callTurn) *callResult {
+func (s *callRunner) runCall(ctx context.Context, fc *genai.FunctionCall, turn *callTurn) *callResult {
 	a := &callResult{turn: turn}
 	if err := turn.waitToBegin(ctx); err != nil {
-		a.err = AsRunError(err)
+		a.outcome = failWith(AsRunError(err))
 		return a
 	}
 	a.state = s.inv.newCallState(&a.actions)
@@ -247,9 +248,9 @@ func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall, turn *callTu
 	refused := s.refuseTransfer(&a.actions)
 	switch {
 	case errors.Is(err, errSuspended):
-		s.suspended.Store(true)
+		a.outcome = outcome{kind: paused}
 	case err != nil && s.isFatal(ctx, err, traits):
-		a.err = s.wrapToolError(ctx, fc.Name, err)
+		a.outcome = failWith(s.wrapToolError(ctx, fc.Name, err))
 	case err == nil && refused != nil:
 		a.setResponse(fc, tool.ErrorResponse(refused))
 	case err != nil:
@@ -275,7 +276,8 @@ var _ invocationTool = (*boundAgentTool)(nil)
 
 // invokeTool runs one tool within its timeout. A panic of the tool is an error
 // of this call and does not stop the host.
-func (s *step) invokeTool(ctx context.Context, t tool.Tool, call *tool.Call, traits tool.Capabilities) (result *tool.Result, err error) {
+func (s *callRunner) invokeTool(ctx context.Context, t tool.Tool, call *tool.Call, a *callResult) (result *tool.Result, err error) {
+	traits := tool.CapabilitiesOf(t)
 	if traits.Timeout > 0 {
 		limit, cancel := context.WithTimeoutCause(ctx, traits.Timeout, &tool.TimeoutError{Tool: call.Name, Timeout: traits.Timeout})
 		defer cancel()
@@ -294,7 +296,7 @@ func (s *step) invokeTool(ctx context.Context, t tool.Tool, call *tool.Call, tra
 			err = fmt.Errorf("tool %s panicked", call.Name)
 		}
 	}()
-	approved := func(ctx context.Context) (*tool.Result, error) { return s.runApproved(ctx, t, call, traits) }
+	approved := func(ctx context.Context) (*tool.Result, error) { return s.runApproved(ctx, t, call, a) }
 	if replay := s.inv.run.host.replay; replay != nil {
 		return replay.RunTool(ctx, &tool.Execution{Tool: t, Call: call, Tools: s.inv.activeToolbox().listTools(), Run: approved})
 	}
@@ -302,8 +304,8 @@ func (s *step) invokeTool(ctx context.Context, t tool.Tool, call *tool.Call, tra
 }
 
 // runApproved runs a tool if a person has approved it, or none has to.
-func (s *step) runApproved(ctx context.Context, t tool.Tool, call *tool.Call, traits tool.Capabilities) (*tool.Result, error) {
-	if traits.Confirm != nil || call.Confirmation != nil {
+func (s *callRunner) runApproved(ctx context.Context, t tool.Tool, call *tool.Call, a *callResult) (*tool.Result, error) {
+	if traits := tool.CapabilitiesOf(t); traits.Confirm != nil || call.Confirmation != nil {
 		if result, err := s.checkApproval(ctx, call, traits); result != nil || err != nil {
 			return result, err
 		}
@@ -314,7 +316,7 @@ func (s *step) runApproved(ctx context.Context, t tool.Tool, call *tool.Call, tr
 				return result, nil
 			}
 		}
-		return s.runTool(ctx, t, call)
+		return s.runTool(ctx, t, call, a)
 	}
 	intercept := s.inv.run.host.runTool
 	if intercept == nil {
@@ -323,12 +325,17 @@ func (s *step) runApproved(ctx context.Context, t tool.Tool, call *tool.Call, tr
 	return intercept(ctx, &tool.Execution{Tool: t, Call: call, Tools: s.inv.activeToolbox().listTools(), Run: run})
 }
 
-func (s *step) runTool(ctx context.Context, t tool.Tool, call *tool.Call) (*tool.Result, error) {
+func (s *callRunner) runTool(ctx context.Context, t tool.Tool, call *tool.Call, a *callResult) (*tool.Result, error) {
 	if sub, ok := t.(*delegateTool); ok {
 		return s.runDelegate(ctx, sub, call)
 	}
 	if finish, ok := t.(*finishTool); ok {
-		return s.runFinish(ctx, finish, call)
+		value, err := finish.checkOutput(ctx, call.Args)
+		if err != nil {
+			return nil, err
+		}
+		a.outcome = outcome{kind: finished, value: value}
+		return &tool.Result{Response: map[string]any{"result": finishText}}, nil
 	}
 	if own, ok := t.(invocationTool); ok {
 		return own.runInInvocation(ctx, s.inv, call)
@@ -341,7 +348,7 @@ func (s *step) runTool(ctx context.Context, t tool.Tool, call *tool.Call) (*tool
 }
 
 // requestConsent asks the user to authorize the connection of a tool.
-func (s *step) requestConsent(ctx context.Context, call *tool.Call, missing *connection.ConsentError) (*tool.Result, error) {
+func (s *callRunner) requestConsent(ctx context.Context, call *tool.Call, missing *connection.ConsentError) (*tool.Result, error) {
 	if s.inv.run.inner {
 		return nil, errNoHuman
 	}
@@ -355,7 +362,7 @@ func (s *step) requestConsent(ctx context.Context, call *tool.Call, missing *con
 
 // isFatal reports whether an error of a tool ends the run. Invalid arguments
 // are returned to the model, which can correct them.
-func (s *step) isFatal(ctx context.Context, err error, traits tool.Capabilities) bool {
+func (s *callRunner) isFatal(ctx context.Context, err error, traits tool.Capabilities) bool {
 	var args *tool.ArgsError
 	var end *tool.EndError
 	if _, ok := asHookError(err); ok || errors.As(err, &end) {
@@ -364,7 +371,7 @@ func (s *step) isFatal(ctx context.Context, err error, traits tool.Capabilities)
 	return traits.FailOnError && !errors.As(err, &args) || ctx.Err() != nil || errors.Is(err, errBudget)
 }
 
-func (s *step) wrapToolError(ctx context.Context, name string, err error) error {
+func (s *callRunner) wrapToolError(ctx context.Context, name string, err error) error {
 	if errors.Is(err, errBudget) {
 		return err
 	}
@@ -382,7 +389,7 @@ var noHooks hooks
 
 // runToolWithCallbacks runs one tool with its callbacks (adk-python
 // flows/llm_flows/functions.py).
-func (s *step) runToolWithCallbacks(ctx context.Context, t tool.Tool, call *tool.Call, traits tool.Capabilities, a *callResult) (*tool.Result, error) {
+func (s *callRunner) runToolWithCallbacks(ctx context.Context, t tool.Tool, call *tool.Call, traits tool.Capabilities, a *callResult) (*tool.Result, error) {
 	h := s.inv.node.hooks
 	if h == nil {
 		h = &noHooks
@@ -394,7 +401,7 @@ func (s *step) runToolWithCallbacks(ctx context.Context, t tool.Tool, call *tool
 		a.turn.allowNext(a.state)
 	}
 	if result == nil && err == nil {
-		if result, err = s.invokeTool(ctx, t, call, traits); err != nil {
+		if result, err = s.invokeTool(ctx, t, call, a); err != nil {
 			result, err = s.recoverToolError(ctx, t, call, err, a.turn)
 		}
 	}
@@ -420,7 +427,7 @@ func (s *step) runToolWithCallbacks(ctx context.Context, t tool.Tool, call *tool
 
 // recoverToolError calls the callbacks for a failed tool, and returns the
 // error if none answers. Errors that end the run are not passed to them.
-func (s *step) recoverToolError(ctx context.Context, t tool.Tool, call *tool.Call, failure error, turn *callTurn) (*tool.Result, error) {
+func (s *callRunner) recoverToolError(ctx context.Context, t tool.Tool, call *tool.Call, failure error, turn *callTurn) (*tool.Result, error) {
 	if s.inv.node.hooks == nil || len(s.inv.node.hooks.onToolError) == 0 {
 		return nil, failure
 	}
@@ -439,7 +446,7 @@ func (s *step) recoverToolError(ctx context.Context, t tool.Tool, call *tool.Cal
 }
 
 // answerUnknownTool answers a call of an unknown tool.
-func (s *step) answerUnknownTool(ctx context.Context, fc *genai.FunctionCall, a *callResult) {
+func (s *callRunner) answerUnknownTool(ctx context.Context, fc *genai.FunctionCall, a *callResult) {
 	err := fmt.Errorf("tool %q not found: the available tools are %s", fc.Name, cmp.Or(strings.Join(s.inv.activeToolbox().names, ", "), "none"))
 	if s.inv.node.hooks == nil {
 		a.setResponse(fc, tool.ErrorResponse(err))
@@ -449,9 +456,9 @@ func (s *step) answerUnknownTool(ctx context.Context, fc *genai.FunctionCall, a 
 	hookErr, failed := asHookError(err)
 	switch {
 	case failed:
-		a.err = hookErr
+		a.outcome = failWith(hookErr)
 	case ctx.Err() != nil:
-		a.err = AsRunError(ctx.Err())
+		a.outcome = failWith(AsRunError(ctx.Err()))
 	case err != nil:
 		a.setResponse(fc, tool.ErrorResponse(err))
 	default:

@@ -200,13 +200,13 @@ func (s *modelSpan) recordWaits() {
 	}
 }
 
-// traceModelCall calls a model in a span, if runs are observed, and returns
-// whether the whole stream was consumed. event is the ID of the response's
-// event; empty if there is none.
-func (r *run) traceModelCall(ctx context.Context, req *model.Request, event string, call func(context.Context, *model.Request, responseFunc) bool, yield responseFunc) (whole bool) {
+// traceModelCall calls a model in a span, if runs are observed. event is the ID of the
+// response's event; empty if there is none.
+func (r *run) traceModelCall(ctx context.Context, req *model.Request, event string, call func(context.Context, *model.Request, responseFunc), yield responseFunc) {
 	h := r.host
 	if !h.isObserved() {
-		return call(ctx, req, yield)
+		call(ctx, req, yield)
+		return
 	}
 	s := &modelSpan{run: r, req: req, start: h.now()}
 	if h.tracer != nil {
@@ -219,7 +219,7 @@ func (r *run) traceModelCall(ctx context.Context, req *model.Request, event stri
 			s.endSpan(nil, ctx.Err())
 		}
 	}()
-	return call(ctx, req, func(resp *model.Response, err error) bool {
+	call(ctx, req, func(resp *model.Response, err error) bool {
 		s.recordResponse(resp, err)
 		return yield(resp, err)
 	})
@@ -300,7 +300,7 @@ type callSpan struct {
 
 // runToolTraced runs a tool in a span, if runs are observed. The span is
 // reported by [Host.endCallSpans].
-func (s *step) runToolTraced(ctx context.Context, t tool.Tool, call *tool.Call, a *callResult) (result *tool.Result, err error) {
+func (s *callRunner) runToolTraced(ctx context.Context, t tool.Tool, call *tool.Call, a *callResult) (result *tool.Result, err error) {
 	r, traits := s.inv.run, tool.CapabilitiesOf(t)
 	h := r.host
 	if !h.isObserved() {

@@ -77,10 +77,14 @@ func (inv *Invocation) runTwoWayBody(ctx context.Context, yield func(*session.Ev
 		if run.over {
 			return true
 		}
-		t := &TwoWayTurn{Invocation: inv, Continues: run.continues, step: step{inv: inv, agent: a, sink: yield}}
+		t := &TwoWayTurn{Invocation: inv, Continues: run.continues, step: step{callRunner: callRunner{inv: inv, agent: a}}}
+		t.step.sink = func(ev *session.Event, err error) bool {
+			t.done = t.done || !yield(ev, err) || err != nil
+			return !t.done
+		}
 		run.continues = false
 		run.drive(ctx, t)
-		return !t.step.done
+		return !t.done
 	case *SequentialAgent:
 		for i := range a.Children { // each ends when its model reports that its part is complete
 			if run.over {
@@ -109,6 +113,17 @@ type TwoWayTurn struct {
 	Intercept func(ctx context.Context, t tool.Tool, call *tool.Call) *tool.Result
 
 	step step
+	// done reports that nothing can be yielded any more. The driver calls many methods after
+	// each other, so the turn keeps what a step would return.
+	done bool
+}
+
+// applyOutcome yields the error of an outcome, and returns whether the run continues.
+func (t *TwoWayTurn) applyOutcome(o outcome) bool {
+	if o.kind == failed {
+		t.step.emitEvent(nil, o.err)
+	}
+	return !t.done
 }
 
 // AgentModel returns the agent's own or inherited model.
@@ -138,7 +153,7 @@ func (t *TwoWayTurn) HasEnded() bool { return t.hasEnded() }
 
 // IsDone reports whether nothing can be yielded any more: the run has failed, or its consumer has
 // stopped.
-func (t *TwoWayTurn) IsDone() bool { return t.step.done }
+func (t *TwoWayTurn) IsDone() bool { return t.done }
 
 // EndRun prevents that another agent starts after this one.
 func (t *TwoWayTurn) EndRun() { t.run.twoWay.over = true }
@@ -153,7 +168,7 @@ func (t *TwoWayTurn) CheckTransfer(name string) error {
 // afterwards.
 func (t *TwoWayTurn) TransferTo(ctx context.Context, name string) {
 	t.run.twoWay.continues = true
-	t.step.transferTo(ctx, name)
+	t.applyOutcome(t.step.transferTo(ctx, name))
 }
 
 // LoadTools lists the tools of the agent's toolsets.
@@ -250,7 +265,7 @@ func (t *TwoWayTurn) Commit(ev *session.Event) bool { return t.step.emitEvent(ev
 // CommitAnswer does the same for an event of the model: its output is stored under the agent's
 // output key. An answer that does not match the output schema is stored and ends the run.
 func (t *TwoWayTurn) CommitAnswer(ctx context.Context, ev *session.Event) bool {
-	return t.step.emitAnswer(ctx, ev)
+	return t.applyOutcome(t.step.emitAnswer(ctx, ev))
 }
 
 // CommitResults does the same for the results of calls, and the requests for confirmations and
@@ -263,8 +278,8 @@ func (t *TwoWayTurn) CommitResults(answer *session.Event, calls []*genai.Functio
 // CommitOutput does the same for the structured answer of the agent, if the results of calls have
 // one.
 func (t *TwoWayTurn) CommitOutput(ctx context.Context, answer *session.Event) bool {
-	_, ok := t.step.emitStructuredOutput(ctx, answer)
-	return ok
+	_, o := t.step.emitStructuredOutput(ctx, answer)
+	return t.applyOutcome(o)
 }
 
 // StoreEvent stores an event that is not yielded.

@@ -20,7 +20,7 @@ type CallBatch struct {
 	// Calls are in the order of the message.
 	Calls []*genai.FunctionCall
 
-	step    *step
+	runner  *callRunner
 	answers []*callResult
 	order   *callOrder
 	ctxs    []context.Context
@@ -30,7 +30,7 @@ type CallBatch struct {
 // NewBatch returns a batch that does not run yet. attempts has the invocations of calls that were
 // made before by their IDs: they run with the idempotency keys of those.
 func (t *TwoWayTurn) NewBatch(calls []*genai.FunctionCall, attempts map[string]string) *CallBatch {
-	return &CallBatch{Calls: calls, step: &step{inv: t.Invocation, agent: t.step.agent, intercept: t.Intercept, attempts: attempts}}
+	return &CallBatch{Calls: calls, runner: &callRunner{inv: t.Invocation, agent: t.step.agent, intercept: t.Intercept, attempts: attempts}}
 }
 
 // CallLimit returns how many calls may run at the same time.
@@ -43,7 +43,7 @@ func (b *CallBatch) StartCalls(ctx context.Context, done func()) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		b.ctxs, b.cancels = append(b.ctxs, ctx), append(b.cancels, cancel)
 	}
-	run := b.step.inv.run
+	run := b.runner.inv.run
 	go func() {
 		defer done()
 		defer safe.Recover(func(p *safe.Panic) { p.Log(run.logger(), "tool calls panicked") })
@@ -53,7 +53,7 @@ func (b *CallBatch) StartCalls(ctx context.Context, done func()) {
 
 // runOne runs one call. The panic of a tool is the error of its call.
 func (b *CallBatch) runOne(i int) {
-	run := b.step.inv.run
+	run := b.runner.inv.run
 	defer func() { b.order.turns[i].endCall(b.answers[i]) }()
 	defer safe.Recover(func(p *safe.Panic) {
 		p.Log(run.logger(), "tool call panicked", "tool", b.Calls[i].Name)
@@ -61,10 +61,10 @@ func (b *CallBatch) runOne(i int) {
 		b.answers[i].setResponse(b.Calls[i], map[string]any{"error": errPanicked.Error()})
 	})
 	if b.ctxs[i].Err() != nil {
-		b.answers[i] = &callResult{err: AsRunError(b.ctxs[i].Err())}
+		b.answers[i] = &callResult{outcome: failWith(AsRunError(b.ctxs[i].Err()))}
 		return
 	}
-	b.answers[i] = b.step.runCall(b.ctxs[i], b.Calls[i], b.order.turns[i])
+	b.answers[i] = b.runner.runCall(b.ctxs[i], b.Calls[i], b.order.turns[i])
 }
 
 // Cancel cancels a call of a batch that runs. The cause explains its result: see
@@ -74,7 +74,7 @@ func (b *CallBatch) Cancel(i int, cause error) { b.cancels[i](cause) }
 // RejectAll answers the calls of a batch that does not run: there are too many at the same time,
 // running ones included.
 func (b *CallBatch) RejectAll(ctx context.Context, running int) {
-	inv := b.step.inv
+	inv := b.runner.inv
 	failure := failf(CodeToolCallsLimit, errTooManyCalls, "%d function calls of agent %s at the same time exceed the limit of %d (run_config: max_function_calls)",
 		running+len(b.Calls), inv.node.agent.Name(), inv.run.config.maxFunctionCalls())
 	for _, c := range b.Calls {
@@ -87,7 +87,7 @@ func (b *CallBatch) RejectAll(ctx context.Context, running int) {
 // Abandon returns a batch with the calls of one that does not end, all of them without a result.
 // Those of the tools are dropped when they come.
 func (b *CallBatch) Abandon() *CallBatch {
-	return &CallBatch{Calls: b.Calls, step: b.step, answers: make([]*callResult, len(b.Calls)), ctxs: b.ctxs}
+	return &CallBatch{Calls: b.Calls, runner: b.runner, answers: make([]*callResult, len(b.Calls)), ctxs: b.ctxs}
 }
 
 // CallResults are the results of a batch.
@@ -108,23 +108,24 @@ func (b *CallBatch) Collect(explain func(cause error) (text string, silent bool)
 	silent := make([]bool, len(b.answers))
 	for i, answer := range b.answers {
 		if answer == nil {
-			answer = &callResult{err: AsRunError(context.Canceled)}
+			answer = &callResult{outcome: failWith(AsRunError(context.Canceled))}
 			b.answers[i] = answer
 		}
 		if b.ctxs[i].Err() == nil {
 			continue
 		}
 		var text string
-		if text, silent[i] = explain(context.Cause(b.ctxs[i])); answer.err != nil {
-			answer.err = nil
+		if text, silent[i] = explain(context.Cause(b.ctxs[i])); answer.outcome.kind == failed {
+			answer.outcome = outcome{}
 			answer.setResponse(b.Calls[i], map[string]any{"error": text})
 		}
 	}
-	results := &CallResults{Event: b.step.mergeAnswers(b.answers), Failure: firstFailure(b.answers)}
-	if results.Failure != nil {
-		results.Failed = b.step.newFailureEvent(b.Calls, b.answers, AsRunError(results.Failure))
+	results := &CallResults{Event: b.runner.mergeAnswers(b.answers)}
+	if o := mergeOutcomes(b.answers); o.kind == failed {
+		results.Failure = o.err
+		results.Failed = b.runner.newFailureEvent(b.Calls, b.answers, AsRunError(results.Failure))
 	}
-	b.step.inv.run.host.endCallSpans(b.answers, results.Event)
+	b.runner.inv.run.host.endCallSpans(b.answers, results.Event)
 	for _, cancel := range b.cancels {
 		cancel(nil)
 	}
@@ -148,9 +149,9 @@ func (t *TwoWayTurn) NewCall(fc *genai.FunctionCall, actions *session.Actions) *
 // A call that requests a confirmation, a credential or input fails, and so does one whose writes
 // do not match the state schema; its actions are dropped. It is safe for concurrent use.
 func (t *TwoWayTurn) CallTool(ctx context.Context, called tool.Tool, call *tool.Call) (*tool.Result, error) {
-	s := &step{inv: t.Invocation, agent: t.step.agent}
+	s := &callRunner{inv: t.Invocation, agent: t.step.agent}
 	result, err := tool.RunWithTimeout(ctx, call.Name, tool.CapabilitiesOf(called).Timeout, func(ctx context.Context) (*tool.Result, error) {
-		return s.runTool(ctx, called, call)
+		return s.runTool(ctx, called, call, &callResult{})
 	})
 	if err == nil && requestsInput(call.Actions) {
 		*call.Actions = session.Actions{}
@@ -212,10 +213,10 @@ func (t *TwoWayTurn) InjectDecisions(ctx context.Context, content *genai.Content
 		return nil, nil
 	}
 	b := t.NewBatch(nil, nil)
-	b.step.decided = map[string]*decision{}
+	b.runner.decided = map[string]*decision{}
 	for _, one := range d.open {
 		b.Calls = append(b.Calls, one.call)
-		b.step.decided[one.call.ID] = one
+		b.runner.decided[one.call.ID] = one
 	}
 	return b, nil
 }

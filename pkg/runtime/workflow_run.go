@@ -23,7 +23,7 @@ func (a *Workflow) run(ctx context.Context, inv *Invocation, yield func(*session
 	inner, cancel := context.WithCancel(ctx)
 	w := &workflowRun{
 		Workflow: a, inv: inv, yield: yield, joins: map[int]map[int]joinInput{},
-		events: make(chan *eventHandoff), outcomes: make(chan *outcome), times: make([]int, len(a.Children)), results: map[string]bool{}, waiting: map[task]bool{},
+		events: make(chan *eventHandoff), outcomes: make(chan *nodeOutcome), times: make([]int, len(a.Children)), results: map[string]bool{}, waiting: map[task]bool{},
 	}
 	defer w.drainTasks()
 	defer cancel()
@@ -82,7 +82,7 @@ type workflowRun struct {
 	waiting map[task]bool
 
 	events   chan *eventHandoff
-	outcomes chan *outcome
+	outcomes chan *nodeOutcome
 }
 
 // lane is the branch on which a part of a workflow runs. Its parent is the lane
@@ -102,8 +102,8 @@ type task struct {
 	input *nodeValue
 }
 
-// outcome is the result of a task, which the edges of the node evaluate.
-type outcome struct {
+// nodeOutcome is the result of a task, which the edges of the node evaluate.
+type nodeOutcome struct {
 	task
 	route      any
 	finalEvent *session.Event
@@ -143,7 +143,7 @@ type joinInput struct {
 	output any
 }
 
-func (o *outcome) recordEvent(ev *session.Event) {
+func (o *nodeOutcome) recordEvent(ev *session.Event) {
 	if ev.Actions.Route != nil {
 		o.route = ev.Actions.Route
 	}
@@ -176,7 +176,7 @@ func (w *workflowRun) startOrRestore(ctx context.Context) bool {
 		w.yield(nil, err)
 		return false
 	}
-	return w.followEdges(ctx, &outcome{task: task{node: Start, lane: &lane{branch: w.inv.branch}}, output: input})
+	return w.followEdges(ctx, &nodeOutcome{task: task{node: Start, lane: &lane{branch: w.inv.branch}}, output: input})
 }
 
 // checkInput returns the input of the workflow, which the input schema checks. The text
@@ -270,7 +270,7 @@ func (w *workflowRun) launchTasks(ctx context.Context) bool {
 
 // startTask runs one node on a goroutine, which sends the outcome.
 func (w *workflowRun) startTask(ctx context.Context, t task) {
-	o := &outcome{task: t}
+	o := &nodeOutcome{task: t}
 	s := &eventHandoff{out: w.events}
 	child := w.inv.newChildInvocation(w.inv.node.children[t.node], t.lane.branch, t.nth)
 	go func() {
@@ -281,7 +281,7 @@ func (w *workflowRun) startTask(ctx context.Context, t task) {
 }
 
 // runTask runs one node, and stores its result in o.
-func (w *workflowRun) runTask(ctx context.Context, child *Invocation, s *eventHandoff, o *outcome) {
+func (w *workflowRun) runTask(ctx context.Context, child *Invocation, s *eventHandoff, o *nodeOutcome) {
 	if workerOf(w.Children[o.node]) != nil {
 		child.input = o.input
 		w.runList(ctx, child, o, s)
@@ -297,7 +297,7 @@ func (w *workflowRun) runTask(ctx context.Context, child *Invocation, s *eventHa
 }
 
 // runNode runs one node with its input, and stores its result in o. send records the events.
-func (w *workflowRun) runNode(ctx context.Context, parent, child *Invocation, o *outcome, send func(*session.Event, error) bool) {
+func (w *workflowRun) runNode(ctx context.Context, parent, child *Invocation, o *nodeOutcome, send func(*session.Event, error) bool) {
 	child.input, child.turnStart = o.input, len(w.inv.run.sess.Events())
 	if child.frame != nil {
 		for _, ev := range w.inv.run.record.eventsUnder(child.frame.path) {
@@ -315,7 +315,7 @@ func (w *workflowRun) runNode(ctx context.Context, parent, child *Invocation, o 
 
 // newAttempt returns the invocation of another attempt of a node, and clears the result of the
 // last one.
-func newAttempt(parent, last *Invocation, o *outcome) *Invocation {
+func newAttempt(parent, last *Invocation, o *nodeOutcome) *Invocation {
 	again := parent.newChildInvocation(last.node, last.branch, o.nth)
 	again.input, again.turnStart = last.input, len(parent.run.sess.Events())
 	if again.frame != nil && again.frame.prior.lastEvent() != nil {
@@ -327,7 +327,7 @@ func newAttempt(parent, last *Invocation, o *outcome) *Invocation {
 
 // markOutput marks an event that has the output of a node, which is also that of the
 // workflow if no node follows.
-func (w *workflowRun) markOutput(o *outcome, child *Invocation, ev *session.Event) {
+func (w *workflowRun) markOutput(o *nodeOutcome, child *Invocation, ev *session.Event) {
 	_, nested := w.Children[o.node].(*Workflow)
 	switch {
 	case nested && slices.Contains(ev.OutputFor, child.path):
@@ -355,7 +355,7 @@ func (inv *Invocation) markOutput(ev *session.Event) bool {
 
 // followEdges enters the next nodes after a node has ended. It returns false
 // when the run is over.
-func (w *workflowRun) followEdges(ctx context.Context, o *outcome) bool {
+func (w *workflowRun) followEdges(ctx context.Context, o *nodeOutcome) bool {
 	targets, err := w.chooseTargets(ctx, o)
 	if err != nil {
 		w.yield(nil, err)
@@ -448,7 +448,7 @@ func (w *workflowRun) nodeName(i int) string {
 
 // chooseTargets returns the next nodes: the targets of unconditional edges, and
 // those of the matching routes, or else of the default route.
-func (w *workflowRun) chooseTargets(ctx context.Context, o *outcome) ([]int, error) {
+func (w *workflowRun) chooseTargets(ctx context.Context, o *nodeOutcome) ([]int, error) {
 	var targets []int
 	add := func(to int) {
 		if !slices.Contains(targets, to) {
@@ -496,7 +496,7 @@ func matchingTargets(edges []Edge, e Edge, values []routeValue) []int {
 // routeValues returns the values that routes are matched against: the value of
 // the edge's expression, or else the route that an event of the node set, or else
 // the output of the node.
-func (w *workflowRun) routeValues(ctx context.Context, o *outcome, e Edge) ([]routeValue, error) {
+func (w *workflowRun) routeValues(ctx context.Context, o *nodeOutcome, e Edge) ([]routeValue, error) {
 	if e.By != nil {
 		v, err := e.By.Eval(ctx, w.inv.ExprVars())
 		if err != nil {
@@ -542,7 +542,7 @@ func RouteText(route any) string {
 
 // nodeOutput returns the output of a node: its explicit output, or else the value
 // of its output_key, or else its text.
-func (w *workflowRun) nodeOutput(o *outcome) any {
+func (w *workflowRun) nodeOutput(o *nodeOutcome) any {
 	switch {
 	case o.output != nil || o.finalEvent == nil:
 		return o.output

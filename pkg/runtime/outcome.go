@@ -1,0 +1,131 @@
+package runtime
+
+import (
+	"context"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
+)
+
+// An outcome is what a part of an agent's run leads to. Each part returns its own, from one call
+// to a whole step, and the part above it decides; none sets a flag that another one reads:
+//
+//	runCall           one call                      nextStep, paused, finished, failed
+//	  mergeOutcomes   all calls in one response     the same: the greatest, in the order of the calls
+//	executeCalls      the calls and their events    all kinds
+//	runStep           a model call with its calls   all kinds
+//	LLMAgent.run      the loop: it runs another step after nextStep, the other agent after
+//	                  transferred, and yields the error after failed
+//
+// Two things hold. An error is yielded once, by the loop: the part that fails has yielded the event
+// that reports the error before it returns. After stopped nothing is yielded: the consumer has left,
+// or a sub-agent has yielded its own error.
+//
+// A model's stream is an iterator and takes no outcome from its consumer. Therefore handleResponse
+// keeps the last one in [step].reached, where runStep picks it up.
+type outcome struct {
+	kind outcomeKind
+	// to is the agent after transferred.
+	to string
+	// value is the task's output after finished.
+	value any
+	// err is the error after failed.
+	err error
+}
+
+// An outcomeKind is the way in which an agent continues or ends.
+type outcomeKind uint8
+
+// The kinds are in order: of the calls in one response, the greatest decides.
+const (
+	nextStep    outcomeKind = iota // the model reads the results in the next step
+	answered                       // the agent has its answer, or all of its calls are answered later
+	paused                         // a sub-agent or a task waits for the user
+	transferred                    // another agent continues the conversation
+	failed                         // the run ends with an error, which is not yielded yet
+	finished                       // finish_task has ended the agent's task
+	stopped                        // nothing can be yielded any more
+)
+
+// endsAgent reports whether the agent has nothing more to do in this step and after it.
+func (o outcome) endsAgent() bool { return o.kind > answered }
+
+func failWith(err error) outcome { return outcome{kind: failed, err: err} }
+
+// stopUnless returns stopped after an event that the consumer did not accept.
+func stopUnless(proceed bool) outcome {
+	if !proceed {
+		return outcome{kind: stopped}
+	}
+	return outcome{}
+}
+
+// answerWith returns the outcome of an agent whose last event is known.
+func answerWith(last *session.Event) outcome {
+	if last.IsFinal() {
+		return outcome{kind: answered}
+	}
+	return outcome{}
+}
+
+// A callRunner executes function calls for an agent. It yields nothing; its results are events that
+// a step or a live conversation yields.
+type callRunner struct {
+	inv *Invocation
+	// agent is nil in a ToolNode.
+	agent *LLMAgent
+	// decided has the decisions of a person, by call ID.
+	decided map[string]*decision
+	// attempts are the invocations of the first attempts of calls, by call ID.
+	attempts map[string]string
+	// delegated receives the events of sub-agents that are called as tools; nil while
+	// none is.
+	delegated chan<- *eventHandoff
+	// intercept may answer a call instead of its tool: [TwoWayTurn].Intercept; nil in most
+	// runs.
+	intercept func(ctx context.Context, t tool.Tool, call *tool.Call) *tool.Result
+}
+
+// A step is one call of an agent's model and the tool calls of its response. An agent
+// runs one step after the other, and reuses one value for all.
+type step struct {
+	callRunner
+	sink func(*session.Event, error) bool
+	// generator answers over a live connection; nil without support_cfc.
+	generator LiveGenerator
+	// guard wraps the model's stream.
+	guard panicGuard[*model.Response]
+	modelAnswer
+}
+
+// A modelAnswer is what a step keeps from the answer of its model while the stream lasts.
+type modelAnswer struct {
+	// id is the ID of the events with the response.
+	id string
+	// reached is what the whole responses have led to so far.
+	reached outcome
+	// assigned are the IDs of calls that came without one: the partial responses and the
+	// whole response contain the same call.
+	assigned map[*genai.FunctionCall]string
+	// callbackContext is the context of model callbacks; nil until one is called.
+	callbackContext *CallbackContext
+}
+
+// responseFunc receives the responses of a model, partial ones included, or
+// the error that ends the call. It returns false to stop the stream.
+type responseFunc = func(*model.Response, error) bool
+
+// emitEvent yields an event, or the error of a sub-agent, and returns whether the consumer accepts
+// more.
+func (s *step) emitEvent(ev *session.Event, err error) bool {
+	if f := s.inv.frame; f != nil {
+		f.yielded = true
+		if ev != nil && ev.NodePath == f.path {
+			f.trackPending(ev)
+		}
+	}
+	return s.sink(ev, err)
+}
