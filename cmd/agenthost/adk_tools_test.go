@@ -17,7 +17,7 @@ import (
 	"agenthost/wing/openapitool"
 )
 
-// docs/adk-tools.md lists each tool of ADK once: those that documents can use, and those for which
+// docs/adk-tools.md lists each ADK tool once: those that documents can use, and those for which
 // check prints a reason.
 func TestDocsADKTools(t *testing.T) {
 	page, err := os.ReadFile("../../docs/adk-tools.md")
@@ -94,8 +94,8 @@ func TestKindDescriptions(t *testing.T) {
 	}
 }
 
-// TestBuiltinNames: the names in package adktools are those of the built-in tools, without
-// the toolsets of servers and documents.
+// TestBuiltinNames: package adktools names the built-in tools, without the toolsets for servers and
+// documents.
 func TestBuiltinNames(t *testing.T) {
 	var names []string
 	for _, k := range listKinds().Builtins {

@@ -20,7 +20,7 @@ import (
 
 const appsDir = "../../apps"
 
-// lookupEnv returns the environment of an app, which has only vars.
+// lookupEnv returns an app's environment, which has only vars.
 func lookupEnv(vars map[string]string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		v, ok := vars[name]
@@ -56,9 +56,8 @@ func TestExampleApps(t *testing.T) {
 	}
 }
 
-// testSchemaPatterns checks that editors find the schema of each file by its name, and
-// that no file refers to a path on the machine of its author. OpenAPI documents have a
-// schema of their own.
+// testSchemaPatterns checks that editors find each file's schema by its name, and that no file
+// refers to a path on its author's machine. OpenAPI documents have their own schema.
 func testSchemaPatterns(t *testing.T, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
@@ -103,8 +102,8 @@ func readText(t *testing.T, file string) string {
 	return string(b)
 }
 
-// TestApps runs the example apps on the scripted model. Each text has the form "session:
-// message" and is paired with the final answer of its turn.
+// TestApps runs the example apps on the scripted model. Each text has the form "session: message"
+// and is paired with its turn's final answer.
 func TestApps(t *testing.T) {
 	orders := httptest.NewServer(demoOrders())
 	defer orders.Close()
@@ -222,7 +221,7 @@ func finalAnswer(t *testing.T, env *testenv.Env, key session.Key, text string) s
 	return answer
 }
 
-// finalEvents returns the final events of a turn; an error fails the test.
+// finalEvents returns a turn's final events; an error fails the test.
 func finalEvents(t *testing.T, env *testenv.Env, key session.Key, text string) func(func(*session.Event) bool) {
 	t.Helper()
 	return func(yield func(*session.Event) bool) {

@@ -17,7 +17,7 @@ import (
 	"agenthost/wing/adk/export"
 )
 
-// checkRun holds the flags of one run of check.
+// checkRun holds the flags for one check run.
 type checkRun struct {
 	load     command.LoadFlags
 	format   string

@@ -10,7 +10,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// configFlags are the flags of config.
+// configFlags are the flags for config.
 type configFlags struct {
 	load     command.LoadFlags
 	resolved bool

@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// engineAddress is the address that the runtime contract of Agent Engine requires.
+// engineAddress is the address that Agent Engine's runtime contract requires.
 const engineAddress = "0.0.0.0:8080"
 
-// The engine of Agent Engine sets flags of serve to valid values, listens where the runtime sends
-// requests, and its image has apps where the image of agenthost serves them.
+// The Agent Engine deployment sets serve flags to valid values and listens where the runtime sends
+// requests, and its image has apps where the agenthost image serves them.
 func TestAgentEngine(t *testing.T) {
 	var engine struct {
 		Spec struct {

@@ -10,11 +10,11 @@ import (
 	"agenthost/internal/command"
 )
 
-// cloudRunGrace is the time between SIGTERM and the end of an instance of Cloud Run.
+// cloudRunGrace is the time between SIGTERM and the end of a Cloud Run instance.
 const cloudRunGrace = 10 * time.Second
 
-// The service of Cloud Run sets flags of serve to valid values, sends requests to the port of
-// the image, probes existing paths, and lets turns end within the time that Cloud Run gives.
+// The Cloud Run service sets serve flags to valid values, sends requests to the image's port,
+// probes existing paths, and lets turns end within the time that Cloud Run gives.
 func TestCloudRunService(t *testing.T) {
 	var service struct {
 		Spec struct {
@@ -60,8 +60,8 @@ func TestCloudRunService(t *testing.T) {
 	}
 }
 
-// checkServeVariables checks that variables of agenthost are flags of serve with valid values, and
-// that turns end within the time that Google's runtimes give. An empty value is a secret.
+// checkServeVariables checks that agenthost variables are serve flags with valid values, and that
+// turns end within the time that Google's runtimes give. An empty value is a secret.
 func checkServeVariables(t *testing.T, env map[string]string) {
 	t.Helper()
 	flags := newServeCommand(command.Env{}).Flags()

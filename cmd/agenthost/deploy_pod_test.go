@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// labels are the labels of a Kubernetes object.
+// labels are a Kubernetes object's labels.
 type labels map[string]string
 
 func (l labels) isSubsetOf(others labels) bool {
@@ -20,7 +20,7 @@ func (l labels) isSubsetOf(others labels) bool {
 	return len(l) > 0
 }
 
-// manifest has the fields of a file in deploy/kubernetes that the tests read.
+// manifest has the fields that the tests read from a file in deploy/kubernetes.
 type manifest struct {
 	Metadata struct{ Name string }
 	Spec     struct {
@@ -46,7 +46,7 @@ type port struct {
 	TargetPort string `yaml:"targetPort"`
 }
 
-// pod is the pod of the Deployment.
+// pod is the Deployment's pod.
 type pod struct {
 	Grace        int   `yaml:"terminationGracePeriodSeconds"`
 	ServiceLinks *bool `yaml:"enableServiceLinks"`
@@ -173,7 +173,7 @@ type kustomization struct {
 	} `yaml:"configMapGenerator"`
 }
 
-// mountedFiles returns the files of the pod's ConfigMaps by mount folder.
+// mountedFiles returns the files in the pod's ConfigMaps by mount folder.
 func mountedFiles(t *testing.T) map[string][]string {
 	t.Helper()
 	var k kustomization
@@ -194,8 +194,8 @@ func mountedFiles(t *testing.T) map[string][]string {
 	return files
 }
 
-// A change of an app's ConfigMap updates running pods; a change of the host's settings
-// creates new pods.
+// A change to an app's ConfigMap updates running pods; a change to the host's settings creates new
+// pods.
 func TestDeployedConfigMaps(t *testing.T) {
 	var k kustomization
 	decodeYAML(t, readText(t, kubeDir+"/kustomization.yaml"), &k)

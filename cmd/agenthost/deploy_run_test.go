@@ -36,8 +36,8 @@ type containedHost struct {
 	err    error
 }
 
-// newContainedHost creates the file system of the image with a binary that the
-// Dockerfile's build command produced. Its user can write only to data.
+// newContainedHost creates the image's file system with a binary that the Dockerfile's build
+// command produced. Its user can write only to data.
 func newContainedHost(t *testing.T, m *image, binary string) *containedHost {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -192,7 +192,7 @@ func (c *containedHost) expectExit(limit time.Duration) {
 	}
 }
 
-// lockedBuffer collects the output of a process.
+// lockedBuffer collects a process's output.
 type lockedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -210,9 +210,9 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-// The image and the Deployment run. The binary is built by the Dockerfile's command and
-// runs in its own file system as the image's user, with the same arguments and
-// variables, except for the port and the content of the Secret.
+// The image and the Deployment run. The binary is built by the Dockerfile's command and runs in its
+// own file system as the image's user, with the same arguments and variables, except for the port
+// and the Secret's content.
 func TestDeployedHostsRun(t *testing.T) {
 	m, dir := readImage(t), t.TempDir()
 	binary := filepath.Join(dir, "agenthost")
@@ -225,8 +225,8 @@ func TestDeployedHostsRun(t *testing.T) {
 	t.Run("deployment", func(t *testing.T) { testDeployment(t, m, binary) })
 }
 
-// The image alone serves the apps of /apps and stores sessions in /data. Without
-// authentication it exits with an error that names the flag.
+// The image alone serves the apps in /apps and stores sessions in /data. Without authentication it
+// exits with an error that names the flag.
 func testImage(t *testing.T, m *image, binary string) {
 	c := newContainedHost(t, m, binary)
 	hello := map[string]string{
@@ -284,7 +284,7 @@ func testDeployment(t *testing.T, m *image, binary string) {
 	p := readPod(t)
 	m.user = fmt.Sprintf("%d:%d", p.Security.User, p.Security.Group)
 	c := newContainedHost(t, m, binary)
-	// The file system of the pod is read-only.
+	// The pod's file system is read-only.
 	c.failOn(os.Chown(filepath.Join(c.root, "data"), 0, 0))
 	files := map[string]map[string]string{}
 	for at, names := range mountedFiles(t) {

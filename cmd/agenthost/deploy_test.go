@@ -77,7 +77,7 @@ func readUnit(t *testing.T) unit {
 	return u
 }
 
-// Settings of the deployments are flags of serve, with valid values.
+// The deployments' settings are serve flags with valid values.
 func TestDeployedSettings(t *testing.T) {
 	m, pod := readImage(t), readPod(t)
 	container := pod.container()
@@ -121,7 +121,7 @@ func setFlag(t *testing.T, flags *pflag.FlagSet, variable, name, value string) {
 	}
 }
 
-// parseServeFlags parses arguments of serve and the config file that they name.
+// parseServeFlags parses serve's arguments and the config file that they name.
 func parseServeFlags(t *testing.T, words []string) *serveFlags {
 	t.Helper()
 	cmd := newServeCommand(command.Env{})
@@ -143,7 +143,7 @@ func parseServeFlags(t *testing.T, words []string) *serveFlags {
 	return &f
 }
 
-// The grace periods of the deployments exceed the drain period plus shutdown.
+// The deployments' grace periods exceed the drain period plus shutdown.
 func TestDeployedGracePeriods(t *testing.T) {
 	t.Setenv("OPS_TOKEN", readSecret(t)["OPS_TOKEN"])
 	pod := readPod(t)
@@ -171,7 +171,7 @@ func TestDeployedAppsLoad(t *testing.T) {
 	}
 }
 
-// The image is built with the Go version of the module, and its user is not root.
+// The image is built with the module's Go version, and its user is not root.
 func TestDeployedImage(t *testing.T) {
 	module, file := readText(t, repo+"/go.mod"), readText(t, deployDir+"/Dockerfile")
 	_, version, _ := strings.Cut(file, "ARG GO=")
@@ -205,8 +205,8 @@ func TestDeployedUnit(t *testing.T) {
 	}
 }
 
-// analyzeUnit returns what systemd-analyze reports about a unit. The machine's own units
-// are hidden from it: a warning about one of them would appear here.
+// analyzeUnit returns what systemd-analyze reports about a unit. The machine's own units are hidden
+// from it, because their warnings would appear here.
 func analyzeUnit(t *testing.T, text string) string {
 	t.Helper()
 	program, err := exec.LookPath("systemd-analyze")

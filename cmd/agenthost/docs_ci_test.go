@@ -12,7 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// A ciWorkflow is a workflow of GitHub Actions.
+// A ciWorkflow is a GitHub Actions workflow.
 type ciWorkflow struct {
 	Name        string
 	On          map[string]any
@@ -28,7 +28,7 @@ type ciWorkflow struct {
 	}
 }
 
-// readWorkflow reads the workflow of docs/evaluation.md.
+// readWorkflow reads the workflow in docs/evaluation.md.
 func readWorkflow(t *testing.T) *ciWorkflow {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/evaluation.md")
@@ -49,7 +49,7 @@ func readWorkflow(t *testing.T) *ciWorkflow {
 	return &w
 }
 
-// The actions of the workflow have the versions of our own workflows.
+// The workflow's actions have the same versions as in our own workflows.
 func TestWorkflowActions(t *testing.T) {
 	files, err := filepath.Glob("../../.github/workflows/*.yml")
 	if err != nil || len(files) == 0 {
@@ -76,9 +76,9 @@ func TestWorkflowActions(t *testing.T) {
 	}
 }
 
-// The commands of the workflow check, test and evaluate an app: the first run passes, and
-// writes the reports that the last step uploads. With a failing case the step of the
-// evaluation fails, after it has written its report.
+// The workflow's commands check, test and evaluate an app: the first run passes, and writes the
+// reports that the last step uploads. With a failing case the evaluation step fails, after it has
+// written its report.
 func TestWorkflowCommands(t *testing.T) {
 	dir := t.TempDir()
 	writeDesk := func(answer string) {
@@ -133,8 +133,8 @@ func TestWorkflowCommands(t *testing.T) {
 	}
 }
 
-// runWorkflow runs the commands of the job in a folder, except the installation, and returns
-// the first step that failed. The test binary is agenthost under that name.
+// runWorkflow runs the job's commands in a folder, except the installation, and returns the first
+// step that failed. The test binary is agenthost under that name.
 func runWorkflow(t *testing.T, dir string) (failed string) {
 	t.Helper()
 	bin := t.TempDir()

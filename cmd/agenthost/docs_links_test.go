@@ -16,8 +16,8 @@ var (
 	notInAnchor = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 )
 
-// TestDocsLinks checks that every relative link of the Markdown pages names an
-// existing file, and an existing heading if it has an anchor.
+// TestDocsLinks checks that every relative link in the Markdown pages names an existing file, and
+// an existing heading if it has an anchor.
 func TestDocsLinks(t *testing.T) {
 	var files []string
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "apps/*/README.md", "qa/*/*.md"} {
@@ -52,8 +52,7 @@ func TestDocsLinks(t *testing.T) {
 	}
 }
 
-// hasAnchor reports whether a heading of the page has the anchor that GitHub
-// generates for it.
+// hasAnchor reports whether GitHub generates the anchor for a heading on the page.
 func hasAnchor(page, anchor string) bool {
 	for _, m := range heading.FindAllStringSubmatch(page, -1) {
 		title := strings.ToLower(headingLink.ReplaceAllString(m[1], ""))

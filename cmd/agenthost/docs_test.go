@@ -14,13 +14,12 @@ import (
 	"agenthost/internal/fake/fakeanthropic"
 )
 
-// TestDocs runs the examples of README.md and of the pages in docs/. A fenced block
-// whose first line is a comment with a path is that file, and so is a JSON block with a
-// path after its language; a console block contains
-// commands with their expected stdout. Each page has its own folder, and a key of Gemini
-// in the environment. A console block after a comment <!-- fake: PROVIDER VAR ANSWER --> runs in
-// a folder of its own against a fake of the provider, whose address is in VAR; see
-// [docPage.beginFake]. With -update, the test writes the actual output into the pages.
+// TestDocs runs the examples in README.md and the pages in docs/. A fenced block whose first line
+// is a comment with a path is that file, and so is a JSON block with a path after its language; a
+// console block contains commands with their expected stdout. Each page has its own folder, and a
+// Gemini key in the environment. A console block after a comment <!-- fake: PROVIDER VAR ANSWER -->
+// runs in its own folder against a fake provider, whose address is in VAR; see [docPage.beginFake].
+// With -update, the test writes the actual output into the pages.
 func TestDocs(t *testing.T) {
 	files, err := filepath.Glob("../../docs/*.md")
 	if err != nil || len(files) == 0 {
@@ -59,19 +58,19 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// pageKey is the line of a page's script that sets its key.
+// pageKey is the line in a page's script that sets its key.
 const pageKey = "env GOOGLE_API_KEY=test-key\n"
 
 func pageScript(dir, page string) string {
 	return filepath.Join(dir, strings.TrimSuffix(filepath.Base(page), ".md")+".txtar")
 }
 
-// docPage is a page of the docs, converted to a script.
+// docPage is a docs page, converted to a script.
 type docPage struct {
 	text    string
 	script  strings.Builder
 	archive txtar.Archive
-	// commands has the command line of each file with expected output.
+	// commands has the command line for each file with expected output.
 	commands map[string]string
 	// fake is the variable with the address of the block's fake, or "". startFake is the
 	// command that starts it, until it is started.
@@ -131,10 +130,10 @@ func (p *docPage) addFile(name, data string) {
 	p.archive.Files = append(p.archive.Files, txtar.File{Name: name, Data: []byte(data)})
 }
 
-// beginFake begins a block with a fake of a provider, which has one answer. The fake starts
-// after `agenthost new`, which prints the variables that are missing. An export of its
-// variable, which has the address of the real service, is ignored. An export of a value
-// with … sets the key that the fakes accept.
+// beginFake begins a block with a fake provider, which has one answer. The fake starts after
+// `agenthost new`, which prints the variables that are missing. An export of its variable, which
+// has the real service's address, is ignored. An exported value with … sets the key that the fakes
+// accept.
 func (p *docPage) beginFake(block int, provider, variable, answer string) {
 	fmt.Fprintf(&p.script, "mkdir block-%d\ncd block-%[1]d\nenv GOOGLE_API_KEY=\n", block)
 	p.fake, p.startFake, p.exported = variable, fmt.Sprintf("fake-model %s %s '%s'\n", provider, variable, answer), nil
@@ -155,7 +154,7 @@ func (p *docPage) endFake() {
 	p.fake = ""
 }
 
-// addExport adds the variables of an export command.
+// addExport adds an export command's variables.
 func (p *docPage) addExport(settings string) {
 	for setting := range strings.FieldsSeq(settings) {
 		name, value, _ := strings.Cut(setting, "=")
@@ -196,7 +195,7 @@ func (p *docPage) addCommand(text string) {
 	fmt.Fprintf(&p.script, "%[3]sexec %[1]s\n%[3]scmp stdout $WORK/%[2]s\n", strings.ReplaceAll(command, `"`, "'"), name, p.condition)
 }
 
-// withOutput returns the page with the actual output of its commands.
+// withOutput returns the page with its commands' actual output.
 func (p *docPage) withOutput(ran *txtar.Archive) string {
 	text := p.text
 	for i, f := range ran.Files {
@@ -211,9 +210,9 @@ func (p *docPage) withOutput(ran *txtar.Archive) string {
 	return text
 }
 
-// TestDocsProviders runs the path of a newcomer for each row of the table of providers: with
-// the row's key, and its variable of the address set to a fake, the app answers. A row
-// without such a variable cannot reach a fake; the suite of package provider tests it.
+// TestDocsProviders runs a newcomer's path for each row in the provider table: with the row's key,
+// and its address variable set to a fake, the app answers. A row without such a variable cannot
+// reach a fake; package provider's suite tests it.
 func TestDocsProviders(t *testing.T) {
 	text, err := os.ReadFile("../../docs/models.md")
 	if err != nil {
@@ -236,7 +235,7 @@ func TestDocsProviders(t *testing.T) {
 		if key != nil {
 			fmt.Fprintf(&script, "env %s=%s\n", key[1], fakeanthropic.Key)
 		}
-		name := prefix + "/qwen3" // which the fake of Ollama has
+		name := prefix + "/qwen3" // which the fake Ollama has
 		if prefix == "apigee" {
 			name = "apigee/openai/qwen3"
 		}

@@ -14,9 +14,9 @@ import (
 	"agenthost/internal/testdb"
 )
 
-// TestEngineScripts runs scripts once for each database engine. $ENGINE is its name, $DB
-// and $DB2 are URLs of two new databases, and $OTHER is a database of another engine.
-// SQL that differs between engines is in files whose names end with -ENGINE.sql.
+// TestEngineScripts runs scripts once for each database engine. $ENGINE is its name, $DB and $DB2
+// are the URLs of two new databases, and $OTHER is a database on another engine. SQL that differs
+// between engines is in files whose names end with -ENGINE.sql.
 func TestEngineScripts(t *testing.T) {
 	for i, e := range testdb.Engines() {
 		others := append(testdb.Engines()[i+1:], testdb.Engines()[:i]...)
@@ -66,7 +66,7 @@ func runSQLite(ts *testscript.TestScript, args []string) {
 	runSQL(ts, append([]string{"sqlite:///" + ts.MkAbs(args[0])}, args[1:]...))
 }
 
-// runSQL runs files of SQL statements on the database of a URL.
+// runSQL runs files of SQL statements on the database at a URL.
 func runSQL(ts *testscript.TestScript, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: sql URL FILE.sql...")

@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// flagVariables returns the environment variables of the flags of all verbs.
+// flagVariables returns the environment variables for all verbs' flags.
 func flagVariables(root *cobra.Command) []string {
 	var names []string
 	add := func(f *pflag.Flag) { names = append(names, command.FlagVariable(f.Name)) }

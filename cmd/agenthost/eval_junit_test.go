@@ -16,15 +16,15 @@ import (
 	"agenthost/internal/command"
 )
 
-// A junitElement is the rule of an element in a JUnit schema.
+// A junitElement is the rule for an element in a JUnit schema.
 type junitElement struct {
 	required, optional []string
 	children           []string
 	hasText            bool
 }
 
-// junitSchema has the rules of Jenkins' junit-10.xsd (jenkinsci/xunit-plugin), which
-// rejects unknown attributes and elements.
+// junitSchema has the rules from Jenkins' junit-10.xsd (jenkinsci/xunit-plugin), which rejects
+// unknown attributes and elements.
 func junitSchema() map[string]junitElement {
 	problem := junitElement{optional: []string{"type", "message"}, hasText: true}
 	return map[string]junitElement{
@@ -48,7 +48,7 @@ func junitSchema() map[string]junitElement {
 // junitTime is the type of the attribute time.
 var junitTime = regexp.MustCompile(`^(([0-9]{0,3},)*[0-9]{3}|[0-9]{0,3})*(\.[0-9]*)?$`)
 
-// validateJUnit checks a document against the schema, and the counts of its suites.
+// validateJUnit checks a document against the schema, and its suites' counts.
 func validateJUnit(text []byte) error {
 	dec := xml.NewDecoder(bytes.NewReader(text))
 	var open []string

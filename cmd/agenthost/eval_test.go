@@ -35,7 +35,7 @@ func writeEvalApp(t *testing.T, url string) (app string) {
 	return app
 }
 
-// resumeEval resumes the run of an app, and checks that each case has one result.
+// resumeEval resumes an app's run, and checks that each case has one result.
 func resumeEval(t *testing.T, app string) {
 	t.Helper()
 	var out, problems bytes.Buffer
@@ -114,8 +114,8 @@ func TestEvalInterrupted(t *testing.T) {
 	resumeEval(t, app)
 }
 
-// With --runs, the table has the share of passed runs of each case with its interval, and
-// pass@k and pass^k for k = 2. The summary has their means over the cases for all k.
+// With --runs, the table has each case's share of passed runs with its interval, and pass@k and
+// pass^k for k = 2. The summary has their means over the cases for all k.
 func TestEvalRuns(t *testing.T) {
 	var calls atomic.Int64
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -16,9 +16,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// TestFilesApp runs the example app files on each kind of artifact store: a file in a
-// message is stored under its name, read on request, and removed by a rewind, and the
-// user's own file is part of the instruction.
+// TestFilesApp runs the example app "files" on each kind of artifact store: a file in a message is
+// stored under its name, read on request, and removed by a rewind, and the user's own file is part
+// of the instruction.
 func TestFilesApp(t *testing.T) {
 	google := httptest.NewServer(&fakebucket.GCS{})
 	defer google.Close()
@@ -73,7 +73,7 @@ func rewindToFile(t *testing.T, env *testenv.Env, key session.Key) {
 	}
 }
 
-// answerToParts returns the last answer of a turn.
+// answerToParts returns a turn's last answer.
 func answerToParts(t *testing.T, env *testenv.Env, key session.Key, parts []*genai.Part) string {
 	t.Helper()
 	answer := ""

@@ -71,12 +71,12 @@ func listKinds() loader.Kinds {
 	}
 }
 
-// newLoader returns a loader with the kinds of this program; options may be nil.
+// newLoader returns a loader with this program's kinds; options may be nil.
 func newLoader(opts *loader.Options) *loader.Loader {
 	return command.Env{Kinds: listKinds()}.NewLoader(opts)
 }
 
-// wingCommands returns the commands of the wings.
+// wingCommands returns the wings' commands.
 func wingCommands(env command.Env) []*cobra.Command {
 	return slices.Concat(
 		testcommand.Commands(env),
@@ -85,7 +85,7 @@ func wingCommands(env command.Env) []*cobra.Command {
 	)
 }
 
-// authFiles returns the file kind of the callers of a server.
+// authFiles returns the file kind that lists a server's callers.
 func authFiles() loader.FileKind {
 	return loader.FileKind{
 		Name: "auth", Matches: func(file string) bool { return filepath.Base(file) == "auth.yaml" }, Schema: auth.Schema,
@@ -99,18 +99,18 @@ func storeSchemes() []storeurl.Scheme {
 	return slices.Concat(databaseEngines().Schemes(), vertexstore.Schemes(), bucketstore.Schemes())
 }
 
-// databaseEngines returns the engines of session databases.
+// databaseEngines returns the engines for session databases.
 func databaseEngines() sqlstore.Engines {
 	return sqlstore.Engines{sqlite.Engine(), postgres.Engine(), mysql.Engine()}
 }
 
 // serverExtensions lists what adds routes to the server: live conversations, ADK's web client,
-// evaluations, and the answers of authorization servers. Options and grants may be nil.
+// evaluations, and answers from authorization servers. Options and grants may be nil.
 func serverExtensions(talks *liveweb.Options, ui *devui.Options, evals *evalweb.Options, grants *connections.Grants) []func(*server.Services) *server.Extension {
 	return []func(*server.Services) *server.Extension{liveweb.Extend(talks), devui.Extend(ui), evalweb.Extend(evals), oauthweb.Extend(grants)}
 }
 
-// listModelKinds lists the providers of models, in the order of the reference.
+// listModelKinds lists the model providers, in the reference's order.
 func listModelKinds() spec.Kinds[provider.Env, model.LLM] {
 	return slices.Concat(
 		spec.Kinds[provider.Env, model.LLM]{gemini.Kind(), anthropic.Kind(), gemini.VertexKind(anthropic.OnVertex)},
@@ -119,7 +119,7 @@ func listModelKinds() spec.Kinds[provider.Env, model.LLM] {
 	)
 }
 
-// openEvaluator opens the evaluation service of Vertex AI.
+// openEvaluator opens Vertex AI's evaluation service.
 func openEvaluator(ctx context.Context, env provider.Env) (loader.HostedEvaluator, error) {
 	service, err := gemini.OpenVertexEvaluator(ctx, env)
 	if service == nil {

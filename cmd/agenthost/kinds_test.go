@@ -15,8 +15,7 @@ import (
 	"agenthost/pkg/store/storeurl"
 )
 
-// The tests of packages use the kinds of the program: testenv lists the same ones in the same
-// order.
+// Package tests use the program's kinds: testenv lists the same ones in the same order.
 func TestKindsOfTests(t *testing.T) {
 	if diff := cmp.Diff(nameKinds(t, listKinds()), nameKinds(t, testenv.Kinds())); diff != "" {
 		t.Errorf("kinds (-listKinds of cmd/agenthost +Kinds of internal/testenv/env.go; then run make generate):\n%s", diff)
@@ -26,7 +25,7 @@ func TestKindsOfTests(t *testing.T) {
 	}
 }
 
-// nameKinds returns the names of each list, and which of the other fields are set.
+// nameKinds returns the names in each list, and which other fields are set.
 func nameKinds(t *testing.T, kinds loader.Kinds) map[string][]string {
 	t.Helper()
 	names := map[string][]string{}
@@ -52,7 +51,7 @@ func nameSchemes(schemes []storeurl.Scheme) [][]string {
 	return names
 }
 
-// The table of packages in internal/agentconfig has each kind of the program, so that a program with
+// The package table in internal/agentconfig has each of the program's kinds, so that a program with
 // fewer kinds reports where to find them.
 func TestKindsHaveSources(t *testing.T) {
 	kinds := nameKinds(t, listKinds())

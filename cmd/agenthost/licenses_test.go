@@ -20,7 +20,7 @@ import (
 // A linkedModule is a module whose packages are in the binary.
 type linkedModule struct{ Path, Version, Dir string }
 
-// linkedModules returns the modules of the release binary, and Go's standard library.
+// linkedModules returns the release binary's modules, and Go's standard library.
 func linkedModules(t *testing.T) []linkedModule {
 	t.Helper()
 	goCommand := func(args ...string) []byte {
@@ -65,8 +65,8 @@ func licenceNames() []struct{ name, words string } {
 
 var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|copyright|patents|authors)([.-].*)?$`)
 
-// writeLicenses returns the uncompressed content of the licence file. Texts that several
-// modules share appear once.
+// writeLicenses returns the licence file's uncompressed content. Texts that several modules share
+// appear once.
 func writeLicenses(t *testing.T, modules []linkedModule) string {
 	var list, texts strings.Builder
 	var order []string

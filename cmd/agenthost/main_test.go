@@ -12,7 +12,7 @@ import (
 	"agenthost/wing/programs"
 )
 
-// TestMain lets scripts run the test binary as agenthost with its helper, as the MCP server of the docs,
+// TestMain lets scripts run the test binary as agenthost with its helper, as the docs' MCP server,
 // and as an MCP server that ignores the end of its input.
 func TestMain(m *testing.M) {
 	programs.ServeHelper(os.Args[1:])

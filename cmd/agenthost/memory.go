@@ -15,7 +15,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// memoryFlags are the flags of the subcommands of memory.
+// memoryFlags are the flags for memory's subcommands.
 type memoryFlags struct {
 	command.StoreFlags
 	user  string
@@ -36,7 +36,7 @@ preload_memory. APPDIR is the app's folder; the app is not loaded.`,
 	return cmd
 }
 
-// setupCommand adds the flags that all subcommands of memory share, and the function to run.
+// setupCommand adds the flags that memory's subcommands share, and the function to run.
 func (f *memoryFlags) setupCommand(env command.Env, cmd *cobra.Command, use command.DatabaseUse, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
 	cmd.Flags().StringVar(&f.user, "user", "user", "user who owns the memory")
 	return f.StoreFlags.SetupCommand(env, cmd, use, run)

@@ -11,13 +11,12 @@ import (
 	"strings"
 )
 
-// memoryShare is the share of the cgroup's memory limit for Go's heap and stacks. The
-// rest is for SQLite, whose memory is outside of the heap, and for the program's code.
+// memoryShare is the share of the cgroup's memory limit for Go's heap and stacks. The rest is for
+// SQLite, whose memory is outside the heap, and for the program's code.
 const memoryShare = 0.8
 
-// limitMemory sets Go's soft memory limit from the limit of the cgroup, unless the
-// environment sets GOMEMLIMIT: the collector then works harder before the kernel ends
-// the process.
+// limitMemory sets Go's soft memory limit from the cgroup's, unless the environment sets
+// GOMEMLIMIT: the collector then works harder before the kernel ends the process.
 func limitMemory(logger *slog.Logger) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -31,8 +30,8 @@ func limitMemory(logger *slog.Logger) {
 	logger.Info("memory limit set from the cgroup", "limit", limit, "cgroup", total)
 }
 
-// findCgroupLimit returns the lowest memory limit, in bytes, of the process's cgroup and
-// its parents (cgroup v2).
+// findCgroupLimit returns the lowest memory limit, in bytes, that the process's cgroup and its
+// parents set (cgroup v2).
 func findCgroupLimit(root fs.FS) (limit int64, ok bool) {
 	group, ok := findCgroup(root)
 	if !ok {
@@ -42,7 +41,7 @@ func findCgroupLimit(root fs.FS) (limit int64, ok bool) {
 	for dir := path.Join("sys/fs/cgroup", group); dir != "sys/fs"; dir = path.Dir(dir) {
 		text, err := fs.ReadFile(root, path.Join(dir, "memory.max"))
 		if err != nil {
-			continue // the root of the hierarchy has no limit
+			continue // the hierarchy's root has no limit
 		}
 		if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil { // not "max"
 			limit = min(limit, n)

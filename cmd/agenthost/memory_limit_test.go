@@ -9,7 +9,7 @@ import (
 	"testing/fstest"
 )
 
-// TestFindCgroupLimit: the lowest limit of the cgroup and its parents applies.
+// TestFindCgroupLimit: the lowest limit among the cgroup and its parents applies.
 func TestFindCgroupLimit(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -45,7 +45,7 @@ func TestFindCgroupLimit(t *testing.T) {
 	}
 }
 
-// TestLimitMemoryFromEnvironment: GOMEMLIMIT overrides the limit of the cgroup.
+// TestLimitMemoryFromEnvironment: GOMEMLIMIT overrides the cgroup's limit.
 func TestLimitMemoryFromEnvironment(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "off")
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(math.MaxInt64))

@@ -20,10 +20,10 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// pingTimeout limits one call of --ping.
+// pingTimeout limits one --ping call.
 const pingTimeout = 30 * time.Second
 
-// modelsFlags are the flags of models.
+// modelsFlags are the flags for models.
 type modelsFlags struct {
 	load       command.LoadFlags
 	ping, json bool
@@ -53,7 +53,7 @@ address, such as scripts, are not called.`,
 	return cmd
 }
 
-// A listedModel is one model of an app in the output.
+// A listedModel is one of an app's models in the output.
 type listedModel struct {
 	App        string     `json:"app"`
 	Name       string     `json:"name"`
@@ -70,7 +70,7 @@ type listedModel struct {
 	Ping       *pingReply `json:"ping,omitempty"`
 }
 
-// A listedKey is the state of a key: present, missing or none.
+// A listedKey is a key's state: present, missing or none.
 type listedKey struct {
 	State    string `json:"state"`
 	From     string `json:"from,omitempty"`
@@ -78,7 +78,7 @@ type listedKey struct {
 	Hint     string `json:"hint,omitempty"`
 }
 
-// A pingReply is the result of a call.
+// A pingReply is a call's result.
 type pingReply struct {
 	OK           bool   `json:"ok"`
 	Milliseconds int64  `json:"milliseconds"`

@@ -17,7 +17,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// newFlags are the flags of new.
+// newFlags are the flags for new.
 type newFlags struct{ template, model string }
 
 func newNewCommand(env command.Env) *cobra.Command {

@@ -17,8 +17,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// newFiles are the files of new apps. Each folder is a template, and the files next to the
-// folders belong to every app, except for the shared blocks of newParts.
+// newFiles are the files for new apps. Each folder is a template, and the files next to the folders
+// belong to every app, except for the shared blocks in newParts.
 //
 //go:embed all:new
 var newFiles embed.FS
@@ -28,15 +28,15 @@ const (
 	newParts  = "parts.tmpl"
 )
 
-// templateNames returns the names of the templates of new.
+// templateNames returns the names of new's templates.
 func templateNames() []string { return []string{"chat", "team", "tools", "rag", "openapi", "mcp"} }
 
-// A newApp is the input of the templates of new.
+// A newApp is the input for new's templates.
 type newApp struct {
-	// Name is the name of the app.
+	// Name is the app's name.
 	Name     string
 	Template string
-	// Model is the name of the model; empty is the scripted model.
+	// Model is the model's name; empty is the scripted model.
 	Model string
 	// keys are the environment variables that may hold the model's key, the usual one
 	// first.
@@ -45,11 +45,10 @@ type newApp struct {
 	missing []string
 }
 
-// Key returns the usual environment variable of the model's key, empty if it needs none.
+// Key returns the usual environment variable for the model's key, empty if it needs none.
 func (a *newApp) Key() string { return strings.Join(a.keys[:min(1, len(a.keys))], "") }
 
-// Variables returns the variables of .env.example: those that are missing, or else that of
-// the key.
+// Variables returns the variables for .env.example: those that are missing, or else the key's.
 func (a *newApp) Variables() []string {
 	if len(a.missing) > 0 {
 		return a.missing
@@ -60,7 +59,7 @@ func (a *newApp) Variables() []string {
 // IsScripted reports whether the app answers from a script.
 func (a *newApp) IsScripted() bool { return a.Model == "" }
 
-// Agent returns the app's name as the name of an agent.
+// Agent returns the app's name as an agent name.
 func (a *newApp) Agent() string { return strings.ReplaceAll(a.Name, "-", "_") }
 
 // createFolder writes the app into a new folder, with missing parents. If it fails, for
@@ -117,8 +116,7 @@ func createParents(dir string) (remove func(), err error) {
 	return remove, nil
 }
 
-// failToCreate returns the error of creating an app, without the paths of its draft; nil
-// stays nil.
+// failToCreate returns the error from creating an app, without its draft's paths; nil stays nil.
 func failToCreate(dir string, err error) error {
 	var at *fs.PathError
 	var link *os.LinkError
@@ -150,7 +148,7 @@ func (a *newApp) writeFiles(dir string) error {
 	return nil
 }
 
-// renderFiles returns the files of the app by path.
+// renderFiles returns the app's files by path.
 func (a *newApp) renderFiles() (map[string][]byte, error) {
 	files := map[string][]byte{}
 	err := fs.WalkDir(newFiles, newFolder, func(file string, d fs.DirEntry, err error) error {
@@ -183,7 +181,7 @@ func (a *newApp) renderFile(file string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// checkModel returns an error that states why the loader rejects the model of an app.
+// checkModel returns an error that states why the loader rejects an app's model.
 func checkModel(ctx context.Context, dir, model string) error {
 	for _, d := range newLoader(nil).Check(ctx, dir) {
 		switch {

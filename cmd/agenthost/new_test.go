@@ -14,7 +14,7 @@ import (
 	"agenthost/internal/command"
 )
 
-// newModels are models by the names that people write, with the variables of their keys.
+// newModels are models by the names that people write, with the variables for their keys.
 func newModels() map[string]string {
 	return map[string]string{
 		"":                            "",
@@ -26,8 +26,8 @@ func newModels() map[string]string {
 	}
 }
 
-// TestNewTemplates creates an app from each template with each model. The app has no
-// problems, its tests pass without a model, and editors find the schemas of its files.
+// TestNewTemplates creates an app from each template with each model. The app has no problems, its
+// tests pass without a model, and editors find its files' schemas.
 func TestNewTemplates(t *testing.T) {
 	for _, key := range newModels() {
 		if key != "" {
@@ -55,8 +55,8 @@ func TestNewTemplates(t *testing.T) {
 	}
 }
 
-// TestNewReadmes runs the commands of the README of each template in the app's folder. Lines
-// that begin with > are typed into the conversation.
+// TestNewReadmes runs the commands from each template's README in the app's folder. Lines that
+// begin with > are typed into the conversation.
 func TestNewReadmes(t *testing.T) {
 	line := regexp.MustCompile(`(?m)^    agenthost (.*?)(?: +#.*)?\n((?:    > .*\n)*)`)
 	for _, name := range templateNames() {
@@ -94,7 +94,7 @@ func runNew(t *testing.T, args ...string) {
 	}
 }
 
-// testNewFiles checks the form of the files of a new app.
+// testNewFiles checks the form of a new app's files.
 func testNewFiles(t *testing.T, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
@@ -117,7 +117,7 @@ func testNewFiles(t *testing.T, dir string) {
 	}
 }
 
-// The folders of the embedded files are the templates.
+// The embedded folders are the templates.
 func TestNewTemplateNames(t *testing.T) {
 	entries, err := newFiles.ReadDir(newFolder)
 	if err != nil {

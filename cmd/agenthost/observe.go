@@ -21,13 +21,13 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// The flag of the log format, and its value for JSON.
+// The log format flag, and its value for JSON.
 const (
 	flagLogFormat = "log-format"
 	logFormatJSON = "json"
 )
 
-// observeFlags configure logs, traces and profiles of a host.
+// observeFlags configure a host's logs, traces and profiles.
 type observeFlags struct {
 	logLevel, logFormat string
 	otlp                string
@@ -59,9 +59,8 @@ func (f *observeFlags) newLogger(env command.Env) (*slog.Logger, error) {
 	return nil, fmt.Errorf("--log-format must be text or json, got %q", f.logFormat)
 }
 
-// problemReporter returns how a watch reports the problems of apps: as text to out, or
-// with --log-format json to report, which logs one entry per problem with its facts as
-// attributes.
+// problemReporter returns how a watch reports app problems: as text to out, or with --log-format
+// json to report, which logs one entry per problem with its facts as attributes.
 func (f *observeFlags) problemReporter(env command.Env, logger *slog.Logger) (out io.Writer, report func(loader.Status)) {
 	if f.logFormat != logFormatJSON {
 		return env.Err, nil
@@ -104,8 +103,8 @@ func hasJSONLog(cmd *cobra.Command, args []string) bool {
 	return os.Getenv(command.FlagVariable(flagLogFormat)) == logFormatJSON
 }
 
-// logFailure logs the failure of a command with --log-format json, and each problem of a
-// document that made it fail.
+// logFailure logs a command's failure with --log-format json, and each document problem that caused
+// it.
 func logFailure(ctx context.Context, env command.Env, cmd *cobra.Command, failure *command.ExitError) {
 	logger := slog.New(slog.NewJSONHandler(env.Err, nil))
 	text := failure.Err.Error()
@@ -137,7 +136,7 @@ func (f *observeFlags) withProfiler(h http.Handler, protect func(http.Handler) h
 		return h
 	}
 	mux := http.NewServeMux()
-	// No cmdline handler: flags may contain the password of a database.
+	// No cmdline handler: flags may contain a database password.
 	for path, handle := range map[string]http.HandlerFunc{
 		"": pprof.Index, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
 	} {

@@ -15,7 +15,7 @@ import (
 	"agenthost/internal/testdb"
 )
 
-// outputCapture collects the output of a verb, and stops a host at its first write.
+// outputCapture collects a verb's output, and stops a host at its first write.
 type outputCapture struct {
 	bytes.Buffer
 	cancel context.CancelFunc
@@ -28,8 +28,8 @@ func (h *outputCapture) Write(b []byte) (int, error) {
 
 const dbPassword = "hunter2-canary"
 
-// secretURLs returns URLs with a password: of reachable servers, of an unreachable
-// server, and invalid ones.
+// secretURLs returns URLs with a password: for reachable servers, for an unreachable server, and
+// invalid ones.
 func secretURLs(t *testing.T) []string {
 	all := []string{"oracle://me:" + dbPassword + "@127.0.0.1/x", "postgres:me:" + dbPassword + "@127.0.0.1/x", "sqlite://me:" + dbPassword + "@127.0.0.1/x.db", "sqlite:///none.db?key=" + dbPassword}
 	for _, e := range testdb.Engines()[1:] {
@@ -63,7 +63,7 @@ func secretURLs(t *testing.T) []string {
 	return all
 }
 
-// No verb prints the password of a URL, whatever the error.
+// No verb prints a URL's password, whatever the error.
 func TestVerbsRedactPasswords(t *testing.T) {
 	t.Chdir(t.TempDir())
 	app := "echo"

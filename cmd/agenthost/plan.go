@@ -124,7 +124,7 @@ func (p *planner) planApp(ctx context.Context, dir string) (*plan, error) {
 	return appPlan, p.countSessions(ctx, appPlan)
 }
 
-// countSessions counts the sessions of the app.
+// countSessions counts the app's sessions.
 func (p *planner) countSessions(ctx context.Context, appPlan *plan) error {
 	for token := ""; ; {
 		page, next, err := p.store.Sessions.Page(ctx, &store.PageRequest{App: appPlan.App, Size: 1000, Token: token})

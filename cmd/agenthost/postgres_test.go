@@ -18,8 +18,8 @@ func postgresEngine() testdb.Engine {
 	return testdb.Engines()[i]
 }
 
-// evalCondition evaluates the conditions [postgres] and [python]. A test of package wasi is
-// skipped where there is no Python.
+// evalCondition evaluates the conditions [postgres] and [python]. A test in package wasi is skipped
+// where there is no Python.
 func evalCondition(name string) (bool, error) {
 	if name == "python" {
 		_, err := os.Stat(filepath.Join(interpretersFolder, "python-3.11.3.wasm"))

@@ -15,7 +15,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// previewFlags are the flags of preview.
+// previewFlags are the flags for preview.
 type previewFlags struct {
 	command.StoreFlags
 	load                 command.LoadFlags
@@ -94,15 +94,15 @@ func (f *previewFlags) readState() (map[string]any, error) {
 	return state, nil
 }
 
-// runFailure returns the error of a run for people. An internal error is replaced by its
-// cause, which has the details.
+// runFailure returns a run's error for people. Its cause, which has the details, replaces an
+// internal error.
 func runFailure(err error) error {
 	re := runtime.AsRunError(err)
 	if re.Code == runtime.CodeInternal && re.Err != nil {
 		return command.FailWith(re.Err)
 	}
 	if failed, ok := errors.AsType[*model.Error](err); ok && failed.URL != "" {
-		return command.FailWith(failed) // with the address, which clients of a server do not get
+		return command.FailWith(failed) // with the address, which a server's clients do not get
 	}
 	return command.FailWith(re)
 }

@@ -22,17 +22,17 @@ import (
 type printer struct {
 	out  io.Writer
 	root string
-	// author is the author of the unfinished line, or empty.
+	// author is the unfinished line's author, or empty.
 	author string
-	// streamed reports that partial events of the current answer are already printed.
+	// streamed reports that the current answer's partial events are already printed.
 	streamed bool
-	// problem is the error of the last event. run reports an error that ends the run.
+	// problem is the last event's error. run reports an error that ends the run.
 	problem string
 }
 
 func (p *printer) printEvent(ev *session.Event) {
 	p.flushProblem()
-	// Skip an error that repeats the text of the event.
+	// Skip an error that repeats the event's text.
 	if ev.ErrorCode != "" && (ev.ErrorMessage == "" || ev.ErrorMessage != ev.Text()) {
 		p.endLine()
 		p.problem = cmp.Or(ev.ErrorMessage, ev.ErrorCode)
@@ -58,7 +58,7 @@ func (p *printer) printEvent(ev *session.Event) {
 	}
 }
 
-// isSpeech reports whether a content of a live conversation is audio, whose words are in
+// isSpeech reports whether a content in a live conversation is audio, whose words are in
 // transcripts.
 func isSpeech(c *genai.Content) bool {
 	return len(c.Parts) == 1 && c.Parts[0].InlineData != nil && strings.HasPrefix(c.Parts[0].InlineData.MIMEType, "audio/")
@@ -107,7 +107,7 @@ func (p *printer) printText(author, text string) {
 	fmt.Fprint(p.out, text)
 }
 
-// flushProblem prints the error of the last event, which did not end the run.
+// flushProblem prints the last event's error, which did not end the run.
 func (p *printer) flushProblem() {
 	if p.problem != "" {
 		p.endLine()
@@ -124,7 +124,7 @@ func (p *printer) endLine() {
 	}
 }
 
-// abbreviateJSON formats the beginning of v, cut between characters.
+// abbreviateJSON formats v and truncates the text between characters.
 func abbreviateJSON(v map[string]any) string {
 	const limit = 200
 	line := compactJSON(v)
@@ -146,8 +146,8 @@ func compactJSON(v map[string]any) string {
 	return string(b)
 }
 
-// A costMeter adds up the cost and the tokens of model calls that have a price, including
-// those of agents that are called as tools. It is safe for concurrent use.
+// A costMeter adds up cost and tokens for model calls that have a price, including those by agents
+// that are called as tools. It is safe for concurrent use.
 type costMeter struct {
 	mu            sync.Mutex
 	usd           float64

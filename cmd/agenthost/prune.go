@@ -14,7 +14,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// pruneFlags are the flags of session prune.
+// pruneFlags are the flags for session prune.
 type pruneFlags struct {
 	sessionFlags
 	olderThan string

@@ -15,8 +15,8 @@ import (
 
 const repo = "../.."
 
-// TestReadmeCommands runs the commands of the READMEs that need neither an API key nor a
-// running host, and checks their output.
+// TestReadmeCommands runs the README commands that need neither an API key nor a running host, and
+// checks their output.
 func TestReadmeCommands(t *testing.T) {
 	t.Setenv("DEMO_MODEL", "demo")
 	apps, err := filepath.Abs(appsDir)
@@ -91,10 +91,10 @@ func promptedLines(readme string) string {
 // promptLine matches a line after a prompt.
 var promptLine = regexp.MustCompile(`(?m)^    > (.*)$`)
 
-// shellWord matches a word of a command line, with the quoting that the READMEs use.
+// shellWord matches a command line word, with the quoting that the READMEs use.
 var shellWord = regexp.MustCompile(`"([^"]*)"|(\S+)`)
 
-// No file of the repository contains an absolute path of one machine.
+// No file in the repository contains an absolute path from one machine.
 func TestNoAbsoluteHomePaths(t *testing.T) {
 	place := regexp.MustCompile(`(^|[^\w.:/])/(work|home|root|Users)/\w`)
 	err := filepath.WalkDir(repo, func(path string, d fs.DirEntry, err error) error {
@@ -109,7 +109,7 @@ func TestNoAbsoluteHomePaths(t *testing.T) {
 			return nil
 		}
 		if name == ".git" {
-			return nil // a worktree's file with the path of its repository
+			return nil // a worktree's file with its repository's path
 		}
 		b, err := os.ReadFile(path)
 		if m := place.Find(b); m != nil && !bytes.ContainsRune(b, 0) {

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxReadyBytes limits the size of the response.
+	// maxReadyBytes limits the response size.
 	maxReadyBytes = 64 << 10
 	// readyTimeout limits how long a host may take to respond.
 	readyTimeout = 3 * time.Second

@@ -10,8 +10,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// runRecorded runs a verb and appends the responses of its models and tools to a script.
-// It appends to an existing file, because a session continues too.
+// runRecorded runs a verb and appends its models' and tools' responses to a script. It appends to
+// an existing file, because a session continues too.
 func runRecorded(file string, run func(opts *loader.Options) error) error {
 	out, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -25,8 +25,7 @@ func runRecorded(file string, run func(opts *loader.Options) error) error {
 	return err
 }
 
-// replayOptions returns loader options that replay the responses of models and tools
-// from a record.
+// replayOptions returns loader options that replay model and tool responses from a record.
 func replayOptions(env command.Env, file string) (*loader.Options, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

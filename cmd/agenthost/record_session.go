@@ -22,7 +22,7 @@ import (
 	"agenthost/wing/evaluation/evalfile"
 )
 
-// recordFlags are the flags of record.
+// recordFlags are the flags for record.
 type recordFlags struct {
 	command.StoreFlags
 	load            command.LoadFlags
@@ -120,7 +120,7 @@ func (f *recordFlags) readSession(ctx context.Context, key session.Key) (*apptes
 	return r, nil
 }
 
-// writeTest prints the test, or appends it to the file of --out.
+// writeTest prints the test, or appends it to the --out file.
 func (f *recordFlags) writeTest(env command.Env, text string) error {
 	if f.out == "" {
 		_, err := fmt.Fprint(env.Out, text)
@@ -158,7 +158,7 @@ func runRecordedTest(ctx context.Context, env command.Env, suite *apptest.Suite,
 	return nil
 }
 
-// recordCase appends a session as a case to the eval set of --out.
+// recordCase appends a session as a case to the --out eval set.
 func (f *recordFlags) recordCase(env command.Env, r *evalfile.Record) error {
 	src, err := os.ReadFile(f.out)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -184,7 +184,7 @@ func (f *recordFlags) recordCase(env command.Env, r *evalfile.Record) error {
 	return command.FailWith(replaceFile(f.out, text))
 }
 
-// appendToEvalFile returns the text of an eval file with the session as a further case.
+// appendToEvalFile returns an eval file's text with the session as a further case.
 func appendToEvalFile(file string, src []byte, r *evalfile.Record) (text []byte, cutOff bool, err error) {
 	item, cutOff, err := evalfile.RenderCase(r)
 	if err != nil {
@@ -194,7 +194,7 @@ func appendToEvalFile(file string, src []byte, r *evalfile.Record) (text []byte,
 	return text, cutOff, err
 }
 
-// appendToSet returns the text of an eval set of ADK with the session as a further case.
+// appendToSet returns an ADK eval set's text with the session as a further case.
 func appendToSet(file string, src []byte, r *evalfile.Record) (text []byte, cutOff bool, err error) {
 	c, cutOff, err := evalfile.MakeCase(r)
 	if err != nil {

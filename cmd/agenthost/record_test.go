@@ -70,7 +70,7 @@ func decodeScript(t *testing.T, text string) *provider.Script {
 	return script
 }
 
-// runConversation returns the events of all turns of a new session.
+// runConversation returns the events of all turns in a new session.
 func runConversation(t *testing.T, dir string, messages []string, streaming bool, opts *loader.Options) []string {
 	t.Helper()
 	opts.Env = lookupEnv(map[string]string{"ORDERS_URL": "http://127.0.0.1:1"})

@@ -11,8 +11,8 @@ import (
 	"agenthost/pkg/store/storeurl"
 )
 
-// record leaves out a last turn without an answer, for example of a disconnected client,
-// and reports it; the test passes. A session with only such a turn cannot become a test.
+// record leaves out a last turn without an answer, for example after a client disconnected, and
+// reports it; the test passes. A session with only such a turn cannot become a test.
 func TestRecordSkipsUnansweredTurn(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "echo")
 	saveFile(t, dir, "root_agent.yaml", "name: echo\nmodel: demo\ninstruction: Repeat.\n")

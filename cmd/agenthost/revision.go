@@ -14,14 +14,14 @@ import (
 	"agenthost/pkg/store"
 )
 
-// revisionFlags are the flags of the verbs that work on revisions.
+// revisionFlags are the flags for the verbs that work on revisions.
 type revisionFlags struct {
 	command.StoreFlags
 	load command.LoadFlags
 	json bool
 }
 
-// addLoadFlags adds the flags of verbs that load a folder.
+// addLoadFlags adds the flags for verbs that load a folder.
 func (f *revisionFlags) addLoadFlags(env command.Env, cmd *cobra.Command) *cobra.Command {
 	f.load.RegisterFlags(env, cmd.Flags())
 	return cmd
@@ -47,7 +47,7 @@ loaded.`,
 	}))
 }
 
-// revisionLine is a line of the list of revisions.
+// revisionLine is a line in the revision list.
 type revisionLine struct {
 	Revision string `json:"revision"`
 	Served   string `json:"served"`
@@ -102,8 +102,7 @@ APPDIR. A unique prefix of a revision is enough. Variables are not resolved.`,
 	})))
 }
 
-// loadRevision returns the revision of the current files of a folder. It fails if the
-// files have errors.
+// loadRevision returns the revision of a folder's current files. It fails if the files have errors.
 func (f *revisionFlags) loadRevision(ctx context.Context, env command.Env, dir string) (*store.Revision, error) {
 	if err := command.CheckApp(dir); err != nil {
 		return nil, err
@@ -180,7 +179,7 @@ func formatChange(ch loader.Change) string {
 	return fmt.Sprintf("%s: %s → %s", ch.Field, was, is)
 }
 
-// firstDifference returns the first different lines of two texts, truncated.
+// firstDifference returns the first lines in which two texts differ, truncated.
 func firstDifference(a, b string) (was, is string) {
 	as, bs := strings.Split(a, "\n"), strings.Split(b, "\n")
 	i := 0

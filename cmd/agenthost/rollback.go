@@ -38,7 +38,7 @@ before they are overwritten or deleted. The .env file does not change.`,
 	}))
 }
 
-// rollBack restores the files of a revision and returns its full ID.
+// rollBack restores a revision's files and returns its full ID.
 func rollBack(ctx context.Context, env command.Env, st *store.Store, args []string) (id string, err error) {
 	dir, app := args[0], loader.AppName(args[0])
 	rev, err := st.Revisions.Get(ctx, app, args[1])
@@ -69,8 +69,8 @@ func rollBack(ctx context.Context, env command.Env, st *store.Store, args []stri
 	return rev.ID, nil
 }
 
-// reportOtherRevision prints the revision of the folder if it differs from the expected
-// one, because a revision also depends on the environment.
+// reportOtherRevision prints the folder's revision if it differs from the expected one, because a
+// revision also depends on the environment.
 func (f *revisionFlags) reportOtherRevision(ctx context.Context, env command.Env, dir, want string) error {
 	got, err := f.loadRevision(ctx, env, dir)
 	if err == nil && got.ID != want {
@@ -83,10 +83,10 @@ func (f *revisionFlags) reportOtherRevision(ctx context.Context, env command.Env
 // dot, so it is not part of the app.
 const replacedDir = ".replaced"
 
-// A restorer restores the files of a revision in a folder.
+// A restorer restores a revision's files in a folder.
 type restorer struct {
 	root *os.Root
-	// known are the files of the newest revision, which need no backup.
+	// known are the newest revision's files, which need no backup.
 	known                  map[string][]byte
 	written, removed, kept int
 	// shared are files outside the folder, which other apps use. They do not change.

@@ -25,7 +25,7 @@ import (
 // defaultUser is the default of --user.
 const defaultUser = "user"
 
-// runFlags are the flags of run.
+// runFlags are the flags for run.
 type runFlags struct {
 	command.StoreFlags
 	load          command.LoadFlags
@@ -229,7 +229,7 @@ type conversation struct {
 	authorizer *authorize.Authorizer
 	// lines receives the lines that the user types.
 	lines chan string
-	// prompted has the IDs of the calls that the user was prompted for.
+	// prompted has the call IDs that the user was prompted for.
 	prompted map[string]bool
 	// reloads holds the latest reload status until it is printed.
 	reloads chan loader.Status
@@ -256,7 +256,7 @@ func (t *conversation) runInvocation(ctx context.Context, message *genai.Content
 	return t.runRequest(ctx, req)
 }
 
-// resumeInvocation resumes the last invocation of the session, which was interrupted.
+// resumeInvocation resumes the session's last invocation, which was interrupted.
 func (t *conversation) resumeInvocation(ctx context.Context) error {
 	sess, err := t.host.Store().Sessions.Get(ctx, t.key, nil)
 	if err != nil {
@@ -283,7 +283,7 @@ func (t *conversation) runRequest(ctx context.Context, req *runtime.RunRequest) 
 
 func (t *conversation) printWait(wait model.Wait) { fmt.Fprintln(t.env.Err, wait) }
 
-// printEvents prints the events of a run.
+// printEvents prints a run's events.
 func (t *conversation) printEvents(events runtime.Events) error {
 	p := &printer{out: t.env.Out, root: t.host.App(t.key.App).Root().Name()}
 	for ev, err := range events {

@@ -10,7 +10,7 @@ import (
 	"agenthost/wing/connection/authorize"
 )
 
-// authorizePending lets the user authorize the connections of pending calls after a single
+// authorizePending lets the user authorize the connections for pending calls after a single
 // message, and sends the answers. Without a person it returns an error.
 func (t *conversation) authorizePending(ctx context.Context) error {
 	for {
@@ -35,7 +35,7 @@ func (t *conversation) authorizePending(ctx context.Context) error {
 	}
 }
 
-// pendingCredentials returns the calls of the oldest event that wait for connections.
+// pendingCredentials returns the oldest event's calls that wait for connections.
 func (t *conversation) pendingCredentials(ctx context.Context) []*authorize.Call {
 	for _, w := range t.pendingCalls(ctx) {
 		var calls []*authorize.Call
@@ -51,9 +51,8 @@ func (t *conversation) pendingCredentials(ctx context.Context) []*authorize.Call
 	return nil
 }
 
-// answerCall prompts for the answer to a pending call, or lets the user authorize its
-// connection. The response is nil if the call stays pending; it returns false at the end of the
-// conversation.
+// answerCall prompts for the answer to a pending call, or lets the user authorize its connection.
+// The response is nil if the call stays pending; it returns false when the conversation ends.
 func (t *conversation) answerCall(ctx context.Context, call *genai.FunctionCall) (map[string]any, bool) {
 	c := authorize.NewCall(call)
 	if c == nil {

@@ -11,8 +11,8 @@ import (
 	"agenthost/pkg/loader"
 )
 
-// runLoop handles lines until the end of input, /quit, or the end of ctx. It hot-reloads
-// the app when files in dir are saved.
+// runLoop handles lines until /quit, or until the input or ctx ends. It hot-reloads the app when
+// files in dir are saved.
 func (t *conversation) runLoop(ctx context.Context, l *loader.Loader, dir string) error {
 	ctx, end := t.openInput(ctx, l, dir)
 	defer end()
@@ -57,8 +57,7 @@ func (t *conversation) openInput(ctx context.Context, l *loader.Loader, dir stri
 	}
 }
 
-// readLine reads a line; it returns false at the end of input, at /quit, and at the end
-// of ctx.
+// readLine reads a line; it returns false at /quit, and when the input or ctx ends.
 func (t *conversation) readLine(ctx context.Context, prompt string) (string, bool) {
 	fmt.Fprint(t.env.Err, prompt)
 	for {
@@ -85,7 +84,7 @@ func (t *conversation) readLine(ctx context.Context, prompt string) (string, boo
 	}
 }
 
-// endPrompt ends the line of a prompt that the user has not answered.
+// endPrompt ends a prompt line that the user has not answered.
 func (t *conversation) endPrompt(prompt string) {
 	if prompt != "" {
 		fmt.Fprintln(t.env.Err)
@@ -115,8 +114,7 @@ func (t *conversation) handleLine(ctx context.Context, line string) error {
 	return t.runStoppable(ctx, func(ctx context.Context) error { return t.sendText(ctx, line) })
 }
 
-// runStoppable runs a part of the conversation that an interrupt (^C) stops, with
-// [errAnswerStopped].
+// runStoppable runs part of the conversation that an interrupt (^C) stops, with [errAnswerStopped].
 func (t *conversation) runStoppable(ctx context.Context, part func(context.Context) error) error {
 	ctx, end := t.env.Interrupts.WithStop(ctx)
 	defer end()

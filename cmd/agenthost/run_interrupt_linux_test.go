@@ -17,8 +17,8 @@ import (
 	"agenthost/internal/command"
 )
 
-// interruptedApp answers "hold" by a call of look, after which it never answers; "look" by a
-// call of a service; and any other message at once.
+// interruptedApp answers "hold" by calling look, after which it never answers; "look" by calling a
+// service; and any other message at once.
 var interruptedApp = map[string]string{
 	"app.yaml": "models: {demo: {provider: scripted, script: s.yaml}}\nrun_config: {response_modalities: [TEXT]}\n",
 	"root_agent.yaml": `name: clerk
@@ -119,7 +119,7 @@ type interruptedRun struct {
 	cmd  *exec.Cmd
 	tty  *os.File // the program's end of the terminal
 	side *os.File // the person's end
-	// looking receives a value for each call of the service, which never responds.
+	// looking receives a value for each call to the service, which never responds.
 	looking chan struct{}
 	output  []byte
 }
@@ -159,7 +159,7 @@ func (c *interruptedRun) start() {
 	c.tty.Close()
 }
 
-// openTerminal opens a pseudoterminal: a person's end, and the end of a program.
+// openTerminal opens a pseudoterminal: a person's end, and a program's.
 func openTerminal(t *testing.T) (side, tty *os.File) {
 	t.Helper()
 	side, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// The kernel ends the MCP servers of a killed host, even a server that ignores the end of
-// its input: the pipe that the server holds open is closed.
+// The kernel ends a killed host's MCP servers, even a server that ignores the end of its input: the
+// pipe that the server holds open is closed.
 func TestKilledHostEndsMCPServers(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "held")

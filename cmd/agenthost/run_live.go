@@ -18,20 +18,18 @@ import (
 	"agenthost/wing/live"
 )
 
-// A liveConversation is a live conversation in the terminal: lines can be written while the
-// agent answers, and interrupt it. Lines that do not come from a terminal wait for the end of
-// the answer.
+// A liveConversation is a live conversation in the terminal: lines can be written while the agent
+// answers, and interrupt it. Lines that do not come from a terminal wait until the answer ends.
 type liveConversation struct {
 	*conversation
 	prompt string
-	// queue and events are those of the live run; nil while there is none.
+	// queue and events are the live run's; nil while there is none.
 	queue  *live.Queue
 	events chan liveEvent
 	// answering reports that the agent is about to answer, or answers; outdated that the
 	// app was reloaded since the run began; ending that the queue is closed.
 	answering, outdated, ending bool
-	// interrupted is the number of answers that a message has interrupted and whose end has
-	// not arrived.
+	// interrupted counts the answers that a message has interrupted and that have not ended yet.
 	interrupted int
 	printer     *printer
 	// stopRun cancels the run. An interrupt (^C) calls it while the agent answers.
@@ -41,7 +39,7 @@ type liveConversation struct {
 	reply     []*genai.Part
 }
 
-// A liveEvent is an event of a live run, or its error.
+// A liveEvent is a live run's event, or its error.
 type liveEvent struct {
 	event *session.Event
 	err   error
@@ -71,8 +69,8 @@ func (t *conversation) newLiveConversation() *liveConversation {
 	return &liveConversation{conversation: t, printer: &printer{out: t.env.Out, root: t.host.App(t.key.App).Root().Name()}}
 }
 
-// runLiveLoop handles lines and events until the end of input, /quit, or the end of ctx. It
-// hot-reloads the app when files in dir are saved; the run then begins again after the answer.
+// runLiveLoop handles lines and events until /quit, or until the input or ctx ends. It hot-reloads
+// the app when files in dir are saved; the run then begins again after the answer.
 func (t *conversation) runLiveLoop(ctx context.Context, l *loader.Loader, dir string) error {
 	ctx, end := t.openInput(ctx, l, dir)
 	defer end()
@@ -194,7 +192,7 @@ func (c *liveConversation) endRun() {
 	}
 }
 
-// receiveEvent prints an event. Ok is false at the end of the run.
+// receiveEvent prints an event. Ok is false when the run has ended.
 func (c *liveConversation) receiveEvent(ctx context.Context, e liveEvent, ok bool) error {
 	if !ok {
 		c.printer.flushProblem()
@@ -247,7 +245,7 @@ func (c *liveConversation) completeTurn(ctx context.Context) {
 	c.printPrompt()
 }
 
-// askPending makes the next lines answer the pending calls of the session.
+// askPending makes the next lines answer the session's pending calls.
 func (c *liveConversation) askPending(ctx context.Context) {
 	if c.json || c.prompted == nil || len(c.questions) > 0 {
 		return

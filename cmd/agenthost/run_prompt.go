@@ -10,8 +10,8 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// answerPending prompts once for each pending call of the session, and sends the
-// responses. It returns false at the end of the conversation.
+// answerPending prompts once for each of the session's pending calls, and sends the responses. It
+// returns false when the conversation ends.
 func (t *conversation) answerPending(ctx context.Context) bool {
 	for !t.json {
 		open := t.unpromptedCalls(ctx)
@@ -41,8 +41,8 @@ func (t *conversation) answerPending(ctx context.Context) bool {
 	return true
 }
 
-// unpromptedCalls returns the pending calls of the oldest event that has calls the user
-// was not prompted for yet.
+// unpromptedCalls returns the pending calls in the oldest event that has calls the user was not
+// prompted for yet.
 func (t *conversation) unpromptedCalls(ctx context.Context) []*genai.FunctionCall {
 	for _, w := range t.pendingCalls(ctx) {
 		open := slices.DeleteFunc(w.Calls, func(c *genai.FunctionCall) bool { return t.prompted[c.ID] })
@@ -53,8 +53,8 @@ func (t *conversation) unpromptedCalls(ctx context.Context) []*genai.FunctionCal
 	return nil
 }
 
-// pendingCalls returns the pending calls of the session, or nothing if it cannot be read,
-// which the next run reports.
+// pendingCalls returns the session's pending calls. If it cannot be read, it returns none, and the
+// next run reports the error.
 func (t *conversation) pendingCalls(ctx context.Context) []runtime.PendingCalls {
 	sess, err := t.host.Store().Sessions.Get(ctx, t.key, nil)
 	if err != nil {
@@ -63,8 +63,8 @@ func (t *conversation) pendingCalls(ctx context.Context) []runtime.PendingCalls 
 	return runtime.Pending(sess.Events())
 }
 
-// promptUser prompts until a line answers the question. The response is nil if the user
-// leaves the call pending; it returns false at the end of the conversation.
+// promptUser prompts until a line answers the question. The response is nil if the user leaves the
+// call pending; it returns false when the conversation ends.
 func (t *conversation) promptUser(ctx context.Context, q *question) (map[string]any, bool) {
 	if q.message != "" {
 		fmt.Fprintf(t.env.Err, "%s\n", q.message)

@@ -54,7 +54,7 @@ func newQuestion(call *genai.FunctionCall) *question {
 	return q
 }
 
-// answerSchema returns the JSON schema for the answer of a call, or nil.
+// answerSchema returns the JSON schema for a call's answer, or nil.
 func answerSchema(call *genai.FunctionCall) map[string]any {
 	switch call.Name {
 	case tool.RequestInput:
@@ -84,7 +84,7 @@ func parseAnswer(schema *tool.Schema, line string) (response map[string]any, pro
 		}
 		return m, ""
 	}
-	ctx := context.Background() // the budget of the check ends it
+	ctx := context.Background() // the check's budget ends it
 	v, err := schema.Parse(ctx, line)
 	if err != nil {
 		var asText error

@@ -76,7 +76,7 @@ func saveFile(t *testing.T, dir, file, text string) {
 	}
 }
 
-// readUntil reads the output of a program up to a line with the text.
+// readUntil reads a program's output up to a line with the text.
 func readUntil(t *testing.T, lines *bufio.Scanner, text string) {
 	t.Helper()
 	for lines.Scan() {

@@ -18,7 +18,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// hostSchemaName names the schema of the file of serve --config.
+// hostSchemaName names the schema for serve --config files.
 const hostSchemaName = "host"
 
 func schemaNames() []string { return append(listKinds().SchemaNames(), hostSchemaName) }
@@ -70,10 +70,10 @@ func newSchema(name string) (map[string]any, error) {
 	return newLoader(nil).Schema(name)
 }
 
-// schemaFile returns the name of the file of a schema.
+// schemaFile returns a schema's file name.
 func schemaFile(name string) string { return "agenthost." + name + ".schema.json" }
 
-// writeSchemas writes all schemas into a folder, and prints the settings of VS Code.
+// writeSchemas writes all schemas into a folder, and prints the settings for VS Code.
 func writeSchemas(env command.Env, dir string) error {
 	full, err := filepath.Abs(dir)
 	if err == nil {
@@ -101,8 +101,8 @@ func writeSchemas(env command.Env, dir string) error {
 	}))
 }
 
-// editorSettings returns the settings with which VS Code's YAML extension chooses a
-// schema by the name of a file, given the location of each schema.
+// editorSettings returns the settings with which VS Code's YAML extension chooses a schema by file
+// name, given each schema's location.
 func editorSettings(locate func(schema string) string) map[string]any {
 	schemas := map[string][]string{}
 	for name, patterns := range schemaPatterns() {
@@ -111,9 +111,9 @@ func editorSettings(locate func(schema string) string) map[string]any {
 	return map[string]any{"yaml.schemas": schemas}
 }
 
-// schemaPatterns returns patterns of the files of each schema. A file matches one of them
-// at most, because an editor applies all schemas that match. Included files, and agents
-// outside of a folder agents, have no pattern: their names can be any.
+// schemaPatterns returns the file patterns for each schema. A file matches at most one, because an
+// editor applies all schemas that match. Included files, and agents outside a folder agents, have
+// no pattern, because they can have any name.
 func schemaPatterns() map[string][]string {
 	return map[string][]string{
 		"app":          {"**/app.yaml"},
@@ -127,8 +127,8 @@ func schemaPatterns() map[string][]string {
 	}
 }
 
-// hostSchema returns the JSON Schema of the file of serve --config: the flags of serve,
-// the folders and the authentication.
+// hostSchema returns the JSON Schema for serve --config files: serve's flags, the folders and the
+// authentication.
 func hostSchema() map[string]any {
 	var set spec.SchemaSet
 	authSchema := set.Define("auth", auth.SchemaIn(&set))
@@ -149,8 +149,8 @@ func hostSchema() map[string]any {
 	return set.Document(map[string]any{"type": []any{"object", "null"}, "additionalProperties": false, "properties": properties})
 }
 
-// flagSchema returns the schema of a flag in a file. A value may be a variable; null is
-// the same as no key.
+// flagSchema returns a flag's schema in a file. A value may be a variable; null is the same as no
+// key.
 func flagSchema(f *pflag.Flag) map[string]any {
 	const text, variable = "string", `^\$\{`
 	switch f.Value.Type() {

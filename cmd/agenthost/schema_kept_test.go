@@ -17,10 +17,9 @@ import (
 	"agenthost/internal/testdb"
 )
 
-// TestSchemaKept: commands that run no app leave the database of an older version as it is,
-// on each engine and for each version, so that an older agenthost can still start. They
-// read what they can, and otherwise name the version and db migrate. Control: run and db
-// migrate change it.
+// TestSchemaKept: commands that run no app leave an older version's database as it is, on each
+// engine and for each version, so that an older agenthost can still start. They read what they can,
+// and otherwise name the version and db migrate. Control: run and db migrate change it.
 func TestSchemaKept(t *testing.T) {
 	for _, e := range testdb.Engines() {
 		t.Run(e.Name, func(t *testing.T) {

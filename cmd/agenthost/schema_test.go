@@ -12,7 +12,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// TestHostSchemaFresh compares the schema file for editors with the flags of serve.
+// TestHostSchemaFresh compares the schema file for editors with serve's flags.
 func TestHostSchemaFresh(t *testing.T) {
 	var out bytes.Buffer
 	if err := (command.Env{Out: &out}).PrintJSON(hostSchema()); err != nil {
@@ -21,8 +21,8 @@ func TestHostSchemaFresh(t *testing.T) {
 	testFresh(t, "../../schemas/agenthost.host.schema.json", out.Bytes())
 }
 
-// TestEditorSettingsFresh compares the settings of this repository for VS Code with those
-// that schema --write prints.
+// TestEditorSettingsFresh compares this repository's VS Code settings with those that schema
+// --write prints.
 func TestEditorSettingsFresh(t *testing.T) {
 	var out bytes.Buffer
 	settings := editorSettings(func(name string) string { return "schemas/" + schemaFile(name) })
@@ -73,7 +73,7 @@ func TestHostSchemaMatchesServe(t *testing.T) {
 	}
 }
 
-// docs/serving.md documents every flag of serve.
+// docs/serving.md documents every serve flag.
 func TestServingDocumentsFlags(t *testing.T) {
 	page := readText(t, repo+"/docs/serving.md")
 	newServeCommand(command.Env{}).Flags().VisitAll(func(f *pflag.Flag) {

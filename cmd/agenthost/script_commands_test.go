@@ -21,19 +21,18 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// waitLimit is the timeout of everything that a script waits for.
+// waitLimit is the timeout for everything that a script waits for.
 const waitLimit = 20 * time.Second
 
-// scriptState holds the resources of a script: running hosts, an open event stream, and
-// occupied ports.
+// scriptState holds a script's resources: running hosts, an open event stream, and occupied ports.
 type scriptState struct {
-	vars   []string // the initial environment of the script
+	vars   []string // the script's initial environment
 	hosts  map[string]*servedHost
-	name   string // of the current host
+	name   string // the current host's
 	stream *bufio.Reader
 	open   []io.Closer
 	models []fakeModel
-	// services are the services of the script by name.
+	// services are the script's services by name.
 	services map[string]*service
 }
 
@@ -50,7 +49,7 @@ func stateOf(ts *testscript.TestScript) *scriptState {
 	return ts.Value(scriptStateKey{}).(*scriptState)
 }
 
-// stopAll kills all hosts and closes all resources of the script.
+// stopAll kills the script's hosts and closes its resources.
 func (p *scriptState) stopAll() {
 	for _, h := range p.hosts {
 		_ = h.Process.Kill() // it may have exited already

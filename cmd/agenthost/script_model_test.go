@@ -12,15 +12,15 @@ import (
 	"agenthost/internal/fake/fakeopenai"
 )
 
-// A fakeModel is a running fake of a provider.
+// A fakeModel is a running fake provider.
 type fakeModel struct {
 	url   string
 	close func()
-	// calls returns the model and the key of each received call.
+	// calls returns the model and the key for each received call.
 	calls func() []string
 }
 
-// fakeModels lists the fakes of providers, each with the answer that it returns.
+// fakeModels lists the fake providers, each with the answer that it returns.
 func fakeModels() map[string]func(answer string) fakeModel {
 	return map[string]func(string) fakeModel{
 		"gemini": startFakeGemini, "openai": startFakeOpenAI, "anthropic": startFakeAnthropic, "ollama": startFakeOllama,
@@ -90,7 +90,7 @@ func startFakeOllama(answer string) fakeModel {
 	}}
 }
 
-// startFakeModel starts a fake of a provider, and sets a variable to its URL.
+// startFakeModel starts a fake provider, and sets a variable to its URL.
 func startFakeModel(ts *testscript.TestScript, args []string) {
 	start, ok := fakeModels()[args[0]]
 	if !ok {
@@ -102,7 +102,7 @@ func startFakeModel(ts *testscript.TestScript, args []string) {
 	ts.Setenv(args[1], fake.url)
 }
 
-// printModelCalls prints the model and the key of each call that the last fake received.
+// printModelCalls prints the model and the key for each call that the last fake received.
 func printModelCalls(ts *testscript.TestScript, _ []string) {
 	fakes := stateOf(ts).models
 	if len(fakes) == 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// setFromOutput sets a variable to the last match of a pattern in the last output, or to
-// the group of that match.
+// setFromOutput sets a variable to a pattern's last match in the last output, or to that match's
+// group.
 func setFromOutput(ts *testscript.TestScript, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: keep-last VAR PATTERN")

@@ -23,23 +23,23 @@ import (
 	"agenthost/internal/number/numbertest"
 )
 
-// A serviceFile describes an HTTP service of a script: what real services have answered,
-// byte by byte. It has replies, of which the last repeats, or the tools of an MCP server.
+// A serviceFile describes a script's HTTP service: what real services have answered, byte by byte.
+// It has replies, and repeats the last one, or an MCP server's tools.
 type serviceFile struct {
 	// Refuses names the fake whose refusals come first: openai or anthropic.
 	Refuses string
 	Replies []serviceReply
 	MCP     *struct {
-		// Tools are the tools; List instead is the whole result of tools/list.
+		// Tools are the tools; List instead is the whole tools/list result.
 		Tools []any
 		List  any
-		// Result is the result of each call, a string its JSON; nil returns the arguments as text.
+		// Result is each call's result, a string its JSON; nil returns the arguments as text.
 		Result any
 	}
 }
 
-// A serviceReply has one body: JSON, text, bytes in hexadecimal, the data of server-sent
-// events, or nested JSON arrays. Hold sends no reply until the client leaves.
+// A serviceReply has one body: JSON, text, bytes in hexadecimal, server-sent event data, or nested
+// JSON arrays. Hold sends no reply until the client leaves.
 type serviceReply struct {
 	Status    int
 	Headers   map[string]string
@@ -59,8 +59,8 @@ type service struct {
 	requests []string // METHOD PATH BODY
 }
 
-// startService starts the service NAME that a file describes, and replaces
-// http://NAME.test by its address in all files of the script.
+// startService starts the service NAME that a file describes, and replaces http://NAME.test by its
+// address in all the script's files.
 func startService(ts *testscript.TestScript, args []string) {
 	s := &service{}
 	ts.Check(yaml.Unmarshal([]byte(ts.ReadFile(args[1])), &s.file))
@@ -97,8 +97,7 @@ func printRequests(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// checkDigits checks that a file, or stdout, has the numbers of numbertest N times, with all
-// digits.
+// checkDigits checks that a file, or stdout, has numbertest's numbers N times, with all digits.
 func checkDigits(ts *testscript.TestScript, args []string) {
 	n, err := strconv.Atoi(args[1])
 	ts.Check(err)
@@ -219,7 +218,7 @@ func encodeData(v any) string {
 	return string(b)
 }
 
-// serveMCP answers the requests of the revision 2025-11-25 of MCP, over streamable HTTP.
+// serveMCP answers requests in MCP revision 2025-11-25, over streamable HTTP.
 func (s *service) serveMCP(w http.ResponseWriter, r *http.Request, body []byte) {
 	var request struct {
 		ID     json.RawMessage

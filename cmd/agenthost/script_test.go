@@ -20,9 +20,8 @@ import (
 // testenv defines.
 func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 
-// TestScripts runs command lines. The name of each script starts with the verb that it
-// tests, and its first line describes the rule that it tests. These commands extend
-// those of testscript:
+// TestScripts runs command lines. A script's name starts with the verb that it tests, and its first
+// line describes the rule that it tests. These commands extend testscript's:
 //
 //	exits CODE PROGRAM ARG...         exec, and check the exit status
 //	host NAME                         select the host NAME (default: serve); $URL is its address

@@ -28,15 +28,15 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// Secrets that no output may contain: one of an app, with characters that URLs, JSON and
-// shells escape, and the token of a caller.
+// Secrets that no output may contain: an app's, with characters that URLs, JSON and shells escape,
+// and a caller's token.
 const (
 	canary       = `c4n4ry/v4lue<&"+{x}`
 	callersToken = "c4n4ry-of-a-caller-0001"
 )
 
 // credentialStarts returns the texts in front of a secret in credentials, for each of the three
-// alignments of base64.
+// base64 alignments.
 func credentialStarts() []string {
 	return []string{"me:", "you:", "user:", "Basic me:", "Basic you:", "Basic user:", "Bearer ", "\tBearer ", ": Bearer "}
 }
@@ -137,8 +137,8 @@ root_agent:
 	return filepath.Join(top, "app"), filepath.Join(top, "secrets")
 }
 
-// TestVerbsRedactSecrets searches all outputs of verbs for the secret: output, logs,
-// events, and stored files.
+// TestVerbsRedactSecrets searches all verbs' outputs for the secret: output, logs, events, and
+// stored files.
 func TestVerbsRedactSecrets(t *testing.T) {
 	outputs, total := 0, 0
 	for _, modelName := range failingModels() {
@@ -182,7 +182,7 @@ func searchVerbs(t *testing.T, modelName string) (outputs, size int) {
 	if strings.Count(all.String(), "received Bearer ***") < 2 {
 		t.Errorf("the output does not contain the responses:\n%s", all)
 	}
-	// The errors of an invalid app are searched too.
+	// An invalid app's errors are searched too.
 	if err := os.WriteFile(filepath.Join(dir, "s.yaml"), []byte("- text: ${secret:TOKEN}\n- texts: ${secret:TOKEN}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -204,15 +204,15 @@ func searchVerbs(t *testing.T, modelName string) (outputs, size int) {
 	return outputs, size + all.Len()
 }
 
-// findSecret returns the index of a secret in text, plain or encoded, or -1. It searches
-// for a part that templates, shells and URLs do not change, for its base64 at each
-// of the three alignments, and for a part of it next to its replacement.
+// findSecret returns the index of a secret in text, plain or encoded, or -1. It searches for a part
+// that templates, shells and URLs do not change, for its base64 at each of the three alignments,
+// and for part of it next to its replacement.
 func findSecret(text []byte) int {
 	const marker = "c4n4ry"
 	forms := []string{marker, hex.EncodeToString([]byte(marker))}
 	for before := range 3 {
 		code := base64.RawStdEncoding.EncodeToString([]byte("xx"[:before] + marker))
-		// The first and last characters contain bits of adjacent bytes.
+		// The first and last characters contain bits from adjacent bytes.
 		forms = append(forms, code[(before*8+5)/6:len(code)-1])
 	}
 	for _, start := range credentialStarts() {
@@ -226,8 +226,8 @@ func findSecret(text []byte) int {
 	return -1
 }
 
-// partlyRedacted returns the base64 of a credential whose replacement leaves the first or the
-// last character that has bits of the secret.
+// partlyRedacted returns a credential's base64 whose replacement leaves the first or the last
+// character with the secret's bits.
 func partlyRedacted(start string) (forms []string) {
 	code := base64.StdEncoding.EncodeToString([]byte(start + canary))
 	plain := strings.TrimRight(code, "=")
@@ -245,8 +245,8 @@ func checkNoSecret(t *testing.T, where string, b []byte) {
 	}
 }
 
-// TestSecretSearchFindsLeaks is the control: findSecret finds the secret of a leaking
-// logger in every form.
+// TestSecretSearchFindsLeaks is the control: findSecret finds a leaking logger's secret in every
+// form.
 func TestSecretSearchFindsLeaks(t *testing.T) {
 	inJSON, err := json.Marshal(canary)
 	if err != nil {
@@ -283,8 +283,8 @@ func TestSecretSearchFindsLeaks(t *testing.T) {
 	t.Logf("shown: control, a logger that leaks: found in %d of %d forms", caught, len(forms))
 }
 
-// redactInside returns the base64 of a credential without the characters that encode only bits
-// of the secret: the first and the last one with some of its bits stay.
+// redactInside returns a credential's base64 without the characters that encode only the secret's
+// bits: the first and the last one with some of its bits stay.
 func redactInside(start string) string {
 	code := base64.StdEncoding.EncodeToString([]byte(start + canary))
 	plain := strings.TrimRight(code, "=")

@@ -30,7 +30,7 @@ import (
 
 const (
 	defaultAddr = "127.0.0.1:8000"
-	// extraPorts is the number of ports to try after the default one.
+	// extraPorts is how many ports to try after the default one.
 	extraPorts = 20
 )
 
@@ -174,8 +174,7 @@ func (m *serveMain) logMissingKeys() func(app string, use loader.ModelUse, d spe
 	}
 }
 
-// loadOptions returns the options of the loader, and the keys of the tokens of users, which
-// apps may not read.
+// loadOptions returns the loader options, and the keys for users' tokens, which apps may not read.
 func (m *serveMain) loadOptions() (*loader.Options, *connections.Keys, error) {
 	keys, err := m.flags.grants.ReadKeys(&m.flags.load.Reserved, m.flags.SessionDB)
 	if err != nil {
@@ -185,7 +184,7 @@ func (m *serveMain) loadOptions() (*loader.Options, *connections.Keys, error) {
 	return load, keys, err
 }
 
-// openGrants opens the grants of users in the store, for the connections of apps.
+// openGrants opens the users' grants in the store, for app connections.
 func (m *serveMain) openGrants(keys *connections.Keys) *connections.Grants {
 	grants := m.flags.grants.NewGrants(m.store.Grants, keys, m.logger)
 	m.env.Kinds.Connections = connections.NewKind(grants)
@@ -224,7 +223,7 @@ func (m *serveMain) serveUntilDone(ctx context.Context, listener net.Listener) e
 	m.printGreeting("http://" + localAddress(listener.Addr().String()))
 	drain := m.flags.drain
 	if drain == 0 {
-		drain = -1 // 0 is the default of Serve
+		drain = -1 // 0 is Serve's default
 	}
 	err := m.host.Serve(ctx, listener, &agenthost.ServeOptions{
 		Server: m.server, Handler: m.flags.observe.withProfiler(m.server, m.server.Protect), Drain: drain,
@@ -296,8 +295,8 @@ func firstLine(s string) string {
 	return line
 }
 
-// reserveListener adds the addresses of the host itself to the policy of the loader, so
-// that apps cannot call the host.
+// reserveListener adds the host's own addresses to the loader's policy, so that apps cannot call
+// the host.
 func (f *serveFlags) reserveListener(opts *loader.Options, at net.Addr) {
 	host := f.load.Reserved
 	host.Names = f.allowedHosts

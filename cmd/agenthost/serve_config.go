@@ -17,7 +17,7 @@ import (
 	"agenthost/pkg/store/storeurl"
 )
 
-// Keys of a config file that are not flags, or accept more than the flag.
+// Config file keys that are not flags, or accept more than the flag.
 const (
 	keyDirs = "dirs"
 	keyAuth = "auth"
@@ -117,7 +117,7 @@ func setFromNode(flags *pflag.FlagSet, flag *pflag.Flag, n *spec.Node) spec.Diag
 	return nil
 }
 
-// loadAuth returns the authentication of the host; nil means no authentication.
+// loadAuth returns the host's authentication; nil means no authentication.
 func (f *serveFlags) loadAuth() (*auth.Auth, error) {
 	n := f.authNode
 	if n == nil && f.auth == "" {
@@ -143,8 +143,7 @@ func (f *serveFlags) loadAuth() (*auth.Auth, error) {
 	return a, redactedError("--auth", name, ds)
 }
 
-// hideTokens reserves the tokens of an authentication document, so that apps cannot read
-// them.
+// hideTokens reserves the tokens in an authentication document, so that apps cannot read them.
 func (f *serveFlags) hideTokens(n *spec.Node) {
 	tokens := n.Get("tokens")
 	if tokens == nil {
@@ -194,8 +193,8 @@ func (f *serveFlags) readReference(kind, name string) (string, error) {
 	return v, nil
 }
 
-// redactedError is problemsError for a file that may contain tokens and passwords: no text of
-// its lines is printed.
+// redactedError is problemsError for a file that may contain tokens and passwords: none of its
+// lines is printed.
 func redactedError(flag, file string, ds spec.Diagnostics) error {
 	return command.ProblemsError(flag, file, ds.Redact())
 }

@@ -13,12 +13,12 @@ import (
 	"agenthost/internal/safe"
 )
 
-// demoAddr is the address of the orders that --demo serves for the example apps tools and
-// support. It differs from the host's own address, which apps cannot call.
+// demoAddr is the address where --demo serves orders for the example apps tools and support. It
+// differs from the host's own address, which apps cannot call.
 const demoAddr = "127.0.0.1:8010"
 
-// serveDemo serves the orders of the example apps until stop is called. If the address is
-// in use, most likely by another host, it logs a warning.
+// serveDemo serves the example apps' orders until stop is called. If the address is in use, most
+// likely by another host, it logs a warning.
 func (f *serveFlags) serveDemo(ctx context.Context, logger *slog.Logger) (stop func()) {
 	if !f.demo {
 		return func() {}
@@ -42,8 +42,8 @@ func (f *serveFlags) serveDemo(ctx context.Context, logger *slog.Logger) (stop f
 	}
 }
 
-// demoOrders serves GET /demo/orders/{id} and POST /demo/orders/{id}/refunds for the example
-// apps tools and support, and at /demo an index of the orders. It keeps no refunds.
+// demoOrders serves GET /demo/orders/{id} and POST /demo/orders/{id}/refunds for the example apps
+// tools and support, and at /demo an order index. It keeps no refunds.
 func demoOrders() http.Handler {
 	orders := map[string]demoOrder{
 		"1001": {"1001", "shipped", 42.5, []demoItem{{"Tea pot", 1}, {"Cup", 4}}},

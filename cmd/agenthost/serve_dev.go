@@ -20,7 +20,7 @@ import (
 	"agenthost/wing/live/liveweb"
 )
 
-// devFlags are the developer flags of serve.
+// devFlags are serve's developer flags.
 type devFlags struct {
 	dev bool
 	ui  string
@@ -50,7 +50,7 @@ func (f *devFlags) openBundle() (fs.FS, func() error, error) {
 // isEnabled reports whether developer tools are enabled.
 func (f *devFlags) isEnabled() bool { return f.dev || f.ui != "" }
 
-// addExtensions adds the extensions of the server with their options.
+// addExtensions adds the server extensions with their options.
 func (m *serveMain) addExtensions(opts *server.Options, grants *connections.Grants) *server.Options {
 	talks := &liveweb.Options{MaxSockets: m.flags.maxLive, MaxUserSockets: m.flags.maxUserLive}
 	ui := &devui.Options{UI: m.ui, Traces: m.traces, Folders: m.host.Watch(), Dev: m.flags.dev.isEnabled()}
@@ -62,8 +62,8 @@ func (m *serveMain) addExtensions(opts *server.Options, grants *connections.Gran
 	return opts
 }
 
-// openReplay opens the replay of --replay-recordings, and returns the runs of the host with
-// it; nil without the flag.
+// openReplay opens the --replay-recordings replay, and returns the host's runs with it; nil without
+// the flag.
 func (m *serveMain) openReplay() (func(context.Context, *runtime.RunRequest) runtime.Events, error) {
 	folder := m.flags.replayRecordings
 	if folder == "" {

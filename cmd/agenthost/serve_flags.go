@@ -17,10 +17,10 @@ import (
 	"agenthost/wing/devui"
 )
 
-// minLease tolerates a short pause of a disk or a machine.
+// minLease tolerates a short disk or machine pause.
 const minLease = time.Second
 
-// serveFlags are the flags of serve.
+// serveFlags are the flags for serve.
 type serveFlags struct {
 	command.StoreFlags
 	load          command.LoadFlags
@@ -34,8 +34,8 @@ type serveFlags struct {
 	insecure      bool
 	allowedHosts  []string
 
-	// config is a file with flags, auth a file with the authentication. authNode and
-	// dirs are the authentication and the folders of the config file.
+	// config is a file with flags, auth a file with the authentication. authNode and dirs are the
+	// authentication and the folders from the config file.
 	config, auth string
 	authNode     *spec.Node
 	dirs         []string
@@ -69,7 +69,7 @@ func (f *serveFlags) validateLimits() error {
 	return nil
 }
 
-// serveMain is the state of a running serve.
+// serveMain is a running serve's state.
 type serveMain struct {
 	flags  *serveFlags
 	dirs   []string
@@ -81,6 +81,6 @@ type serveMain struct {
 	// traces is nil without developer tools.
 	traces *devui.Traces
 	ui     fs.FS
-	// replay is that of --replay-recordings, or nil.
+	// replay is the --replay-recordings replay, or nil.
 	replay runtime.Replay
 }

@@ -7,7 +7,7 @@ import (
 	"agenthost/wing/connection/authorize"
 )
 
-// A Host header with the host of --public-url is allowed wherever the Host header is checked.
+// A Host header with the --public-url host is allowed wherever the Host header is checked.
 func TestPublicURLIsAllowedHost(t *testing.T) {
 	loopback := []string{"127.0.0.1", "localhost", "[::1]"}
 	for _, tt := range []struct {
@@ -27,8 +27,7 @@ func TestPublicURLIsAllowedHost(t *testing.T) {
 	}
 }
 
-// The printed address of a server that listens on all addresses is one that a browser on this
-// machine can open.
+// A server that listens on all addresses prints one that a browser on this machine can open.
 func TestLocalAddress(t *testing.T) {
 	for addr, want := range map[string]string{
 		"[::]:8000": "127.0.0.1:8000", "0.0.0.0:8000": "127.0.0.1:8000",

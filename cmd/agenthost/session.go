@@ -21,7 +21,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// sessionFlags are the flags of the subcommands of session.
+// sessionFlags are the flags for session's subcommands.
 type sessionFlags struct {
 	command.StoreFlags
 	load          command.LoadFlags
@@ -46,7 +46,7 @@ and prune --dry-run read older schemas, and the others require the current one.`
 	return cmd
 }
 
-// setupCommand adds the flags that all subcommands of session share, and the function to run.
+// setupCommand adds the flags that session's subcommands share, and the function to run.
 func (f *sessionFlags) setupCommand(env command.Env, cmd *cobra.Command, run func(ctx context.Context, args []string) error) *cobra.Command {
 	cmd.PreRunE = command.ApplyEnvironment
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return f.AddLocation(run(cmd.Context(), args)) }
@@ -190,7 +190,7 @@ func printSession(ctx context.Context, env command.Env, f *sessionFlags, args []
 	return env.PrintJSON(sess.State.All())
 }
 
-// summarizeEvent returns the content and the actions of an event in one line.
+// summarizeEvent returns an event's content and actions in one line.
 func summarizeEvent(ev *session.Event) string {
 	var parts []string
 	if ev.Actions.RewindBeforeInvocationID != "" {

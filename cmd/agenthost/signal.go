@@ -11,9 +11,9 @@ import (
 // cleanupTimeout limits how long a verb may clean up after a signal.
 const cleanupTimeout = 2 * time.Second
 
-// stopOnSignal makes every verb of cmd stop on a signal. Most verbs return when their
-// context ends. A verb that is blocked, for example on an unreachable disk, does not
-// return, so that the process exits after a timeout.
+// stopOnSignal makes every verb in cmd stop on a signal. Most verbs return when their context ends.
+// A verb that is blocked, for example on an unreachable disk, does not return, so that the process
+// exits after a timeout.
 func stopOnSignal(cmd *cobra.Command) {
 	for _, verb := range cmd.Commands() {
 		stopOnSignal(verb)

@@ -11,13 +11,12 @@ import (
 	"testing"
 )
 
-// controlsTerminal matches characters that control a terminal or the direction of text, without
-// carriage returns: terminals add them to newlines, and the progress of eval has its own.
+// controlsTerminal matches characters that control a terminal or the text direction, without
+// carriage returns: terminals add them to newlines, and eval's progress has its own.
 var controlsTerminal = regexp.MustCompile(`[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x{80}-\x{9f}\x{202a}-\x{202e}\x{2066}-\x{2069}]`)
 
-// TestTerminalOfCommands: commands that show a session, an answer or the names of files of a
-// hostile app write no character to a terminal that controls it. The control is the output of
-// the same commands to a file.
+// TestTerminalOfCommands: commands that show a hostile app's session, answer or file names write no
+// character to a terminal that controls it. The control is the same commands' output to a file.
 func TestTerminalOfCommands(t *testing.T) {
 	const attack = "\x1b]0;owned\x07\x1b[2J\u202eevil\u009b31m"
 	dir := t.TempDir()

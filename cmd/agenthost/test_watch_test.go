@@ -10,8 +10,8 @@ import (
 	"agenthost/internal/command"
 )
 
-// TestTestWatch saves files while agenthost test --watch runs: files of the app, of the
-// tests, and a file that the tests read. Problems of tests are printed.
+// TestTestWatch saves files while agenthost test --watch runs: the app's, the tests', and a file
+// that the tests read. Test problems are printed.
 func TestTestWatch(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "shop")
 	save := func(file, text string) { t.Helper(); saveFile(t, dir, file, text) }

@@ -24,9 +24,8 @@ import (
 	"agenthost/wing/devui"
 )
 
-// newTracing returns the provider of the spans of runs: for the Dev UI if traces is not
-// nil, and for a collector with --otlp. Without both it is nil. flush sends spans that are
-// not sent yet.
+// newTracing returns the provider for run spans: for the Dev UI if traces is not nil, and for a
+// collector with --otlp. Without both it is nil. flush sends spans that are not sent yet.
 func (f *observeFlags) newTracing(ctx context.Context, logger *slog.Logger, traces *devui.Traces) (_ trace.TracerProvider, flush func(), err error) {
 	if traces == nil && f.otlp == "" {
 		return nil, func() {}, nil
@@ -66,9 +65,8 @@ func flushTraces(p *sdktrace.TracerProvider) error {
 	return p.Shutdown(ctx)
 }
 
-// newSampler returns the sampler of the variables of the SDK, which reads them itself
-// only without a sampler of ours, and reports invalid ones in any case. They are then
-// ignored.
+// newSampler returns the sampler that the SDK's variables describe. The SDK reads them itself only
+// without a sampler from us, and reports invalid ones in any case; they are then ignored.
 func newSampler(name, arg string) sdktrace.Sampler {
 	ratio := sdktrace.AlwaysSample()
 	if r, err := strconv.ParseFloat(strings.TrimSpace(arg), 64); err == nil && r >= 0 && r <= 1 {
@@ -89,9 +87,9 @@ func newSampler(name, arg string) sdktrace.Sampler {
 	return sdktrace.ParentBased(sdktrace.AlwaysSample())
 }
 
-// newExportProcessor returns a processor that sends sampled spans in the background to
-// the base URL of a collector that accepts OTLP over HTTP. It drops spans that the
-// collector does not accept in time, so that no run waits for it.
+// newExportProcessor returns a processor that sends sampled spans in the background to a
+// collector's base URL, with OTLP over HTTP. It drops spans that the collector does not accept in
+// time, so that no run waits for it.
 func newExportProcessor(ctx context.Context, base string, contents bool) (sdktrace.SpanProcessor, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -112,8 +110,8 @@ type contentFilter struct {
 	contents bool
 }
 
-// OnEnd passes a span on. A span without contents is a copy, so that the queue of spans
-// does not hold them.
+// OnEnd passes a span on. A span without contents is a copy, so that the span queue does not hold
+// them.
 func (f contentFilter) OnEnd(s sdktrace.ReadOnlySpan) {
 	if s.SpanContext().IsSampled() && slices.ContainsFunc(s.Attributes(), f.isRemoved) {
 		stub := tracetest.SpanStubFromReadOnlySpan(s)
@@ -123,8 +121,8 @@ func (f contentFilter) OnEnd(s sdktrace.ReadOnlySpan) {
 	f.SpanProcessor.OnEnd(s)
 }
 
-// isRemoved reports whether a collector does not receive an attribute. The form of ADK's
-// clients is for the Dev UI only.
+// isRemoved reports whether a collector does not receive an attribute. Only the Dev UI gets the
+// form for ADK's clients.
 func (f contentFilter) isRemoved(a attribute.KeyValue) bool {
 	if f.contents {
 		return a.Key == runtime.AttrModelRequest || a.Key == runtime.AttrModelResponse

@@ -26,9 +26,9 @@ import (
 	"agenthost/wing/devui"
 )
 
-// TestExportedSpans checks that a collector receives the spans of a run with their IDs,
-// nested, and with names of the GenAI conventions. They contain messages only with
-// contents, even if the Dev UI has them, and never the user.
+// TestExportedSpans checks that a collector receives a run's spans with their IDs, nested, and with
+// GenAI convention names. They contain messages only with contents, even if the Dev UI has them,
+// and never the user.
 func TestExportedSpans(t *testing.T) {
 	for _, contents := range []bool{false, true} {
 		t.Run(fmt.Sprint("contents=", contents), func(t *testing.T) {
@@ -90,8 +90,7 @@ func TestTracingSampler(t *testing.T) {
 	}
 }
 
-// collectTraces runs the app of an archive, and formats the spans that a collector
-// receives.
+// collectTraces runs an archive's app, and formats the spans that a collector receives.
 func collectTraces(t *testing.T, ar *txtar.Archive, contents bool, traces *devui.Traces) string {
 	t.Helper()
 	var spans []*traced.Span
@@ -148,7 +147,7 @@ func writeSpans(out *strings.Builder, spans []*traced.Span, parent, indent strin
 		// Attributes have no order.
 		slices.SortFunc(s.Attributes, func(a, b *common.KeyValue) int { return cmp.Compare(a.Key, b.Key) })
 		for _, a := range s.Attributes {
-			// The revision is the hash of the files.
+			// The revision is the files' hash.
 			if a.Key != "agenthost.revision" {
 				fmt.Fprintf(out, "%s    %s = %s\n", indent, a.Key, formatValue(a.Value))
 			}

@@ -11,7 +11,7 @@ import (
 	"agenthost/internal/command"
 )
 
-// TestUsageFresh compares the help of every verb with its golden file.
+// TestUsageFresh compares every verb's help with its golden file.
 func TestUsageFresh(t *testing.T) {
 	for _, c := range newRootCommand(command.Env{}).Commands() {
 		if c.Name() != "help" {

@@ -27,12 +27,12 @@ func newVersionCommand(env command.Env) *cobra.Command {
 	}
 }
 
-// versionLine returns version, commit and platform of the build.
+// versionLine returns the build's version, commit and platform.
 func versionLine() string {
 	return fmt.Sprintf("%s (commit %s, %s %s/%s)", buildVersion(), cmp.Or(commit, recordedCommit(), "unknown"), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// buildVersion returns the release, the module version, or the commit of the build.
+// buildVersion returns the build's release, module version, or commit.
 func buildVersion() string {
 	recorded := ""
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "(devel)" {

@@ -53,7 +53,7 @@ type explanation struct {
 	Revision   string `json:"revision,omitempty"`
 	// Description describes the event in words.
 	Description string `json:"description"`
-	// Agent is the definition of the author in the revision.
+	// Agent is the author's definition in the revision.
 	Agent *loader.Origin `json:"agent,omitempty"`
 	// ModelVersion is the version that the model reported.
 	ModelVersion string `json:"modelVersion,omitempty"`
@@ -61,7 +61,7 @@ type explanation struct {
 	Tools []whyTool `json:"tools"`
 	// Instructions are the instructions with resolved placeholders.
 	Instructions []whyText `json:"instructions"`
-	// Read and Wrote are keys of the state.
+	// Read and Wrote are state keys.
 	Read  []*whyKey `json:"read"`
 	Wrote []*whyKey `json:"wrote"`
 	// Callbacks are the callbacks that can run for such an event.
@@ -74,7 +74,7 @@ type explanation struct {
 
 type whyTool struct {
 	Name string `json:"name"`
-	// At is empty for tools without a line of YAML, such as transfer_to_agent.
+	// At is empty for tools without a YAML line, such as transfer_to_agent.
 	At string `json:"at,omitempty"`
 	// CallEvent is the event with the call, if this event has the response.
 	CallEvent string `json:"callEvent,omitempty"`
@@ -124,7 +124,7 @@ func explainEvent(ctx context.Context, st *store.Store, key session.Key, id stri
 	return w, nil
 }
 
-// describeEvent returns the kind of an event in words.
+// describeEvent returns an event's kind in words.
 func describeEvent(ev *session.Event) string {
 	switch {
 	case ev.Provenance.Imported:
@@ -153,7 +153,7 @@ func describeEvent(ev *session.Event) string {
 	return "a message of the agent"
 }
 
-// findAgent finds the definition of the agent or node in the revision of the event.
+// findAgent finds the agent's or node's definition in the event's revision.
 func (w *explanation) findAgent(ctx context.Context, st *store.Store, node string) error {
 	if w.Revision == "" {
 		w.addUnknown("the lines of YAML: the event has no revision")
@@ -220,8 +220,8 @@ func (w *explanation) findTool(name string) *loader.OriginPart {
 	return nil
 }
 
-// involvedParts returns the parts of the agent that are involved in such an event: its
-// own lines or the tools that responded, and the callbacks, which it also records.
+// involvedParts returns the agent's parts that are involved in such an event: its own lines or the
+// tools that responded, and the callbacks, which it also records.
 func (w *explanation) involvedParts(ev *session.Event) []loader.OriginPart {
 	if w.Agent == nil {
 		return nil

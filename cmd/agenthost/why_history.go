@@ -12,10 +12,10 @@ import (
 	"agenthost/pkg/template"
 )
 
-// unknownPrefix starts the description of a value that cannot be determined.
+// unknownPrefix starts the description if a value cannot be determined.
 const unknownPrefix = "unknown"
 
-// history is the part of a session before one of its events.
+// history is a session before one of its events.
 type history struct {
 	events  []*session.Event
 	initial map[string]any
@@ -32,8 +32,8 @@ func readHistory(ctx context.Context, st *store.Store, key session.Key) (*histor
 	return &history{events: sess.Events(), initial: initial, now: sess.State}, err
 }
 
-// findEvent returns the index of the event with an ID or a unique prefix of it; without
-// an ID, of the last event.
+// findEvent returns the index of the event with an ID or its unique prefix; without an ID, the last
+// event's.
 func (h *history) findEvent(id string) (int, error) {
 	if len(h.events) == 0 {
 		return 0, fmt.Errorf("the session has no events")
@@ -69,7 +69,7 @@ func (h *history) lastBefore(has func(ev *session.Event) bool) int {
 	return -1
 }
 
-// findCall returns the ID of the event with a call, or an empty string.
+// findCall returns the ID of a call's event, or an empty string.
 func (h *history) findCall(id string) string {
 	i := h.lastBefore(func(ev *session.Event) bool {
 		for _, c := range ev.Calls() {
@@ -85,8 +85,8 @@ func (h *history) findCall(id string) string {
 	return h.events[i].ID
 }
 
-// valueBefore returns the value of a state key before the event, and who wrote it. The
-// value is nil if the key was not set or the value cannot be determined.
+// valueBefore returns a state key's value before the event, and who wrote it. The value is nil if
+// the key was not set or the value cannot be determined.
 func (h *history) valueBefore(key string) (v any, by string) {
 	scope, _ := session.ScopeOf(key)
 	i := h.lastBefore(func(ev *session.Event) bool { _, wrote := ev.Actions.StateDelta[key]; return wrote })
@@ -119,7 +119,7 @@ func (h *history) writtenSince(key string) bool {
 	return slices.ContainsFunc(h.events[h.at:], func(ev *session.Event) bool { _, wrote := ev.Actions.StateDelta[key]; return wrote })
 }
 
-// areParallel reports whether two events are on parallel branches of one invocation.
+// areParallel reports whether two events are on parallel branches in one invocation.
 func areParallel(a, b *session.Event) bool {
 	under := func(a, b string) bool { return b == "" || strings.HasPrefix(a+".", b+".") }
 	return a.InvocationID == b.InvocationID && !under(a.Branch, b.Branch) && !under(b.Branch, a.Branch)
@@ -145,7 +145,7 @@ func describeAuthor(ev *session.Event) string {
 	return "agent " + ev.Author
 }
 
-// renderInstructions renders the instructions of the agent with the state before the event.
+// renderInstructions renders the agent's instructions with the state before the event.
 func (w *explanation) renderInstructions(ctx context.Context, h *history) {
 	for _, t := range w.Agent.Texts {
 		text, err := template.Parse(t.Source).Render(ctx, &knownValues{h, w})
@@ -170,7 +170,7 @@ type knownValues struct {
 	w *explanation
 }
 
-// Lookup returns the value of a key.
+// Lookup returns a key's value.
 func (k *knownValues) Lookup(key string) (any, bool) {
 	v, by := k.h.valueBefore(key)
 	if v == nil && strings.HasPrefix(by, unknownPrefix) {

@@ -6,8 +6,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// TestHistoryValueBefore checks the value of a key before an event and its writer, and
-// the reason if they are unknown.
+// TestHistoryValueBefore checks a key's value before an event and its writer, and the reason if
+// they are unknown.
 func TestHistoryValueBefore(t *testing.T) {
 	newEvent := func(id, author, branch string, delta map[string]any) *session.Event {
 		return &session.Event{ID: id, InvocationID: "i", Author: author, Branch: branch, Actions: session.Actions{StateDelta: delta}}
