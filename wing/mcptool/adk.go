@@ -9,8 +9,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// adkConfig is the args of ADK's McpToolset (adk-python
-// tools/mcp_tool/mcp_toolset.py).
+// adkConfig is ADK's McpToolset args (adk-python tools/mcp_tool/mcp_toolset.py).
 type adkConfig[A connections.ADKAuth] struct {
 	StdioServerParams          *adkStdioServer  `yaml:"stdio_server_params" doc:"A server started as a program (stdio). The host policy must allow it."`
 	StdioConnectionParams      *adkStdio        `yaml:"stdio_connection_params" doc:"A server started as a program (stdio), with a timeout."`
@@ -48,7 +47,7 @@ type adkStreamServer struct {
 	TerminateOnClose bool          `yaml:"terminate_on_close" default:"true" doc:"Whether to terminate the server's session when the connection closes."`
 }
 
-// Addresses returns the URL of the server, if it has one.
+// Addresses returns the server's URL, if it has one.
 func (c *adkConfig[A]) Addresses() []spec.Text { return c.newServer().serverAddresses() }
 
 // Connection returns the connection that auth_scheme and auth_credential describe, or nil.
@@ -63,7 +62,7 @@ func (c *adkConfig[A]) Programs() []*tool.Program {
 	return programs
 }
 
-// StateUse returns the placeholders of the headers and the condition of the confirmation.
+// StateUse returns the headers' placeholders and the confirmation condition.
 func (c *adkConfig[A]) StateUse(*spec.Node) tool.StateUse { return c.newServer().stateUse() }
 
 // Check requires exactly one server, as ADK does.

@@ -31,7 +31,7 @@ func (s *userSource) Evict(connections.User, *connections.Credential) bool {
 
 func (s *userSource) PerUser() bool { return true }
 
-// setConnection gives a set of tools the connection crm.
+// setConnection gives a tool set the connection crm.
 func setConnection(set tool.Set, source connections.Source, hosts ...string) {
 	s := set.(*serverSet)
 	s.env.Connection = connections.New("crm", source, hosts)
@@ -92,8 +92,8 @@ func TestConnectionRenewed(t *testing.T) {
 	}
 }
 
-// TestConnectionRedirect checks that a redirect to another host, and from there back, does
-// not get the token, nor the headers of the document.
+// TestConnectionRedirect checks that a redirect to another host, and from there back, does not get
+// the token, nor the document's headers.
 func TestConnectionRedirect(t *testing.T) {
 	var leaked atomic.Bool
 	var home *httptest.Server

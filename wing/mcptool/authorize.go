@@ -9,8 +9,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// An authorizeTool asks the user to authorize the connection of a server, whose tools are
-// unknown before. A set has it for all users, so that the call finds it again after the answer.
+// An authorizeTool asks the user to authorize a server's connection; its tools are unknown before.
+// A set has it for all users, so that the call finds it again after the answer.
 type authorizeTool struct {
 	set  *serverSet
 	decl *genai.FunctionDeclaration

@@ -14,12 +14,12 @@ const (
 	maxCachedBytes = 32 << 20
 )
 
-// listCaches are the lists of a server that are used again.
+// listCaches are a server's lists that are used again.
 type listCaches struct {
 	tools     listCache[[]*mcp.Tool]
 	resources listCache[[]*mcp.Resource]
 	prompts   listCache[[]*mcp.Prompt]
-	// promptTexts has the texts of prompts by their names and arguments.
+	// promptTexts has the prompts' texts by their names and arguments.
 	promptTexts listCache[string]
 }
 
@@ -43,7 +43,7 @@ type listCache[T any] struct {
 	entries map[string]cachedList[T]
 	// size is the size of all entries as JSON.
 	size int
-	// drops counts the calls of dropLists: a list that was read before one is not kept.
+	// drops counts the calls to dropLists: a list that was read before one is not kept.
 	drops int
 	// onDrop, if set, is called after dropLists; tests wait for it.
 	onDrop func()
@@ -67,7 +67,7 @@ func (c *listCache[T]) dropLists() {
 	}
 }
 
-// getList returns the list of a key, which load reads if it is older than maxAge.
+// getList returns a key's list, which load reads if it is older than maxAge.
 func (c *listCache[T]) getList(key string, now time.Time, maxAge time.Duration, load func() (T, error)) (T, error) {
 	c.mu.Lock()
 	found, ok := c.entries[key]

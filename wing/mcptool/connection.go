@@ -46,7 +46,7 @@ func connect(ctx context.Context, l *link) (*connection, error) {
 		return nil, err
 	}
 	c := &connection{session: session, cancel: cancel, closed: make(chan struct{}), cause: func() error { return context.Cause(life) }}
-	// The library notices the end of the context only at its next request.
+	// The library notices that the context has ended only at its next request.
 	stop := context.AfterFunc(life, func() {
 		defer safe.Recover(func(p *safe.Panic) { p.Log(l.logger, "closing an MCP connection panicked") })
 		_ = session.Close()
@@ -67,8 +67,8 @@ func connect(ctx context.Context, l *link) (*connection, error) {
 	return c, nil
 }
 
-// newClientOptions returns the handlers of what the server sends. There is none for roots, so
-// that the client does not declare them.
+// newClientOptions returns the handlers for what the server sends. There is none for roots, so that
+// the client does not declare them.
 func (l *link) newClientOptions() *mcp.ClientOptions {
 	opts := &mcp.ClientOptions{
 		Capabilities: &mcp.ClientCapabilities{}, ProgressNotificationHandler: l.progress.receiveProgress,
@@ -96,8 +96,8 @@ func (c *connection) isAlive() bool {
 	}
 }
 
-// close shuts the connection down gracefully, and waits until it is closed. A server that
-// accepts nothing any more, such as the response to a request of its own, gets closeGrace.
+// close shuts the connection down gracefully, and waits until it is closed. A server that accepts
+// nothing any more, such as the response to its own request, gets closeGrace.
 func (c *connection) close() {
 	if c == nil {
 		return
@@ -126,7 +126,7 @@ func (c *connection) abort() {
 	c.close()
 }
 
-// newDialer returns the dialer of a link with these headers.
+// newDialer returns a link's dialer with these headers.
 func (s *server) newDialer(env tool.Env, l *link, header http.Header) transportDialer {
 	switch {
 	case len(s.command) > 0:
@@ -153,8 +153,7 @@ func (s *server) newDialer(env tool.Env, l *link, header http.Header) transportD
 	}
 }
 
-// filterMessages returns the client of a new connection, which repairs the messages of the
-// server.
+// filterMessages returns a new connection's client, which repairs the server's messages.
 func (l *link) filterMessages(client *http.Client, guard *connGuard, answersPosts bool) *http.Client {
 	filtered := *client
 	filtered.Transport = &messageTransport{next: client.Transport, filter: l.newFilter(guard), answersPosts: answersPosts}
@@ -207,7 +206,7 @@ type headerTransport struct {
 	next   http.RoundTripper
 	target *url.URL
 	header http.Header
-	// link redacts the credential of the connection, which may be nil.
+	// link redacts the connection's credential, which may be nil.
 	link       *link
 	connection *connections.Connection
 }
@@ -415,8 +414,8 @@ func (s *server) withConnectTimeout(ctx context.Context) (context.Context, conte
 // time.
 var errConnectTimeout = errors.New("connect timeout exceeded")
 
-// stripURL returns the innermost reason of a failed request: the outer errors
-// contain the URL, which may contain a key. It contains no directories of the host.
+// stripURL returns a failed request's innermost reason: the outer errors contain the URL, which may
+// contain a key. It contains no host directories.
 func stripURL(err error) string {
 	if ue := (*url.Error)(nil); errors.As(err, &ue) {
 		return spec.ClientText(ue.Err)

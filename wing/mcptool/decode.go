@@ -16,11 +16,11 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Servers send results that are not quite those of the protocol: unknown types of content, a
-// text instead of a list, "true" instead of true. The functions of this file keep what can be
-// kept, and return the faults for the model or the log. Integers keep their digits.
+// Servers send results that are not quite the protocol's: unknown content types, a string instead
+// of a list, "true" instead of true. The functions in this file keep what can be kept, and return
+// the faults for the model or the log. Integers keep their digits.
 
-// A callResult is the result of a call.
+// A callResult is a call's result.
 type callResult struct {
 	content    []any
 	structured any
@@ -30,12 +30,12 @@ type callResult struct {
 	faults []string
 }
 
-// maxContent limits the items of a result or a resource: an item of two bytes becomes hundreds
-// in memory, and 26 in the stored event.
+// maxContent limits the items in a result or a resource: a two-byte item becomes hundreds in
+// memory, and 26 in the stored event.
 const maxContent = 10_000
 
-// decodeCallResult decodes the result of a call. It fails only for a result that is not JSON, or
-// has too many items.
+// decodeCallResult decodes a call's result. It fails only for a result that is not JSON, or has too
+// many items.
 func decodeCallResult(raw []byte) (*callResult, error) {
 	v, err := session.DecodeValue(raw)
 	if err != nil {
@@ -73,7 +73,7 @@ func (r *callResult) addFault(format string, args ...any) {
 	r.faults = append(r.faults, fmt.Sprintf(format, args...))
 }
 
-// maxFaults bounds the faults of one result.
+// maxFaults bounds the faults in one result.
 const maxFaults = 20
 
 // listFaults returns the faults for the model.
@@ -88,8 +88,8 @@ func (r *callResult) listFaults() []any {
 	return list
 }
 
-// addContent adds a value instead of a list of content: an object with a type as it is, any
-// other as text.
+// addContent adds a value instead of a content list: an object with a type as it is, any other as
+// text.
 func (r *callResult) addContent(v any) {
 	if item, ok := v.(map[string]any); ok && item["type"] != nil {
 		r.addItem("content", item)
@@ -100,7 +100,7 @@ func (r *callResult) addContent(v any) {
 	}
 }
 
-// addItem adds one item of the content. An unknown type stays as it is.
+// addItem adds one content item. An unknown type stays as it is.
 func (r *callResult) addItem(place string, v any) {
 	item, ok := v.(map[string]any)
 	if !ok {
@@ -151,8 +151,8 @@ func textOf(v any) string {
 	return string(raw)
 }
 
-// repairBase64 converts a member to base64 of the standard alphabet with padding, from any
-// usual form.
+// repairBase64 converts a member to base64 in the standard alphabet with padding, from any usual
+// form.
 func repairBase64(item map[string]any, key string) error {
 	text, ok := item[key].(string)
 	if !ok {
@@ -185,7 +185,7 @@ func (r *callResult) readBool(name string, v any) bool {
 	return is
 }
 
-// describeType returns the JSON type of a value with an article.
+// describeType returns a value's JSON type with an article.
 func describeType(v any) string {
 	switch v.(type) {
 	case nil:
@@ -202,7 +202,7 @@ func describeType(v any) string {
 	return "a number"
 }
 
-// joinTexts joins the texts of a content.
+// joinTexts joins a content's texts.
 func (r *callResult) joinTexts() string {
 	var texts []string
 	for _, v := range r.content {
@@ -216,15 +216,15 @@ func (r *callResult) joinTexts() string {
 	return strings.Join(texts, "\n")
 }
 
-// A listPage is one page of a list.
+// A listPage is one list page.
 type listPage[T any] struct {
 	items  []T
 	next   string
 	faults []string
 }
 
-// decodePage decodes a page whose items are the member key. An item that cannot be read is left
-// out, and of another one the fields that cannot be read.
+// decodePage decodes a page whose items are the member key. It leaves out items that cannot be
+// read, and in other items the fields that cannot be read.
 func decodePage[T any](raw []byte, key string) (*listPage[*T], error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &fields); err != nil {
@@ -259,8 +259,7 @@ func decodePage[T any](raw []byte, key string) (*listPage[*T], error) {
 // errLongList reports a list with more elements than its limit.
 var errLongList = errors.New("the list is too long")
 
-// splitList returns the elements of a JSON list, of which there are at most limit. It reads no
-// further than that.
+// splitList returns a JSON list's elements, at most limit. It reads no further than that.
 func splitList(raw []byte, limit int) ([]json.RawMessage, error) {
 	if raw[0] != '[' {
 		return nil, errors.New("it is not a list")
@@ -289,7 +288,7 @@ func splitList(raw []byte, limit int) ([]json.RawMessage, error) {
 	return items, nil
 }
 
-// decodeItem decodes an entry of a list, which needs a name.
+// decodeItem decodes a list entry, which needs a name.
 func decodeItem[T any](raw json.RawMessage) (*T, []string) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &fields); err != nil || fields == nil {
@@ -316,8 +315,7 @@ func decodeItem[T any](raw json.RawMessage) (*T, []string) {
 	return item, faults
 }
 
-// decodeResource decodes the contents of a resource; their texts and blobs are those that can
-// be read.
+// decodeResource decodes a resource's contents; their texts and blobs are those that can be read.
 func decodeResource(raw []byte) ([]*mcp.ResourceContents, []string, error) {
 	v, err := session.DecodeValue(raw)
 	if err != nil {
@@ -359,7 +357,7 @@ func decodeResource(raw []byte) ([]*mcp.ResourceContents, []string, error) {
 	return contents, faults, nil
 }
 
-// decodePrompt returns the texts of the messages of a prompt.
+// decodePrompt returns the texts in a prompt's messages.
 func decodePrompt(raw []byte) (string, error) {
 	v, err := session.DecodeValue(raw)
 	if err != nil {
@@ -381,7 +379,7 @@ func decodePrompt(raw []byte) (string, error) {
 	return text.String(), nil
 }
 
-// writePromptText writes the text of a content: a string, an item, or a list of them.
+// writePromptText writes a content's text: a string, an item, or an item list.
 func writePromptText(text *strings.Builder, content any) {
 	switch content := content.(type) {
 	case string:

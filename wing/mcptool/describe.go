@@ -10,8 +10,8 @@ import (
 	"agenthost/pkg/template"
 )
 
-// fenceText returns text of a server for a model: at most limit characters, without
-// characters that a person cannot see, and marked as data of the server.
+// fenceText returns server text for a model: at most limit characters, without characters that a
+// person cannot see, and marked as server data.
 func fenceText(text string, limit int) string {
 	text = strings.TrimSpace(cutText(cleanText(text), limit))
 	if text == "" {
@@ -52,7 +52,7 @@ func cutText(text string, limit int) string {
 	return text
 }
 
-// annotations are the hints of a server about a tool, with MCP's defaults.
+// annotations are a server's hints about a tool, with MCP's defaults.
 type annotations struct{ readOnly, destructive, idempotent, openWorld bool }
 
 func readAnnotations(t *mcp.Tool) annotations {
@@ -67,12 +67,12 @@ func readAnnotations(t *mcp.Tool) annotations {
 	}
 }
 
-// annotationEnv declares the variable mcp of confirm.
+// annotationEnv declares confirm's variable mcp.
 func annotationEnv() template.Env {
 	return template.Env{"mcp": template.Env{"tool": "", "read_only": false, "destructive": false, "idempotent": false, "open_world": false}}
 }
 
-// exprVars returns the value of the variable mcp for a tool.
+// exprVars returns the variable mcp's value for a tool.
 func (a annotations) exprVars(name string) map[string]any {
 	return map[string]any{"mcp": map[string]any{
 		"tool": name, "read_only": a.readOnly, "destructive": a.destructive, "idempotent": a.idempotent, "open_world": a.openWorld,

@@ -8,7 +8,7 @@ import (
 	"agenthost/internal/fence"
 )
 
-// FuzzFenceText: text of a server never ends its fence, and is bounded and valid UTF-8.
+// FuzzFenceText: server text never ends its fence, and is bounded and valid UTF-8.
 func FuzzFenceText(f *testing.F) {
 	for _, text := range []string{"", "Finds.", fence.End, "<mcp_</mcp_server_text>server_text>", "\xff\u202e", strings.Repeat("é", 200)} {
 		f.Add(text)

@@ -28,7 +28,7 @@ import (
 // The repeated call answers the same questions with the stored answers. A server must not
 // have effects before its question is answered.
 
-// The bounds of the questions of one call.
+// The bounds for one call's questions.
 const (
 	maxQuestions      = 10
 	maxQuestionSchema = 16 << 10
@@ -36,10 +36,10 @@ const (
 	maxCancelWait = 5 * time.Second
 )
 
-// elicitKey is the key of a question in the payload of a confirmation.
+// elicitKey is a question's key in a confirmation's payload.
 const elicitKey = "mcp_elicitation"
 
-// newElicitCall returns the questions of a call, with the answers of its confirmation.
+// newElicitCall returns a call's questions, with its confirmation's answers.
 func (l *link) newElicitCall(call *tool.Call, stop func()) *elicitCall {
 	c := &elicitCall{link: l, stop: stop}
 	if call.Confirmation == nil || call.Requested == nil {
@@ -48,7 +48,7 @@ func (l *link) newElicitCall(call *tool.Call, stop func()) *elicitCall {
 	requested, _ := call.Requested.Payload.(map[string]any)
 	question, ok := requested[elicitKey].(map[string]any)
 	if !ok {
-		return c // the confirmation of the call itself
+		return c // the call's own confirmation
 	}
 	earlier, _ := question["answers"].([]any)
 	for _, v := range earlier {
@@ -62,8 +62,8 @@ func (l *link) newElicitCall(call *tool.Call, stop func()) *elicitCall {
 	return c
 }
 
-// readContent returns the fields of an answer: the payload of the request with edited
-// content, or the fields themselves.
+// readContent returns an answer's fields: the request's payload with edited content, or the fields
+// themselves.
 func readContent(payload any) map[string]any {
 	fields, _ := payload.(map[string]any)
 	if content, ok := fields["content"].(map[string]any); ok {
@@ -74,8 +74,8 @@ func readContent(payload any) map[string]any {
 	return fields
 }
 
-// answerQuestion is the handler of a question: it accepts with the stored answer, or
-// cancels the question and keeps it.
+// answerQuestion handles a question: it accepts with the stored answer, or cancels the question and
+// keeps it.
 func (c *elicitCall) answerQuestion(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,8 +100,8 @@ func (c *elicitCall) answerQuestion(ctx context.Context, p *mcp.ElicitParams) (*
 	return &mcp.ElicitResult{Action: "cancel"}, nil
 }
 
-// readQuestionSchema returns the schema of a form; ok is false for a question that is
-// refused: a URL to open, or a schema that is too large.
+// readQuestionSchema returns a form's schema; ok is false for a question that is refused: a URL to
+// open, or a schema that is too large.
 func readQuestionSchema(p *mcp.ElicitParams) (schema map[string]any, ok bool) {
 	if p.Mode == "url" || p.URL != "" {
 		return nil, false
@@ -114,7 +114,7 @@ func readQuestionSchema(p *mcp.ElicitParams) (schema map[string]any, ok bool) {
 	return schema, true
 }
 
-// checkAnswer checks an answer against the schema of its question.
+// checkAnswer checks an answer against its question's schema.
 func checkAnswer(ctx context.Context, schema, content map[string]any) (map[string]any, error) {
 	if content == nil {
 		content = map[string]any{}
@@ -135,8 +135,8 @@ func questionKey(p *mcp.ElicitParams) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// requestAnswer requests a confirmation of the call if the server asked a question without
-// a stored answer. It returns false if there is none.
+// requestAnswer requests a confirmation for the call if the server asked a question without a
+// stored answer. It returns false if there is none.
 func (c *elicitCall) requestAnswer(call *tool.Call) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,7 +162,7 @@ func (c *elicitCall) requestAnswer(call *tool.Call) bool {
 	return true
 }
 
-// emptyContent returns the fields of a form with their defaults, or null.
+// emptyContent returns a form's fields with their defaults, or null.
 func emptyContent(schema map[string]any) map[string]any {
 	content := map[string]any{}
 	properties, _ := schema["properties"].(map[string]any)
@@ -173,7 +173,7 @@ func emptyContent(schema map[string]any) map[string]any {
 	return content
 }
 
-// handleElicit is the handler of the library.
+// handleElicit is the library's handler.
 func (l *link) handleElicit(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 	questions := l.questions.Load()
 	if questions == nil || req.Params == nil {

@@ -13,8 +13,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// TestElicitRefused: a server without elicitation cannot ask, and one with it cannot open
-// a URL, ask with a huge form, or ask outside of a call. The call gets "cancel".
+// TestElicitRefused: a server without elicitation cannot ask, and one with it cannot open a URL,
+// ask with a huge form, or ask outside a call. The call gets "cancel".
 func TestElicitRefused(t *testing.T) {
 	h := serveMCP(t, false)
 	var params *mcp.ElicitParams
@@ -54,8 +54,8 @@ func TestElicitRefused(t *testing.T) {
 	}
 }
 
-// TestElicitWaits: calls of a server that may ask run one after the other, and a call that
-// waits for another ends when it is canceled.
+// TestElicitWaits: calls to a server that may ask run one after the other, and a call that waits
+// for another ends when it is canceled.
 func TestElicitWaits(t *testing.T) {
 	h := serveMCP(t, false)
 	began, end := make(chan struct{}), make(chan struct{})

@@ -9,9 +9,9 @@ import (
 	"agenthost/internal/limit"
 )
 
-// An eventReader reads a stream of server-sent events, and returns it with the messages that a
-// filter has repaired. Other events, and the other fields of events, stay as they are, and
-// comments are left out.
+// An eventReader reads a server-sent event stream, and returns it with the messages that a filter
+// has repaired. Other events, and events' other fields, stay as they are, and comments are left
+// out.
 type eventReader struct {
 	io.Closer
 	lines   *bufio.Reader
@@ -36,12 +36,12 @@ func (r *eventReader) Read(p []byte) (int, error) {
 	return 0, r.err
 }
 
-// An event is one event of a stream: the lines of its other fields, and its data.
+// An event is one stream event: its other fields' lines, and its data.
 type event struct {
 	fields, data []byte
 	name         string
 	hasData      bool
-	// tooLong is set if only the beginning of the data is there.
+	// tooLong is set if only the data's beginning is there.
 	tooLong bool
 }
 
@@ -51,7 +51,7 @@ func (r *eventReader) readEvent() ([]byte, error) {
 	for {
 		line, err := readLine(r.lines)
 		if bytes.HasPrefix(line, []byte(":")) {
-			continue // a comment; an endless stream may consist of them
+			continue // a comment; an endless stream may have only comments
 		}
 		size += len(line) + 1
 		e.tooLong = e.tooLong || errors.Is(err, errTooLarge) || size > limit.MCPMessage.Bytes

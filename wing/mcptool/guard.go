@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// The bounds of what a server may start or send by itself. A server that exceeds one loses its
+// The bounds on what a server may start or send by itself. A server that exceeds one loses its
 // connection; the next call opens another.
 const (
-	// maxServerRequests limits the requests of a server that wait for their response.
+	// maxServerRequests limits the server requests that wait for their response.
 	maxServerRequests = 16
 	// maxStreamBytes limits the response to one request as a stream, after decompression.
 	maxStreamBytes = 64 << 20
-	// The stream of a server that belongs to no request may have maxStreamBytes at once, and
-	// then streamRate bytes each second.
+	// A server stream that belongs to no request may have maxStreamBytes at once, and then
+	// streamRate bytes each second.
 	streamRate = 256 << 10
 	// A server may end its streams maxReopened times at once, and then once in reopenTime.
 	maxReopened = 30
 	reopenTime  = 5 * time.Second
-	// maxHeaderBytes limits the headers of a response.
+	// maxHeaderBytes limits a response's headers.
 	maxHeaderBytes = 64 << 10
 	// sendTimeout limits how long a server may take to accept a message without a response.
 	sendTimeout = 10 * time.Second
@@ -42,14 +42,14 @@ type connGuard struct {
 	now   func() time.Time
 
 	mu sync.Mutex
-	// open are the requests of the server without a response, by their ids.
+	// open are the server's requests without a response, by id.
 	open map[string]bool
 	// hasEnded is set after abort: what the server has sent until then does not count.
 	hasEnded         bool
 	stream, reopened quota
 }
 
-// newGuard returns the guard of a connection that lives as long as the context.
+// newGuard returns the guard for a connection that lives as long as the context.
 func newGuard(life context.Context, abort func(error), now func() time.Time) *connGuard {
 	return &connGuard{
 		abort: abort, now: now, open: map[string]bool{},
@@ -63,7 +63,7 @@ func newGuard(life context.Context, abort func(error), now func() time.Time) *co
 	}
 }
 
-// openRequest records a request of the server. It returns false for one that is left out.
+// openRequest records a server request. It returns false for one that is left out.
 func (g *connGuard) openRequest(id string) bool {
 	g.mu.Lock()
 	again := g.open[id]
@@ -92,7 +92,7 @@ func (g *connGuard) closeRequest(id string) {
 	delete(g.open, id)
 }
 
-// chargeStream charges for bytes of the stream that belongs to no request.
+// chargeStream charges for bytes in the stream that belongs to no request.
 func (g *connGuard) chargeStream(n int) error {
 	g.mu.Lock()
 	ok := g.stream.chargeTokens(float64(n), g.now())
@@ -114,7 +114,7 @@ func (g *connGuard) chargeReopened() error {
 	return g.abortWith(fmt.Sprintf("the server has ended its streams more than %d times", maxReopened))
 }
 
-// checkHeader checks the size of the headers of a response, of which the library keeps some.
+// checkHeader checks the size of a response's headers; the library keeps some.
 func (g *connGuard) checkHeader(header http.Header) error {
 	size := 0
 	for name, values := range header {
@@ -154,7 +154,7 @@ func (q *quota) chargeTokens(n float64, now time.Time) bool {
 	return q.used <= q.burst
 }
 
-// A guardedBody is the body of a response, which ends with its connection.
+// A guardedBody is a response body that ends with its connection.
 type guardedBody struct {
 	io.ReadCloser
 	release context.CancelFunc
@@ -178,7 +178,7 @@ func (b *guardedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// chargeResponse returns the function that charges for the stream of one response.
+// chargeResponse returns the function that charges for one response's stream.
 func (g *connGuard) chargeResponse() func(n int) error {
 	left := maxStreamBytes
 	return func(n int) error {

@@ -23,7 +23,7 @@ type floodServer struct {
 	// call writes the stream that answers a call, and stream the one that belongs to no request.
 	call, stream func(w http.ResponseWriter, id json.RawMessage)
 	header       http.Header
-	// waiting is how many responses of the client are not accepted, and most the most there were.
+	// waiting is how many client responses are not accepted, and most is their maximum.
 	waiting, most, streams atomic.Int32
 	stopped                chan struct{}
 }
@@ -198,8 +198,8 @@ func TestServerRequestsOfProgram(t *testing.T) {
 	}
 }
 
-// TestStreamBounds: a response over a stream has limits: of a message, of its values, of all that
-// is sent until the result, also compressed, and of its headers.
+// TestStreamBounds: a response over a stream has limits: on a message, on its values, on all that
+// is sent until the result, also compressed, and on its headers.
 func TestStreamBounds(t *testing.T) {
 	chunk := strings.Repeat("x", 1<<20)
 	for _, tt := range []struct {

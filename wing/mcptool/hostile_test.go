@@ -67,9 +67,9 @@ func TestHostileLists(t *testing.T) {
 	}
 }
 
-// TestHostileTools: tools with names of the runtime, invalid names, and schemas that are
-// too large or refer to other documents are not offered; the others are, sorted, with a
-// description that is marked as text of the server.
+// TestHostileTools: tools with the runtime's names, invalid names, and schemas that are too large
+// or refer to other documents are not offered; the others are, sorted, with a description that is
+// marked as server text.
 func TestHostileTools(t *testing.T) {
 	s := serveRaw(t)
 	s.answer("tools/list", `{"tools":[
@@ -112,8 +112,8 @@ func TestHostileTools(t *testing.T) {
 	}
 }
 
-// TestHostileResults: results that are too large or not results are errors of the call,
-// and secrets in them are redacted.
+// TestHostileResults: results that are too large or not results are call errors, and secrets in
+// them are redacted.
 func TestHostileResults(t *testing.T) {
 	for _, tt := range []struct{ name, yaml, answer, want string }{
 		{"large", "", `{"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", 5<<20) + `"}]}}`, "tool t: the result of 5242919 bytes exceeds the limit of 4194304 (max_result)"},
@@ -182,7 +182,7 @@ func TestCallCancelled(t *testing.T) {
 	<-ended
 }
 
-// TestHostileCaches: large lists of many invocations do not stay in memory.
+// TestHostileCaches: many invocations' large lists do not stay in memory.
 func TestHostileCaches(t *testing.T) {
 	var c listCache[string]
 	large := strings.Repeat("x", 10<<20)

@@ -13,7 +13,7 @@ import (
 	"agenthost/internal/charset"
 )
 
-// A messageTransport repairs the messages in the responses of a server over HTTP.
+// A messageTransport repairs the messages in a server's HTTP responses.
 type messageTransport struct {
 	next   http.RoundTripper
 	filter *messageFilter
@@ -90,8 +90,7 @@ func (t *messageTransport) sendGuarded(req *http.Request, request string) (*http
 	return resp, nil
 }
 
-// A responseBody is the body of the response to a request, in JSON, whatever its media type:
-// one message.
+// A responseBody is the JSON response body for a request, whatever its media type: one message.
 type responseBody struct {
 	io.ReadCloser
 	contentType string
@@ -113,8 +112,8 @@ func (b *responseBody) Read(p []byte) (int, error) {
 	return b.message.Read(p)
 }
 
-// repairBody returns the response of a body: the library reads one message, so the rest of a
-// batch is left out.
+// repairBody returns a body's response: the library reads one message, so it leaves out the rest of
+// a batch.
 func (b *responseBody) repairBody(raw []byte, err error) []byte {
 	var messages []message
 	if err != nil {
@@ -137,8 +136,7 @@ func (b *responseBody) repairBody(raw []byte, err error) []byte {
 	return response
 }
 
-// newEventReader returns the reader of a body; request is the id of the request that it
-// answers, or "".
+// newEventReader returns a body's reader; request is the answered request's id, or "".
 func (t *messageTransport) newEventReader(body io.ReadCloser, request string) *eventReader {
 	return &eventReader{Closer: body, lines: bufio.NewReaderSize(body, 64<<10), filter: t.filter, request: request, onlyMessages: !t.answersPosts}
 }

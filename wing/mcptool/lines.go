@@ -10,9 +10,8 @@ import (
 	"agenthost/internal/limit"
 )
 
-// A lineReader reads the output of a program, with one message in each line, and returns the
-// messages for the library. Other lines, such as a banner, are skipped, as the
-// official SDKs do.
+// A lineReader reads a program's output, with one message in each line, and returns the messages
+// for the library. Other lines, such as a banner, are skipped, as the official SDKs do.
 type lineReader struct {
 	lines  *bufio.Reader
 	filter *messageFilter
@@ -40,7 +39,7 @@ func (r *lineReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// filterLine returns the messages of a line.
+// filterLine returns a line's messages.
 func (r *lineReader) filterLine(line []byte, err error) []byte {
 	var messages []message
 	switch start := findMessage(line); {
@@ -64,8 +63,8 @@ func (r *lineReader) filterLine(line []byte, err error) []byte {
 // messageStart is how a message begins after other text.
 var messageStart = regexp.MustCompile(`\[?\{"(?:jsonrpc|id|method|result|error)"`)
 
-// findMessage returns where the message of a line begins, or -1. A program may have printed a
-// text before it without a line feed.
+// findMessage returns where a line's message begins, or -1. A program may have printed a text
+// before it without a line feed.
 func findMessage(line []byte) int {
 	if at := bytes.IndexAny(line, "{["); at >= 0 && len(bytes.Trim(line[:at], "\uFEFF \t\r")) == 0 && isObjectStart(line[at:]) {
 		return at
@@ -76,7 +75,7 @@ func findMessage(line []byte) int {
 	return -1
 }
 
-// isObjectStart reports whether text begins like an object, or a list of them.
+// isObjectStart reports whether text begins like an object, or an object list.
 func isObjectStart(text []byte) bool { return text[0] == '{' || bytes.HasPrefix(text, []byte("[{")) }
 
 // readLine reads a line without its end. A line that is too long is skipped: its beginning is

@@ -16,13 +16,12 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// A link is how a set reaches its server with the same headers: a connection, which is
-// reopened when it is next needed after it was lost, and the lists of the server. It is
-// safe for concurrent use.
+// A link is how a set reaches its server with the same headers: a connection, which is reopened
+// when it is next needed after it was lost, and the server's lists. It is safe for concurrent use.
 type link struct {
 	server *server
 	dial   transportDialer
-	// user is whom the credential of the connection is for.
+	// user is whom the connection's credential is for.
 	user     connections.User
 	stderr   *stderrTail
 	redactor *linkRedactor
@@ -30,7 +29,7 @@ type link struct {
 	progress progressHub
 	lists    listCaches
 
-	// asking is acquired by each call of a server that may ask the user or the model, which
+	// asking is acquired by each call to a server that may ask the user or the model, which
 	// questions and sampling answer.
 	asking    chan struct{}
 	questions atomic.Pointer[elicitCall]
@@ -46,14 +45,14 @@ type link struct {
 	lastUsed time.Time
 }
 
-// The bounds of the connections of one set whose headers differ between sessions.
+// The bounds on one set's connections when headers differ between sessions.
 const (
 	maxLinks     = 100
 	maxIdleLinks = 10 * time.Minute
 )
 
-// A linkRedactor removes the secrets of the document, and the last credentials of the
-// connection, from what a server sends. It is safe for concurrent use.
+// A linkRedactor removes the document's secrets, and the connection's last credentials, from what a
+// server sends. It is safe for concurrent use.
 type linkRedactor struct {
 	base *spec.Redactor
 
@@ -94,7 +93,7 @@ func (r *linkRedactor) redactValue(v any) any {
 	return r.tokens.Load().RedactValue(r.base.RedactValue(v))
 }
 
-// cleanText returns text of the server for an error: without secrets, bounded.
+// cleanText redacts and truncates server text for an error.
 func (l *link) cleanText(text string) string {
 	return cutText(l.redactor.redactString(cleanText(text)), maxErrorText)
 }
@@ -142,8 +141,7 @@ func (w *stderrTail) lastLine() string {
 	return string(bytes.TrimSpace(text[bytes.LastIndexByte(text, '\n')+1:]))
 }
 
-// An elicitCall answers the questions of a server during one call. It is safe for
-// concurrent use.
+// An elicitCall answers a server's questions during one call. It is safe for concurrent use.
 type elicitCall struct {
 	link *link
 	// stop cancels the call some time after a question was canceled.
@@ -157,14 +155,13 @@ type elicitCall struct {
 	timer    *time.Timer
 }
 
-// A storedAnswer is the answer to a question of an earlier attempt.
+// A storedAnswer is the answer to an earlier attempt's question.
 type storedAnswer struct {
 	key     string
 	content map[string]any
 }
 
-// A samplingCall answers the requests of a server during one call. It is safe for
-// concurrent use.
+// A samplingCall answers a server's requests during one call. It is safe for concurrent use.
 type samplingCall struct {
 	ctx    context.Context
 	call   *tool.Call
@@ -180,7 +177,7 @@ type progressHub struct {
 	count int
 }
 
-// A limitError reports an answer of a server that exceeds a limit.
+// A limitError reports a server answer that exceeds a limit.
 type limitError struct{ text string }
 
 func (e limitError) Error() string { return e.text }
@@ -191,5 +188,5 @@ type connectError struct{ error }
 
 func (e connectError) Unwrap() error { return e.error }
 
-// maxErrorText bounds the text of a server in an error, in characters.
+// maxErrorText bounds a server's text in an error, in characters.
 const maxErrorText = 2000

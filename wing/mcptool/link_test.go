@@ -20,7 +20,7 @@ import (
 
 func newTestRedactor() *spec.Redactor { return spec.NewRedactor("k3y-of-ops") }
 
-// A mapState is the state of a session, as a map.
+// A mapState is a session's state, as a map.
 type mapState map[string]any
 
 func (s mapState) Get(key string) (any, bool)          { v, ok := s[key]; return v, ok }
@@ -28,7 +28,7 @@ func (s mapState) Set(key string, value any)           { s[key] = value }
 func (s mapState) Update(...session.StateUpdate) error { return nil }
 func (s mapState) All() map[string]any                 { return s }
 
-// runAs calls a tool of a set for a user with a token.
+// runAs calls a set's tool for a user with a token.
 func runAs(t *testing.T, set tool.Set, token, name string) (string, error) {
 	t.Helper()
 	call := &tool.Call{State: mapState{"user:token": token}, Args: map[string]any{}}
@@ -48,8 +48,8 @@ func runAs(t *testing.T, set tool.Set, token, name string) (string, error) {
 	return "", fmt.Errorf("no tool %s", name)
 }
 
-// serveTokens serves tools over HTTP; each session of the server belongs to the bearer
-// token that began it. The tool token returns it.
+// serveTokens serves tools over HTTP; each server session belongs to the bearer token that began
+// it. The tool token returns it.
 func serveTokens(t *testing.T, opened *atomic.Int64) *mcpHost {
 	h := &mcpHost{}
 	of := func(r *http.Request) *mcp.Server {
@@ -68,8 +68,8 @@ func serveTokens(t *testing.T, opened *atomic.Int64) *mcpHost {
 	return h
 }
 
-// TestLinksOfUsers: headers with placeholders are those of the session of each call. Users
-// share no connection, a connection is used again, and the token is redacted.
+// TestLinksOfUsers: headers with placeholders are those of each call's session. Users share no
+// connection, a connection is used again, and the token is redacted.
 func TestLinksOfUsers(t *testing.T) {
 	var opened atomic.Int64
 	h := serveTokens(t, &opened)
@@ -99,8 +99,8 @@ func TestLinksOfUsers(t *testing.T) {
 	}
 }
 
-// TestLinksBounded: connections of users close when they are idle, the oldest closes when
-// there are too many, and none is opened while all are in use.
+// TestLinksBounded: users' connections close when they are idle, the oldest closes when there are
+// too many, and none is opened while all are in use.
 func TestLinksBounded(t *testing.T) {
 	var opened atomic.Int64
 	h := serveTokens(t, &opened)
@@ -194,8 +194,8 @@ func TestListCache(t *testing.T) {
 	}
 }
 
-// TestConfirmByAnnotations: confirm can use the hints of the server about the tool; without
-// hints a tool is destructive.
+// TestConfirmByAnnotations: confirm can use the server's hints about the tool; without hints a tool
+// is destructive.
 func TestConfirmByAnnotations(t *testing.T) {
 	s := serveRaw(t)
 	s.answer("tools/list", `{"tools":[

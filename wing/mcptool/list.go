@@ -11,15 +11,14 @@ import (
 	"agenthost/internal/limit"
 )
 
-// The bounds of a list of a server. A longer list is an error, so that nothing is lost
-// without notice.
+// The bounds on a server's list. A longer list is an error, so that nothing is lost without notice.
 const (
 	maxPages  = 100
 	maxListed = 5000
 )
 
-// listPages collects the items of a list from all of its pages. key is the member of a page that
-// has the items. A cursor that was used before ends the list, with a warning in the log.
+// listPages collects a list's items from all its pages. key is the page member that has the items.
+// A cursor that was used before ends the list, with a warning in the log.
 func listPages[T any](l *link, key string, page func(cursor string) (raw []byte, err error)) ([]*T, error) {
 	var all []*T
 	size, cursor := 0, ""
@@ -63,7 +62,7 @@ func (l *link) logFaults(message string, faults []string) {
 	}
 }
 
-// listTools lists the tools of the server.
+// listTools lists the server's tools.
 func (l *link) listTools(ctx context.Context, session *mcp.ClientSession) ([]*mcp.Tool, error) {
 	return listPages[mcp.Tool](l, "tools", func(cursor string) ([]byte, error) {
 		res, err := session.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})

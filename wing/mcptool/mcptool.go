@@ -1,6 +1,5 @@
-// Package mcptool provides the tools of MCP servers: the tool kind mcp, and ADK's
-// McpToolset. To use them, add both lists to the loader's kinds, the toolsets with the settings of
-// their credentials:
+// Package mcptool provides MCP servers' tools: the tool kind mcp, and ADK's McpToolset. To use
+// them, add both lists to the loader's kinds, the toolsets with their credentials' settings:
 //
 //	loader.Kinds{
 //		Tools:    append(builtin.Kinds(), mcptool.Kinds()...),
@@ -25,8 +24,8 @@ func Kinds() spec.Kinds[tool.Env, tool.Set] {
 	}
 }
 
-// Toolsets lists ADK's toolsets, which documents name by `name:`. A has the settings of their
-// credentials: that of agenthost/wing/connection, or [connections.UnsupportedADKAuth].
+// Toolsets lists ADK's toolsets, which documents name by `name:`. A is the type of their
+// credentials' settings: the one in agenthost/wing/connection, or [connections.UnsupportedADKAuth].
 func Toolsets[A connections.ADKAuth]() spec.Kinds[tool.Env, tool.Set] {
 	return spec.Kinds[tool.Env, tool.Set]{
 		spec.NewKind("MCPToolset", "ADK's older name for McpToolset.", newADKSet[A]),
@@ -67,10 +66,10 @@ var (
 	_ tool.SessionSet       = (*serverSet)(nil)
 )
 
-// Addresses returns the URL of the server, if it has one.
+// Addresses returns the server's URL, if it has one.
 func (c *config) Addresses() []spec.Text { return c.newServer().serverAddresses() }
 
-// Connection returns the connection of the server, or nil.
+// Connection returns the server's connection, or nil.
 func (c *config) Connection() *connections.Ref { return c.Auth }
 
 // Programs returns the program to run, if there is one.
@@ -84,7 +83,7 @@ func (c *config) Sampling() *spec.Node {
 	return c.Offer.Sampling.at
 }
 
-// StateUse returns the placeholders of the headers and the condition of the confirmation.
+// StateUse returns the headers' placeholders and the confirmation condition.
 func (c *config) StateUse(*spec.Node) tool.StateUse { return c.newServer().stateUse() }
 
 // Check reports settings that belong to another transport.

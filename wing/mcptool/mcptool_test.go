@@ -53,8 +53,7 @@ func serveMCP(t *testing.T, sse bool) *mcpHost {
 	return h
 }
 
-// restart replaces the server with a new one, which does not have the sessions of
-// the old one.
+// restart replaces the server with a new one, which does not have the old one's sessions.
 func (h *mcpHost) restart(sse bool, title string) {
 	h.forget()
 	server := fakemcp.New(title)
@@ -77,7 +76,7 @@ func (h *mcpHost) forget() {
 	}
 }
 
-// buildSet builds a set of a kind, which closes with the test.
+// buildSet builds a kind's set, which closes with the test.
 func buildSet(t *testing.T, kind, yaml string) tool.Set {
 	t.Helper()
 	k, ok := slices.Concat(Kinds(), Toolsets[adkauth.ADKAuth]()).Lookup(kind)
@@ -103,12 +102,12 @@ func buildSet(t *testing.T, kind, yaml string) tool.Set {
 	return set
 }
 
-// self returns the configuration of a server that is the test binary in a mode.
+// self returns a server's configuration: the test binary in a mode.
 func self(mood string) string {
 	return fmt.Sprintf("command: [%q]\nenv: {%s: %s, TOKEN: t0ken}\n", os.Args[0], fakemcp.Asked, mood)
 }
 
-// onlyLink returns the only link of a set.
+// onlyLink returns a set's only link.
 func onlyLink(t *testing.T, set tool.Set) *link {
 	t.Helper()
 	links := set.(*serverSet).links.links
@@ -134,7 +133,7 @@ func namesOf(t *testing.T, set tool.Set) []string {
 	return names
 }
 
-// callOf calls a tool of a set by its name.
+// callOf calls a set's tool by its name.
 func callOf(t *testing.T, set tool.Set, name string, args map[string]any) (map[string]any, error) {
 	t.Helper()
 	tools, err := set.Tools(t.Context())
@@ -234,7 +233,7 @@ func TestMCPTerminateOnClose(t *testing.T) {
 	}
 }
 
-// TestMCPSecrets checks that responses never contain the secrets of the server.
+// TestMCPSecrets checks that responses never contain the server's secrets.
 func TestMCPSecrets(t *testing.T) {
 	set := buildSet(t, "mcp", self("serve"))
 	set.(*serverSet).redactor = spec.NewRedactor("t0ken")
@@ -321,8 +320,7 @@ func TestMCPErrors(t *testing.T) {
 	}
 }
 
-// The last line of a program's stderr is logged without secrets, and is not part of the
-// error for users.
+// The last stderr line from a program is logged without secrets, and is not in the error for users.
 func TestMCPLogsStderr(t *testing.T) {
 	var log strings.Builder
 	set := buildSet(t, "mcp", self("quit")).(*serverSet)
@@ -346,7 +344,7 @@ func TestMCPContextCancelled(t *testing.T) {
 	}
 }
 
-// Tests of apps call no server. The tools are those of tool_filter, answered by stubs.
+// App tests call no server. The tools are tool_filter's, answered by stubs.
 func TestMCPOffline(t *testing.T) {
 	k, _ := Kinds().Lookup("mcp")
 	for _, tt := range []struct{ yaml, want string }{

@@ -18,20 +18,20 @@ import (
 	"agenthost/internal/limit"
 )
 
-// The library closes the connection when it cannot decode a message, which loses the result
-// of a call that the server has executed. So each message passes a messageFilter first, for
-// every transport. It does two things:
+// The library closes the connection when it cannot decode a message, and thereby loses the result
+// from an executed call. So each message passes a messageFilter first, for every transport. It does
+// two things:
 //
 //   - It repairs the envelope: the version, ids that return as strings, errors that are texts,
-//     batches. A response that cannot be repaired becomes an error of its request.
-//   - It wraps the results of calls and lists: the library sees only an object with the
+//     batches. A response that cannot be repaired becomes an error for its request.
+//   - It wraps call and list results: the library sees only an object with the
 //     original text, which unwrapResult returns. decode.go reads it, and keeps what it can.
 
-// resultKey is the member of _meta that has the result as the server sent it. Every result is
-// wrapped, so no server can forge it.
+// resultKey is the _meta member that has the result as the server sent it. Every result is wrapped,
+// so no server can forge it.
 const resultKey = "agenthost/result"
 
-// unreadableCode is the code of errors that replace unreadable responses.
+// unreadableCode is the code for errors that replace unreadable responses.
 const unreadableCode = -32099
 
 // wrappedMethods are the requests with wrapped results.
@@ -45,7 +45,7 @@ func unwrapResult(meta mcp.Meta) []byte {
 	return []byte(raw)
 }
 
-// A messageFilter repairs the messages of one connection. It is safe for concurrent use.
+// A messageFilter repairs one connection's messages. It is safe for concurrent use.
 type messageFilter struct {
 	guard  *connGuard
 	logger *slog.Logger
@@ -54,7 +54,7 @@ type messageFilter struct {
 	clean  func(text string) string
 
 	mu sync.Mutex
-	// methods are the methods of the requests without a response, by their ids as JSON.
+	// methods are the methods of requests without a response, by id as JSON.
 	methods map[string]string
 	// skipped counts the lines and messages that were left out.
 	skipped int
@@ -66,12 +66,12 @@ type message struct {
 	isResponse bool
 }
 
-// newFilter returns the filter of a new connection.
+// newFilter returns a new connection's filter.
 func (l *link) newFilter(guard *connGuard) *messageFilter {
 	return &messageFilter{guard: guard, logger: l.logger, server: l.server.displayName(), clean: l.cleanText, methods: map[string]string{}}
 }
 
-// recordRequest records a message to the server. It returns the id of a request, or "".
+// recordRequest records a message to the server. It returns a request's id, or "".
 func (f *messageFilter) recordRequest(raw []byte) string {
 	var req struct {
 		ID     json.RawMessage
@@ -95,8 +95,8 @@ func (f *messageFilter) recordRequest(raw []byte) string {
 	return ""
 }
 
-// acceptRequest reports whether a request or notification of the server is for the library:
-// notifications without a handler are left out.
+// acceptRequest reports whether a server request or notification is for the library: notifications
+// without a handler are left out.
 func (f *messageFilter) acceptRequest(id, method json.RawMessage) bool {
 	if !isNull(id) {
 		return f.guard.openRequest(plainID(id))
@@ -117,12 +117,11 @@ func findResponse(raw []byte) string {
 	return plainID(m.ID)
 }
 
-// maxBatch limits the messages of a batch: an element of two bytes becomes hundreds in memory.
+// maxBatch limits the messages in a batch: a two-byte element becomes hundreds in memory.
 const maxBatch = 1000
 
-// repairMessages returns the messages for the library in what the server sent: none, if it is
-// left out, one, or those of a batch. request is the id of the request that is answered, if
-// the transport has it.
+// repairMessages returns the messages for the library in what the server sent: none, if it is left
+// out, one, or a batch's. request is the answered request's id, if the transport has it.
 func (f *messageFilter) repairMessages(raw []byte, request string) []message {
 	raw = bytes.TrimSpace(bytes.TrimPrefix(raw, []byte("\uFEFF")))
 	if err := limit.MCPMessage.CheckValues(raw); err != nil {
@@ -163,7 +162,7 @@ func (f *messageFilter) repairMessage(raw []byte, request string) []message {
 		}
 		m["jsonrpc"] = json.RawMessage(`"2.0"`)
 		return []message{{encodeMembers(m), false}}
-	case isRequest, !hasVersion && !hasResult && isNull(failure): // such as a line of a log
+	case isRequest, !hasVersion && !hasResult && isNull(failure): // such as a log line
 		f.logSkipped(raw)
 		return nil
 	}
@@ -189,7 +188,7 @@ func (f *messageFilter) repairMessage(raw []byte, request string) []message {
 
 func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
 
-// encodeMembers encodes an object of valid members.
+// encodeMembers encodes an object with valid members.
 func encodeMembers(m map[string]json.RawMessage) []byte {
 	raw, err := encodeJSON(m)
 	if err != nil { // the members were decoded before
@@ -219,7 +218,7 @@ func wrapResult(raw json.RawMessage) json.RawMessage {
 	return wrapped
 }
 
-// repairError returns an error of the protocol with an integer code and a string.
+// repairError returns a protocol error with an integer code and a string.
 func repairError(raw json.RawMessage) json.RawMessage {
 	var e struct{ Code, Message, Data json.RawMessage }
 	fixed := map[string]any{"code": -32603, "message": string(raw)}
@@ -247,7 +246,7 @@ func repairError(raw json.RawMessage) json.RawMessage {
 	return out
 }
 
-// plainID returns an id as a number if it is one in quotes, or with a fraction of 0.
+// plainID returns an id as a number if it is one in quotes, or with the fraction 0.
 func plainID(raw json.RawMessage) string {
 	text := strings.Trim(string(raw), `"`)
 	if n, err := strconv.ParseFloat(text, 64); err == nil && n == float64(int64(n)) {
@@ -266,8 +265,8 @@ func (f *messageFilter) pendingIDs() []string {
 	return ids
 }
 
-// findRequest returns the request that a response answers, and removes it: the one of its id,
-// or that of the transport. The id is "" if there is none.
+// findRequest returns the request that a response answers, and removes it: the one with its id, or
+// the transport's. The id is "" if there is none.
 func (f *messageFilter) findRequest(raw json.RawMessage, request string) (id, method string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -280,8 +279,8 @@ func (f *messageFilter) findRequest(raw json.RawMessage, request string) (id, me
 	return "", ""
 }
 
-// findOnlyRequest is findRequest for an error whose id is null: it can only be that of the
-// only request.
+// findOnlyRequest is findRequest for an error whose id is null: it can only belong to the only
+// request.
 func (f *messageFilter) findOnlyRequest() (id, method string) {
 	if ids := f.pendingIDs(); len(ids) == 1 {
 		return f.findRequest(json.RawMessage(ids[0]), "")
@@ -297,8 +296,8 @@ var (
 // maxIDText bounds the text that is searched for an id.
 const maxIDText = 200
 
-// rejectResponse returns an error for the request of an unreadable response. If there is no
-// such request, the text is left out.
+// rejectResponse returns an error for an unreadable response's request. If there is no such
+// request, the text is left out.
 func (f *messageFilter) rejectResponse(raw []byte, request, reason string) []message {
 	id := json.RawMessage("null")
 	if m := firstID.FindSubmatch(raw[:min(len(raw), maxIDText)]); m != nil {
@@ -329,14 +328,14 @@ func isUnreadable(err error) bool {
 	return answered != nil && answered.Code == unreadableCode
 }
 
-// maxLogged bounds the messages that are logged of one connection, and maxLoggedText each one,
-// in characters.
+// maxLogged bounds how many messages are logged from one connection, and maxLoggedText each one, in
+// characters.
 const (
 	maxLogged     = 20
 	maxLoggedText = 200
 )
 
-// logSkipped logs text of the server other than messages.
+// logSkipped logs server text other than messages.
 func (f *messageFilter) logSkipped(raw []byte) {
 	f.mu.Lock()
 	f.skipped++
@@ -352,15 +351,14 @@ func (f *messageFilter) logSkipped(raw []byte) {
 // errTooLarge reports a message that exceeds limit.MCPMessage.Bytes.
 var errTooLarge = errors.New("it exceeds the limit of " + strconv.Itoa(limit.MCPMessage.Bytes>>20) + " MiB")
 
-// isAnswer reports whether an error is about an answer of the server, so that the
-// connection works.
+// isAnswer reports whether an error is about a server answer, so that the connection works.
 func isAnswer(err error) bool {
 	limit := limitError{}
 	return findAnswer(err) != nil || errors.As(err, &limit)
 }
 
-// findAnswer returns the error that the server answered a request with, or nil. The library
-// wraps errors of the transport in an error of the same type.
+// findAnswer returns the error that the server answered a request with, or nil. The library wraps
+// transport errors in an error with the same type.
 func findAnswer(err error) *jsonrpc.Error {
 	answered := (*jsonrpc.Error)(nil)
 	if errors.As(err, &answered) && answered.Code != rejectedByTransport {
@@ -369,5 +367,5 @@ func findAnswer(err error) *jsonrpc.Error {
 	return nil
 }
 
-// rejectedByTransport is the code of the library for requests that were not sent.
+// rejectedByTransport is the library's code for requests that were not sent.
 const rejectedByTransport = -32005

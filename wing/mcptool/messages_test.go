@@ -30,7 +30,7 @@ func newTestFilter(out io.Writer) *messageFilter {
 }
 
 // TestSkippedLines: what a program prints next to messages is logged: without control characters
-// and secrets, at most 200 characters of a line, and at most 20 lines.
+// and secrets, at most 200 characters from a line, and at most 20 lines.
 func TestSkippedLines(t *testing.T) {
 	var log bytes.Buffer
 	f := newTestFilter(&log)
@@ -45,7 +45,7 @@ func TestSkippedLines(t *testing.T) {
 	}
 }
 
-// TestLongLine: a line that is too long becomes an error of its request, and the next line is
+// TestLongLine: a line that is too long becomes an error for its request, and the next line is
 // read.
 func TestLongLine(t *testing.T) {
 	f := newTestFilter(io.Discard)
@@ -104,7 +104,7 @@ func TestFailedRequests(t *testing.T) {
 	}
 }
 
-// TestEndlessEvents: comments and fields of an event that never ends take no memory, and the events
+// TestEndlessEvents: comments and fields in an event that never ends take no memory, and the events
 // after it are read.
 func TestEndlessEvents(t *testing.T) {
 	for _, line := range []string{": keep-alive", "id: 1", "other: x", "event: message"} {
@@ -121,7 +121,7 @@ func TestEndlessEvents(t *testing.T) {
 	}
 }
 
-// TestManyMessages: a batch of too many messages is an error of its request.
+// TestManyMessages: a batch with too many messages is an error for its request.
 func TestManyMessages(t *testing.T) {
 	f := newTestFilter(io.Discard)
 	f.recordRequest([]byte(`{"id":7,"method":"tools/call"}`))
@@ -132,7 +132,7 @@ func TestManyMessages(t *testing.T) {
 	}
 }
 
-// TestOddResources: of resources and prompts that are not as in the protocol, what can be read is
+// TestOddResources: when resources and prompts are not as in the protocol, what can be read is
 // used.
 func TestOddResources(t *testing.T) {
 	h := httptest.NewServer(&fakemcp.OddServer{})
@@ -161,8 +161,8 @@ func TestOddResources(t *testing.T) {
 	}
 }
 
-// FuzzMessages checks that no message of a server makes the filter or the decoders panic, and that
-// the library can decode each message that the filter returns.
+// FuzzMessages checks that no server message makes the filter or the decoders panic, and that the
+// library can decode each message that the filter returns.
 func FuzzMessages(f *testing.F) {
 	for _, odd := range fakemcp.OddTools() {
 		f.Add(strings.ReplaceAll(odd.Response, "ID", "1"))

@@ -14,8 +14,8 @@ import (
 
 const fortyTwo = `{"content":[{"text":"forty-two","type":"text"}],"isError":false}`
 
-// oddResponses are the responses that the model gets from the tools of [fakemcp.OddServer], or
-// the errors.
+// oddResponses are the responses that the model gets from [fakemcp.OddServer]'s tools, or the
+// errors.
 func oddResponses() map[string]string {
 	return map[string]string{
 		"unknown_type":    `{"content":[{"text":"forty-two","type":"text"},{"foo":1,"type":"ui_widget"},{"foo":2}],"isError":false,"warnings":["content[1] has the unknown type ui_widget","content[2] has the unknown type null"]}`,
@@ -49,9 +49,9 @@ func oddResponses() map[string]string {
 	}
 }
 
-// TestOddServer: over every transport the model gets what can be read of each response, with the
-// cause of what cannot, and the connection stays. Tools of a list that cannot be read are left
-// out, the others stay.
+// TestOddServer: over every transport the model gets what can be read from each response, with the
+// cause for what cannot, and the connection stays. Listed tools that cannot be read are left out,
+// the others stay.
 func TestOddServer(t *testing.T) {
 	for name, path := range map[string]string{"program": "", "json": "/", "events": "/stream", "text": "/text", "sse": "/sse"} {
 		t.Run(name, func(t *testing.T) {

@@ -18,11 +18,10 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// A linkPool has the links of a set, one for each different value of its headers. A link
-// of headers without placeholders stays open until the set is closed; the others are closed
-// when they have been idle, or when there are too many (adk-python
-// tools/mcp_tool/mcp_session_manager.py pools by the hash of the headers). It is safe for
-// concurrent use.
+// A linkPool has a set's links, one for each different value of its headers. A link whose headers
+// have no placeholders stays open until the set is closed; the others are closed when they have
+// been idle, or when there are too many (adk-python tools/mcp_tool/mcp_session_manager.py pools by
+// the headers' hash). It is safe for concurrent use.
 type linkPool struct {
 	newLink func(header http.Header, user connections.User) *link
 	now     func() time.Time
@@ -36,13 +35,13 @@ type linkPool struct {
 	closed bool
 }
 
-// A headerKey is the hash of headers: the pool keeps no credentials.
+// A headerKey is the headers' hash: the pool keeps no credentials.
 type headerKey [sha256.Size]byte
 
-// errTooManyLinks reports that all connections of a pool are in use.
+// errTooManyLinks reports that all of a pool's connections are in use.
 var errTooManyLinks = fmt.Errorf("%d connections with different headers are in use, which is the limit; try again later", maxLinks)
 
-// errPoolClosed reports the use of a pool after it was closed.
+// errPoolClosed reports that a pool was used after it was closed.
 var errPoolClosed = errors.New("is closed")
 
 // acquireLink returns the link for the headers and the user; release must be called once.
@@ -148,7 +147,7 @@ func (p *linkPool) closeAll() {
 	wait.Wait()
 }
 
-// hashHeader returns the key of headers and a user.
+// hashHeader returns the key for headers and a user.
 func hashHeader(header http.Header, user connections.User) headerKey {
 	var names []string
 	for name := range header {
@@ -163,8 +162,8 @@ func hashHeader(header http.Header, user connections.User) headerKey {
 	return headerKey(h.Sum(nil))
 }
 
-// A serverSet provides the tools of one server, which are listed in each run. It
-// connects on first use, and reconnects after a connection is lost.
+// A serverSet provides one server's tools, which it lists in each run. It connects on first use,
+// and reconnects after a connection is lost.
 type serverSet struct {
 	server       *server
 	capabilities tool.Capabilities
@@ -172,7 +171,7 @@ type serverSet struct {
 	confirm *toolconfig.ConfirmRule
 	headers *toolconfig.Headers
 	env     tool.Env
-	// secrets are those of the document, which redactor redacts.
+	// secrets are the document's, which redactor redacts.
 	secrets  []string
 	redactor *spec.Redactor
 	logger   *slog.Logger
@@ -184,7 +183,7 @@ type serverSet struct {
 	tools map[string]*serverTool
 }
 
-// A serverTool is one tool of a server.
+// A serverTool is one of a server's tools.
 type serverTool struct {
 	*tool.Declared
 	set *serverSet
@@ -208,7 +207,7 @@ func (s *serverSet) newLink(header http.Header, user connections.User) *link {
 	return l
 }
 
-// acquireLink returns the link for the session of a call; release must be called once.
+// acquireLink returns the link for a call's session; release must be called once.
 func (s *serverSet) acquireLink(ctx context.Context, call *tool.Call) (l *link, release func(), err error) {
 	header, err := s.headers.Render(call)
 	user := connections.User{}

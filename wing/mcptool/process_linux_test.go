@@ -10,9 +10,8 @@ import (
 	"testing"
 )
 
-// TestMCPProgram checks that the program runs in the app folder, with the variables
-// of the document and only the necessary ones of the host, and that it exits when
-// the set closes.
+// TestMCPProgram checks that the program runs in the app folder, with the document's variables and
+// only the necessary ones from the host, and that it exits when the set closes.
 func TestMCPProgram(t *testing.T) {
 	t.Setenv("DATABASE_PASSWORD", "hidden")
 	set := buildSet(t, "mcp", self("serve"))

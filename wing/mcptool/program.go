@@ -42,7 +42,7 @@ func (t *programTransport) Connect(ctx context.Context) (mcp.Connection, error) 
 	return way.Connect(ctx)
 }
 
-// A programInput is the standard input of a program, which closing stops.
+// A programInput is a program's standard input; closing it stops the program.
 type programInput struct {
 	io.WriteCloser
 	command *exec.Cmd
@@ -56,7 +56,7 @@ func (i *programInput) Write(p []byte) (int, error) {
 	n, err := i.WriteCloser.Write(p)
 	i.filter.guard.closeRequest(findResponse(p))
 	if errors.Is(err, syscall.EPIPE) {
-		err = io.EOF // as the library reports for the output of a program that has exited
+		err = io.EOF // as the library reports for the output of an exited program
 	}
 	return n, err
 }

@@ -33,7 +33,7 @@ func (h *progressHub) addCall() (token string, progress <-chan *mcp.ProgressNoti
 	}
 }
 
-// receiveProgress is the handler of notifications. Those with another token are ignored.
+// receiveProgress is the handler for notifications. Those with another token are ignored.
 func (h *progressHub) receiveProgress(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
 	token, _ := req.Params.ProgressToken.(string)
 	h.mu.Lock()

@@ -19,10 +19,10 @@ var (
 	_ tool.PromptSource = offlineSet{}
 )
 
-// LoadPrompt returns the texts of all messages of a prompt. Its arguments are those of the
-// request, and state keys of the session with the names of further arguments (adk-python
-// agents/mcp_instruction_provider.py, which takes all keys). A prompt is read once in an invocation, or as often
-// as list_cache requires.
+// LoadPrompt returns the texts in all messages of a prompt. Its arguments are the request's, and
+// session state keys with the names of further arguments (adk-python
+// agents/mcp_instruction_provider.py, which takes all keys). A prompt is read once in an
+// invocation, or as often as list_cache requires.
 func (s *serverSet) LoadPrompt(ctx context.Context, call *tool.Call, req *tool.PromptRequest) (string, error) {
 	l, release, err := s.acquireLink(ctx, call)
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *serverSet) loadPrompt(ctx context.Context, l *link, call *tool.Call, re
 	})
 }
 
-// findPrompt returns the entry of a prompt in the list of the server.
+// findPrompt returns a prompt's entry in the server's list.
 func (s *serverSet) findPrompt(ctx context.Context, l *link, invocation, name string) (*mcp.Prompt, error) {
 	key, age := s.cacheKey(invocation)
 	listed, err := l.lists.prompts.getList(key, s.now(), age, func() (listed []*mcp.Prompt, err error) {
@@ -99,7 +99,7 @@ func (s *serverSet) findPrompt(ctx context.Context, l *link, invocation, name st
 	return nil, limitError{fmt.Sprintf("unknown prompt %q; the prompts of the server are: %s", name, strings.Join(names, ", "))}
 }
 
-// collectPromptArgs returns the arguments of a prompt.
+// collectPromptArgs returns a prompt's arguments.
 func collectPromptArgs(prompt *mcp.Prompt, call *tool.Call, req *tool.PromptRequest) (map[string]string, error) {
 	args := maps.Clone(req.Args)
 	if args == nil {
@@ -139,7 +139,7 @@ func isSharedKey(name string) bool {
 	return !strings.Contains(name, ":") && !strings.HasPrefix(name, "_adk") && !strings.HasPrefix(name, "adk_")
 }
 
-// joinPrompt returns the text of a prompt.
+// joinPrompt returns a prompt's text.
 func (s *serverSet) joinPrompt(l *link, name string, res *mcp.GetPromptResult) (string, error) {
 	text, err := decodePrompt(unwrapResult(res.Meta))
 	switch limit := int(s.server.offer.MaxResult); {
@@ -153,7 +153,7 @@ func (s *serverSet) joinPrompt(l *link, name string, res *mcp.GetPromptResult) (
 	return l.redactor.redactString(text), nil
 }
 
-// LoadPrompt returns text that names the prompt: tests of apps call no server.
+// LoadPrompt returns text that names the prompt: app tests call no server.
 func (s offlineSet) LoadPrompt(_ context.Context, _ *tool.Call, req *tool.PromptRequest) (string, error) {
 	return fmt.Sprintf("(prompt %s of %s, which tests do not call)", req.Name, s.server.displayName()), nil
 }

@@ -12,7 +12,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// loadPrompt loads a prompt of a set in an invocation.
+// loadPrompt loads a set's prompt in an invocation.
 func loadPrompt(t *testing.T, set tool.Set, invocation string, state mapState, req *tool.PromptRequest) (string, error) {
 	t.Helper()
 	call := &tool.Call{State: state}
@@ -20,9 +20,8 @@ func loadPrompt(t *testing.T, set tool.Set, invocation string, state mapState, r
 	return set.(tool.PromptSource).LoadPrompt(t.Context(), call, req)
 }
 
-// TestPrompts: a prompt is the texts of its messages. Its arguments are those of the
-// request, or state keys of their names. It is read once in an invocation, and with
-// list_cache again after a change.
+// TestPrompts: a prompt is its messages' texts. Its arguments are the request's, or state keys with
+// their names. It is read once in an invocation, and with list_cache again after a change.
 func TestPrompts(t *testing.T) {
 	h := serveMCP(t, false)
 	reads := 0
@@ -64,7 +63,7 @@ func TestPrompts(t *testing.T) {
 		t.Errorf("a prompt that asks for credentials gets %q, %v", got, err)
 	}
 	cached := buildSet(t, "mcp", yaml+"list_cache: 1h")
-	for attempt := 0; ; attempt++ { // the server sends notifications of the changes above later
+	for attempt := 0; ; attempt++ { // the server sends notifications about the changes above later
 		reads = 0
 		for _, invocation := range []string{"1", "2"} {
 			if _, err := loadPrompt(t, cached, invocation, state, req); err != nil {

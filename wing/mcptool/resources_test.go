@@ -23,8 +23,8 @@ func addResource(s *mcp.Server, name string, c *mcp.ResourceContents) {
 	})
 }
 
-// editRequest lets the resource tool of a set edit the request after a call that named
-// resources, and returns the notes and the texts of the contents.
+// editRequest lets a set's resource tool edit the request after a call that named resources, and
+// returns the notes and the contents' texts.
 func editRequest(t *testing.T, set tool.Set, invocation string, names ...any) (notes string, texts []string, err error) {
 	t.Helper()
 	tools, err := set.Tools(t.Context())
@@ -54,8 +54,8 @@ func editRequest(t *testing.T, set tool.Set, invocation string, names ...any) (n
 	return strings.Join(req.Notes, "\n"), texts, err
 }
 
-// TestResources: the model sees the names of the resources of all pages, and the contents
-// of those that it loads in the next request only. Secrets are redacted.
+// TestResources: the model sees the resource names from all pages, and the contents that it loads
+// in the next request only. Secrets are redacted.
 func TestResources(t *testing.T) {
 	h := serveMCP(t, false)
 	for i := range 3 {
@@ -151,7 +151,7 @@ func TestResourceBounds(t *testing.T) {
 	}
 }
 
-// TestResourcesOffline: in tests of apps the tool is answered by stubs.
+// TestResourcesOffline: in app tests the tool is answered by stubs.
 func TestResourcesOffline(t *testing.T) {
 	set := buildSet(t, "mcp", "url: http://127.0.0.1:1\nresources: true\ntool_name_prefix: docs")
 	offline := offlineSet{set.(*serverSet)}

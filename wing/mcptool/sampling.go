@@ -15,11 +15,11 @@ import (
 
 //lint:file-ignore SA1019 servers use sampling until MCP removes it
 
-// A server may use the model of the calling agent during a call (MCP 2025-11-25 client
-// features, sampling; deprecated since 2026-07-28). The model sees only what the server
-// sends: neither the conversation nor the instruction and the tools of the agent.
+// A server may use the calling agent's model during a call (MCP 2025-11-25 client features,
+// sampling; deprecated since 2026-07-28). The model sees only what the server sends: neither the
+// conversation nor the agent's instruction and tools.
 
-// maxSampling limits the text and the files of one request of a server, in bytes.
+// maxSampling limits the text and the files in one server request, in bytes.
 const maxSampling = 1 << 20
 
 // offerSampling declares that the server may use the model.
@@ -38,7 +38,7 @@ func (l *link) newSamplingCall(ctx context.Context, call *tool.Call) *samplingCa
 	return &samplingCall{ctx: ctx, call: call, limits: l.server.offer.Sampling}
 }
 
-// handleSampling is the handler of the library.
+// handleSampling is the library's handler.
 func (l *link) handleSampling(ctx context.Context, req *mcp.CreateMessageRequest) (res *mcp.CreateMessageResult, err error) {
 	defer safe.Recover(func(p *safe.Panic) {
 		p.Log(l.logger, "a model request of an MCP server panicked")
@@ -116,7 +116,7 @@ func (c *samplingConfig) buildRequest(p *mcp.CreateMessageParams) (*model.Reques
 	return req, nil
 }
 
-// readSampled returns a message of a server as a part, and its size in bytes.
+// readSampled returns a server's message as a part, and its size in bytes.
 func readSampled(c mcp.Content) (*genai.Part, int, error) {
 	switch c := c.(type) {
 	case *mcp.TextContent:

@@ -32,7 +32,7 @@ type server struct {
 	cwd     spec.Text
 	// connectTimeout bounds connecting and listing tools, callTimeout a call.
 	connectTimeout, callTimeout time.Duration
-	// listCache is how long lists are used again; 0 is one run of an agent.
+	// listCache is how long lists are used again; 0 is one agent run.
 	listCache time.Duration
 	resources resourcesConfig
 	offer     offer
@@ -45,7 +45,7 @@ func (s *server) serverAddresses() []spec.Text {
 	return []spec.Text{s.url}
 }
 
-// urlHosts returns the host of the URL, if the server has one.
+// urlHosts returns the URL's host, if the server has one.
 func (s *server) urlHosts() []string {
 	if s.url.Value == "" {
 		return nil
@@ -88,7 +88,7 @@ func (s *server) checkConfig() spec.Diagnostics {
 	return ds
 }
 
-// stateUse returns the placeholders of the headers and the condition of the confirmation.
+// stateUse returns the headers' placeholders and the confirmation condition.
 func (s *server) stateUse() tool.StateUse {
 	u := toolconfig.ConfirmRuleUse(s.offer.Confirm, annotationEnv())
 	for _, name := range slices.Sorted(maps.Keys(s.headers)) {
@@ -104,9 +104,8 @@ func hasPlaceholder(text string) bool {
 	return err == nil && len(paths.Refs()) > 0
 }
 
-// displayName identifies the server in messages. Users may read them, so it
-// contains neither the full URL nor the arguments, nor the path of the apps on
-// the host.
+// displayName identifies the server in messages. Users may read them, so it contains neither the
+// full URL nor the arguments, nor the apps' path on the host.
 func (s *server) displayName() string {
 	what, at := hostOfURL(s.url.Value), s.url.Pos
 	if len(s.command) > 0 {
@@ -129,7 +128,7 @@ func isLocalPath(name string) bool {
 	return !strings.Contains(name, `\`) && filepath.IsLocal(filepath.FromSlash(name))
 }
 
-// An offer configures which tools of a server are provided, and how.
+// An offer configures which of a server's tools are provided, and how.
 type offer struct {
 	ToolFilter     []string        `yaml:"tool_filter" doc:"The tools to provide, by their names on the server; default: all."`
 	ToolNamePrefix string          `yaml:"tool_name_prefix" doc:"Prefix of the tool names, joined with _."`
@@ -155,7 +154,7 @@ func (o *offer) checkElicitation(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// samplingConfig is the YAML of the limits.
+// samplingConfig is the YAML for the limits.
 type samplingConfig struct {
 	MaxCalls  int `yaml:"max_calls" default:"3" doc:"Maximum number of requests during one call. They also count against max_llm_calls and max_cost of the run."`
 	MaxTokens int `yaml:"max_tokens" default:"1024" doc:"Maximum length of a response, in tokens; the server may ask for less."`
@@ -178,7 +177,7 @@ func (c *samplingConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// resourcesConfig is the YAML of the resources of a server: true for all, or their names.
+// resourcesConfig is the YAML for a server's resources: true for all, or their names.
 type resourcesConfig struct {
 	enabled bool
 	// names is nil for all resources.

@@ -54,7 +54,7 @@ func (s *server) newSet(env tool.Env) (tool.Set, error) {
 // Dynamic reports that the tools are unknown before a run lists them.
 func (s *serverSet) Dynamic() bool { return true }
 
-// Tools lists the tools that the server has now, outside of any session.
+// Tools lists the tools that the server has now, outside any session.
 func (s *serverSet) Tools(ctx context.Context) ([]tool.Tool, error) {
 	return s.ListTools(ctx, &tool.Call{State: emptyState{}})
 }
@@ -72,7 +72,7 @@ func (s *serverSet) ListTools(ctx context.Context, call *tool.Call) ([]tool.Tool
 	return append(tools, s.newAuthorizeTool()), nil
 }
 
-// listTools lists the tools of the server.
+// listTools lists the server's tools.
 func (s *serverSet) listTools(ctx context.Context, call *tool.Call) ([]tool.Tool, error) {
 	l, release, err := s.acquireLink(ctx, call)
 	if err != nil {
@@ -135,13 +135,13 @@ func (s *serverSet) selectTools(ctx context.Context, listed []*mcp.Tool) ([]tool
 	return tools, nil
 }
 
-// maxNameShown and maxNamesShown bound the names of a server in messages.
+// maxNameShown and maxNamesShown bound a server's names in messages.
 const (
 	maxNameShown  = 128
 	maxNamesShown = 50
 )
 
-// joinNames lists the names of tools for a message.
+// joinNames lists tool names for a message.
 func joinNames(listed []*mcp.Tool) string {
 	var names []string
 	for i, t := range listed {
@@ -154,7 +154,7 @@ func joinNames(listed []*mcp.Tool) string {
 	return strings.Join(names, ", ")
 }
 
-// maxCompiled bounds the compiled tools of all sessions.
+// maxCompiled bounds all sessions' compiled tools.
 const maxCompiled = 2 * maxTools
 
 // addTools adds compiled tools for the next list. Sessions may have different tools.
@@ -168,8 +168,8 @@ func (s *serverSet) addTools(tools map[string]*serverTool) {
 	maps.Copy(s.tools, tools)
 }
 
-// reuseTool returns the tool for an entry of the list, reusing an unchanged
-// one: compiling its schema is expensive.
+// reuseTool returns the tool for a list entry, reusing an unchanged one: compiling its schema is
+// expensive.
 func (s *serverSet) reuseTool(ctx context.Context, listed *mcp.Tool) (*serverTool, error) {
 	raw, err := json.Marshal(listed)
 	if err != nil {
@@ -206,7 +206,7 @@ func (s *serverSet) reuseTool(ctx context.Context, listed *mcp.Tool) (*serverToo
 	return t, nil
 }
 
-// readInputSchema returns the schema of the parameters of a tool. It must be an object.
+// readInputSchema returns a tool's parameter schema. It must be an object.
 func readInputSchema(listed any) (map[string]any, error) {
 	if listed == nil {
 		return nil, nil
@@ -225,7 +225,7 @@ func readInputSchema(listed any) (map[string]any, error) {
 	return schema, nil
 }
 
-// emptyState is the state outside of any session.
+// emptyState is the state outside any session.
 type emptyState struct{}
 
 func (emptyState) Get(string) (any, bool)              { return nil, false }
@@ -237,7 +237,7 @@ func (emptyState) All() map[string]any                 { return map[string]any{}
 // names, which accept any arguments.
 type offlineSet struct{ *serverSet }
 
-// Tools returns the tools of tool_filter.
+// Tools returns tool_filter's tools.
 func (s offlineSet) Tools(context.Context) ([]tool.Tool, error) {
 	var tools []tool.Tool
 	for _, name := range s.server.offer.ToolFilter {
@@ -258,7 +258,7 @@ func (s offlineSet) Tools(context.Context) ([]tool.Tool, error) {
 	return tools, nil
 }
 
-// ListTools returns the tools of tool_filter.
+// ListTools returns tool_filter's tools.
 func (s offlineSet) ListTools(ctx context.Context, _ *tool.Call) ([]tool.Tool, error) {
 	return s.Tools(ctx)
 }
@@ -277,15 +277,15 @@ type offlineTool struct {
 // Declaration implements [Tool].
 func (t offlineTool) Declaration() *genai.FunctionDeclaration { return t.decl }
 
-// Capabilities returns the settings of the document.
+// Capabilities returns the document's settings.
 func (t offlineTool) Capabilities() tool.Capabilities { return t.capabilities }
 
-// Run fails: tests must define the response of the tool.
+// Run fails: tests must define the tool's response.
 func (t offlineTool) Run(context.Context, *tool.Call) (*tool.Result, error) {
 	return nil, &tool.EndError{Err: fmt.Errorf("tests call no mcp server: set the response of the tool with tools: {%s: {return: {…}}}", t.decl.Name)}
 }
 
-// reservedNames are the names of ADK's own functions, which no server may provide.
+// reservedNames are ADK's own function names, which no server may provide.
 func reservedNames() []string {
 	return []string{
 		"adk_request_confirmation", "adk_request_credential", tool.RequestInput, "adk_framework",

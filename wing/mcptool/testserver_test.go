@@ -40,7 +40,7 @@ func serveRaw(t *testing.T) *rawServer {
 	return s
 }
 
-// answer sets the result of a method.
+// answer sets a method's result.
 func (s *rawServer) answer(method, result string) {
 	s.answers[method] = func(id, _ json.RawMessage) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)

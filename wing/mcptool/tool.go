@@ -10,7 +10,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// Capabilities returns the settings of the document.
+// Capabilities returns the document's settings.
 func (t *serverTool) Capabilities() tool.Capabilities { return t.capabilities }
 
 // Run implements [Tool].
@@ -50,11 +50,11 @@ func (t *serverTool) callServer(ctx context.Context, l *link, call *tool.Call, t
 	return t.convertResult(l, unwrapResult(res.Meta))
 }
 
-// callFailed begins the error of a call without a result, as in ADK (adk-python
+// callFailed begins the error for a call without a result, as in ADK (adk-python
 // tools/mcp_tool/mcp_tool.py).
 const callFailed = "MCP tool execution failed: "
 
-// wrapCallError returns the error of a call without a response.
+// wrapCallError returns the error for a call without a response.
 func (t *serverTool) wrapCallError(ctx context.Context, l *link, err error) error {
 	broken, unreached, answered := disconnectedError{}, connectError{}, findAnswer(err)
 	switch {
@@ -72,11 +72,10 @@ func (t *serverTool) wrapCallError(ctx context.Context, l *link, err error) erro
 	return fmt.Errorf(callFailed+"%s: %s", t.set.server.displayName(), l.cleanText(stripURL(err)))
 }
 
-// convertResult converts the server's result as ADK does, which returns all that the server
-// sent, without what is missing: {"content": […], "isError": false}, structuredContent and
-// _meta (adk-python tools/mcp_tool/mcp_tool.py). The warnings describe what was not as in the
-// protocol. A result with isError is a failure of the call, and also the response for the
-// model.
+// convertResult converts the server's result as ADK does. ADK returns all that the server sent,
+// without what is missing: {"content": […], "isError": false}, structuredContent and _meta
+// (adk-python tools/mcp_tool/mcp_tool.py). The warnings describe what was not as in the protocol. A
+// result with isError is a call failure, and also the response for the model.
 func (t *serverTool) convertResult(l *link, raw []byte) (*tool.Result, error) {
 	if limit := int(t.set.server.offer.MaxResult); len(raw) > limit {
 		return nil, fmt.Errorf("tool %s: the result of %d bytes exceeds the limit of %d (max_result)", t.Declaration().Name, len(raw), limit)

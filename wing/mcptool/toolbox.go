@@ -11,8 +11,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// toolboxConfig is the args of ADK's ToolboxToolset, as far as they are data: an MCP
-// Toolbox for Databases serves its toolsets as MCP servers.
+// toolboxConfig is ADK's ToolboxToolset args, as far as they are data: an MCP Toolbox for Databases
+// serves its toolsets as MCP servers.
 type toolboxConfig struct {
 	ServerURL         spec.Text              `yaml:"server_url" required:"true" doc:"The URL of the Toolbox, without /mcp."`
 	ToolsetName       string                 `yaml:"toolset_name" doc:"The toolset; default: all tools of the Toolbox."`
@@ -29,16 +29,16 @@ var (
 	_ spec.Checker       = (*toolboxConfig)(nil)
 )
 
-// Addresses returns the URL of the server.
+// Addresses returns the server's URL.
 func (c *toolboxConfig) Addresses() []spec.Text { return c.newServer().serverAddresses() }
 
-// StateUse returns the placeholders of the headers and the condition of the confirmation.
+// StateUse returns the headers' placeholders and the confirmation condition.
 func (c *toolboxConfig) StateUse(*spec.Node) tool.StateUse { return c.newServer().stateUse() }
 
 // Check reports settings with which the server can never be reached.
 func (c *toolboxConfig) Check(*spec.Node) spec.Diagnostics { return c.newServer().checkConfig() }
 
-// newServer returns the MCP server of the toolset, with ADK's timeouts.
+// newServer returns the toolset's MCP server, with ADK's timeouts.
 func (c *toolboxConfig) newServer() *server {
 	address := c.ServerURL
 	if toolhttp.ConstantHost(address.Value) != "" {

@@ -10,8 +10,7 @@ import (
 	"agenthost/internal/fake/fakemcp"
 )
 
-// TestToolbox: a toolset of a Toolbox is the MCP server at /mcp/TOOLSET, and all tools are
-// at /mcp.
+// TestToolbox: a Toolbox toolset is the MCP server at /mcp/TOOLSET, and all tools are at /mcp.
 func TestToolbox(t *testing.T) {
 	server := fakemcp.New("toolbox")
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
