@@ -9,7 +9,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// adkConfig is the args of ADK's OpenAPIToolset (adk-python
+// adkConfig is ADK's OpenAPIToolset args (adk-python
 // tools/openapi_tool/openapi_spec_parser/openapi_toolset.py).
 type adkConfig[A connection.ADKAuth] struct {
 	SpecStr               spec.Text   `yaml:"spec_str" doc:"The document as a string, such as ${file:petstore.yaml}."`
@@ -26,7 +26,7 @@ type adkConfig[A connection.ADKAuth] struct {
 // Connection returns the connection that auth_scheme and auth_credential describe, or nil.
 func (c *adkConfig[A]) Connection() *connection.Ref { return c.Auth.Ref(nil) }
 
-// inlineFile is the name of a document in spec_str.
+// inlineFile names a document in spec_str.
 const inlineFile = "spec_str"
 
 // DocumentSource returns no place: the config contains the document.
@@ -40,7 +40,7 @@ func (c *adkConfig[A]) ReadDocument(string, []byte) (tool.Document, spec.Diagnos
 	}
 	found, ds := t.readAPI(inlineFile, []byte(c.SpecStr.Value))
 	for i := range ds {
-		// The lines of the string are not those of the file.
+		// The string's lines are not the file's.
 		if ds[i].Pos.File == inlineFile {
 			inner := ds[i].Pos
 			at := c.SpecStr.Errorf(0, ds[i].Rule, "spec_str, line %d, column %d: %s", inner.Line, inner.Col, ds[i].Message)

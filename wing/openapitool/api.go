@@ -12,27 +12,27 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// An api is the chosen operations of a document.
+// An api is a document's chosen operations.
 type api struct {
 	operations []*operation
 	addresses  []spec.Text
 	reduced    []byte
 }
 
-// Addresses returns the addresses of the service.
+// Addresses returns the service's addresses.
 func (a *api) Addresses() []spec.Text { return a.addresses }
 
 // Reduced returns the document with the chosen operations only.
 func (a *api) Reduced() []byte { return a.reduced }
 
-// The numbers of tools of one document: more than warnOperations are hard to choose from for
-// a model, and OpenAI accepts 128.
+// How many tools a document may have: a model can hardly choose from more than warnOperations, and
+// OpenAI accepts 128.
 const (
 	warnOperations = 20
 	maxOperations  = 128
 )
 
-// readAPI reads the chosen operations of a document. It returns nil if there are errors.
+// readAPI reads a document's chosen operations. It returns nil if there are errors.
 func (t *toolset) readAPI(file string, content []byte) (tool.Document, spec.Diagnostics) {
 	doc, ds := readDocument(file, content)
 	if doc == nil {
@@ -84,7 +84,7 @@ func (t *toolset) readDocumentAPI(doc *document, ds spec.Diagnostics) (tool.Docu
 	return a, ds
 }
 
-// checkVersion reports documents of other formats.
+// checkVersion reports documents in other formats.
 func checkVersion(d *document) (spec.Diagnostic, bool) {
 	if d.root.Kind != spec.Mapping {
 		return d.root.Errorf("openapi", "the document must be a mapping with openapi and paths"), false
@@ -103,7 +103,7 @@ func checkVersion(d *document) (spec.Diagnostic, bool) {
 	return spec.Diagnostic{}, true
 }
 
-// selectOperations returns the chosen operations in the order of the document.
+// selectOperations returns the chosen operations in the document's order.
 func (t *toolset) selectOperations(doc *document, all []*operation) ([]*operation, spec.Diagnostics) {
 	ds := unknownSelectors(t.operations, all, doc.uploads)
 	if !isTrue(doc.root.Get(reducedMark)) {
@@ -241,7 +241,7 @@ func baseNames(all []*operation) []string {
 	return names
 }
 
-// applyParams reads an operation, and fixes the parameters of the settings.
+// applyParams reads an operation, and fixes the parameters that the settings set.
 func (t *toolset) applyParams(op *operation, r *operationReader) {
 	r.readOperation(op)
 	fixed, _ := findSetting(t.params, op)
@@ -263,8 +263,8 @@ func (t *toolset) applyParams(op *operation, r *operationReader) {
 	}
 }
 
-// nameOperations names the tools. A name that is too long is cut, and of equal names all but
-// the first get a hash of their operation.
+// nameOperations names the tools. A name that is too long is cut, and of equal names all but the
+// first get their operation's hash.
 func (t *toolset) nameOperations(ops []*operation) spec.Diagnostics {
 	var ds spec.Diagnostics
 	taken := map[string]*operation{}
@@ -300,7 +300,7 @@ func (t *toolset) nameOperations(ops []*operation) spec.Diagnostics {
 	return ds
 }
 
-// checkSettings reports settings of operations that are not chosen.
+// checkSettings reports settings for operations that are not chosen.
 func (t *toolset) checkSettings(ops []*operation) spec.Diagnostics {
 	known := map[string]bool{}
 	for _, op := range ops {
@@ -333,13 +333,12 @@ func (t *toolset) checkSettings(ops []*operation) spec.Diagnostics {
 	return ds
 }
 
-// findAddresses finds the address of each operation, and the addresses that the document
-// names.
+// findAddresses finds each operation's address, and the addresses that the document names.
 func (t *toolset) findAddresses(doc *document, a *api) spec.Diagnostics {
 	var ds spec.Diagnostics
 	seen := map[string]bool{}
 	for _, op := range a.operations {
-		if t.baseURL.Value != "" { // an address of the settings, and not of the document
+		if t.baseURL.Value != "" { // an address in the settings, not in the document
 			op.server = spec.Text{Value: strings.TrimRight(t.baseURL.Value, "/")}
 			continue
 		}
@@ -369,7 +368,7 @@ func (t *toolset) findAddresses(doc *document, a *api) spec.Diagnostics {
 	return ds
 }
 
-// checkDiscovery reports the document of another API.
+// checkDiscovery reports another API's document.
 func (t *toolset) checkDiscovery(root *spec.Node) spec.Diagnostics {
 	if t.google == nil {
 		return nil
@@ -383,8 +382,7 @@ func (t *toolset) checkDiscovery(root *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// isGoogleAddress reports whether an address is that of an API of Google, to which its tokens
-// may go.
+// isGoogleAddress reports whether an address belongs to a Google API, which may get its tokens.
 func isGoogleAddress(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && u.Scheme == "https" && u.User == nil && u.Port() == "" && strings.HasSuffix(strings.ToLower(u.Hostname()), ".googleapis.com")

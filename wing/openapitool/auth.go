@@ -14,7 +14,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// authConfig is the name of a connection, or a static credential.
+// authConfig is a connection's name, or a static credential.
 type authConfig struct {
 	// connection is nil unless the document names one.
 	connection *connection.Ref
@@ -94,7 +94,7 @@ func (c *authConfig) SchemaSpec() map[string]any {
 	return map[string]any{"title": "a connection, or a credential", "anyOf": []any{map[string]any{"type": "string"}, credential}}
 }
 
-// valueText returns the place of the credential.
+// valueText returns the credential's place.
 func (c *authConfig) valueText() spec.Text {
 	switch {
 	case c == nil:
@@ -123,11 +123,11 @@ func (c *authConfig) newCredential() *credential {
 	return &credential{kind: "bearer", value: c.forms.Bearer}
 }
 
-// A credential is a static credential of the app.
+// A credential is the app's static credential.
 type credential struct {
 	// kind is bearer, api_key or basic.
 	kind string
-	// in and name are the place of an API key; empty means that of the document.
+	// in and name are an API key's place; empty means the document's.
 	in, name        string
 	value, password spec.Secret
 }

@@ -25,7 +25,7 @@ func mustParse(tb testing.TB, yaml string) *spec.Node {
 	return n
 }
 
-// largeDocument generates a document with n operations of about 3 KB each.
+// largeDocument generates a document with n operations, each about 3 KB.
 func largeDocument(n int) []byte {
 	var b strings.Builder
 	b.WriteString("{\n\"openapi\": \"3.0.3\",\n\"servers\": [{\"url\": \"https://api.example.com\"}],\n\"paths\": {\n")
@@ -50,9 +50,9 @@ func largeDocument(n int) []byte {
 	return []byte(b.String())
 }
 
-// BenchmarkReadLarge reads ten operations of a large document: a generated one, or the file
-// in AGENTHOST_OPENAPI_FILE with the operations in AGENTHOST_OPENAPI_OPERATIONS, such as
-// GitHub's of the npm package @octokit/openapi. live-MB is the heap afterwards.
+// BenchmarkReadLarge reads ten operations from a large document: a generated one, or the file in
+// AGENTHOST_OPENAPI_FILE with the operations in AGENTHOST_OPENAPI_OPERATIONS, such as GitHub's in
+// the npm package @octokit/openapi. live-MB is the heap afterwards.
 func BenchmarkReadLarge(b *testing.B) {
 	content, operations := largeDocument(4000), "op1, op11, op21, op31, op41, op51, op61, op71, op81, op3999"
 	if file := os.Getenv("AGENTHOST_OPENAPI_FILE"); file != "" {
@@ -119,7 +119,7 @@ func BenchmarkBuild(b *testing.B) {
 	})
 }
 
-// BenchmarkCall compares a call of an operation with one of an http tool.
+// BenchmarkCall compares calling an operation with calling an http tool.
 func BenchmarkCall(b *testing.B) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

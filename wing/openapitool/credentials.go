@@ -48,7 +48,7 @@ func (t *toolset) chooseCredentials(ops []*operation) spec.Diagnostics {
 	return ds
 }
 
-// hasOwnCredential reports whether the headers of the settings have the credential.
+// hasOwnCredential reports whether the settings' headers have the credential.
 func (t *toolset) hasOwnCredential(schemes []*securityScheme) bool {
 	return slices.ContainsFunc(schemes, func(s *securityScheme) bool {
 		header := "Authorization"

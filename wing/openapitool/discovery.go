@@ -9,11 +9,11 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// discoveryKind is the kind of a discovery document: the description of an API of Google
+// discoveryKind is a discovery document's kind: it describes a Google API
 // (developers.google.com/discovery/v1/reference/apis).
 const discoveryKind = "discovery#restDescription"
 
-// maxMethods limits the methods of a discovery document. The largest of Google have about 2000.
+// maxMethods limits a discovery document's methods. Google's largest documents have about 2000.
 const maxMethods = 20_000
 
 func isDiscovery(root *spec.Node) bool {
@@ -21,8 +21,7 @@ func isDiscovery(root *spec.Node) bool {
 	return root.Kind == spec.Mapping && isString(kind) && kind.Value == discoveryKind
 }
 
-// discoveryMode reads the methods and schemas of a discovery document late, and skips what no
-// tool uses.
+// discoveryMode reads a discovery document's methods and schemas late, and skips what no tool uses.
 func discoveryMode(path []string) readMode {
 	switch last := len(path) - 1; {
 	case last == 0:
@@ -43,9 +42,9 @@ func discoveryMode(path []string) readMode {
 }
 
 // A discoveryConverter converts a discovery document to an OpenAPI document, as ADK does
-// (adk-python tools/google_api_tool/googleapi_to_openapi_converter.py). The nodes of the
-// OpenAPI document have the positions of the discovery document. Methods and schemas are
-// converted when they are needed.
+// (adk-python tools/google_api_tool/googleapi_to_openapi_converter.py). The OpenAPI document's
+// nodes have the discovery document's positions. Methods and schemas are converted when they are
+// needed.
 type discoveryConverter struct {
 	doc  *document
 	root *spec.Node
@@ -55,7 +54,7 @@ type discoveryConverter struct {
 	uploads []string
 }
 
-// convertDiscovery replaces the root of a discovery document by that of an OpenAPI document.
+// convertDiscovery replaces a discovery document's root by an OpenAPI document's.
 func convertDiscovery(d *document) spec.Diagnostics {
 	c := &discoveryConverter{doc: d, root: d.root}
 	c.addMethods(d.root.Get("methods"), "")
@@ -76,7 +75,7 @@ func convertDiscovery(d *document) spec.Diagnostics {
 	return nil
 }
 
-// findServer returns the address of the service, at the position where the document has it.
+// findServer returns the service's address, at the position where the document has it.
 func (c *discoveryConverter) findServer() *spec.Node {
 	if at := c.root.Get("rootUrl"); isString(at) && at.Value != "" {
 		path := ""
@@ -105,13 +104,13 @@ func (c *discoveryConverter) listSchemas() *spec.Node {
 	return all
 }
 
-// The names of the security schemes are those of ADK.
+// The security schemes' names are ADK's.
 const (
 	oauthScheme = "oauth2"
 	keyScheme   = "apiKey"
 )
 
-// listSchemes returns the credentials that APIs of Google accept.
+// listSchemes returns the credentials that Google APIs accept.
 func (c *discoveryConverter) listSchemes() *spec.Node {
 	return newMapping(c.root,
 		newMember(c.root, oauthScheme, newMapping(c.root, newMember(c.root, "type", newString(c.root, "oauth2")))),
@@ -123,8 +122,8 @@ func (c *discoveryConverter) listSchemes() *spec.Node {
 	)
 }
 
-// addResources adds the methods of resources and of the resources below them. Documents have
-// at most 100 levels in JSON.
+// addResources adds the methods in resources and in the resources below them. Documents have at
+// most 100 levels in JSON.
 func (c *discoveryConverter) addResources(resources *spec.Node, above string, depth int) {
 	if resources == nil || depth > limit.ToolDocument.Depth || len(c.paths) > maxMethods {
 		return
@@ -139,7 +138,7 @@ func (c *discoveryConverter) addResources(resources *spec.Node, above string, de
 	}
 }
 
-// addMethods adds the methods of a resource. Methods that only upload media are not operations.
+// addMethods adds a resource's methods. Methods that only upload media are not operations.
 func (c *discoveryConverter) addMethods(methods *spec.Node, resource string) {
 	if methods == nil {
 		return
@@ -174,7 +173,7 @@ func (c *discoveryConverter) addMethods(methods *spec.Node, resource string) {
 	}
 }
 
-// findHTTPMethod returns the method of requests in lower case. An invalid one is reported by
+// findHTTPMethod returns the request method in lower case. An invalid one is reported by
 // convertMethod.
 func findHTTPMethod(method *spec.Node) string {
 	if at := method.Get("httpMethod"); isString(at) && slices.Contains(methodNames(), strings.ToLower(at.Value)) {
@@ -183,7 +182,7 @@ func findHTTPMethod(method *spec.Node) string {
 	return "get"
 }
 
-// findMethodPath returns the path of a method as OpenAPI writes it, and its place.
+// findMethodPath returns a method's path as OpenAPI writes it, and its place.
 func findMethodPath(method *spec.Node) (at *spec.Node, path string) {
 	for _, key := range []string{"flatPath", "path"} {
 		if at := method.Get(key); isString(at) && at.Value != "" {
@@ -215,7 +214,7 @@ func (c *discoveryConverter) convertMethod(method *spec.Node, members []spec.Ent
 	return op
 }
 
-// listSecurity returns the scopes of which a request requires one, or an API key for public data.
+// listSecurity returns the scopes, one of which a request requires, or an API key for public data.
 func listSecurity(method *spec.Node) *spec.Node {
 	key := newMapping(method, newMember(method, keyScheme, newSequence(method)))
 	at := method.Get("scopes")
@@ -233,9 +232,9 @@ func listSecurity(method *spec.Node) *spec.Node {
 	return newSequence(method, newMapping(at, newMember(at, oauthScheme, scopes)), key)
 }
 
-// listParameters lists the parameters of a method: those of the path in its order, the others
-// in the order of the document, and of those that all methods have the ones that choose the
-// content of a response.
+// listParameters lists a method's parameters: path parameters in the path's order, the others in
+// the document's order, and from those that all methods have the ones that choose a response's
+// content.
 func (c *discoveryConverter) listParameters(method *spec.Node) []*spec.Node {
 	at, path := findMethodPath(method)
 	if at == method {
@@ -271,11 +270,11 @@ func (c *discoveryConverter) listParameters(method *spec.Node) []*spec.Node {
 	return list
 }
 
-// placeholderName matches the simple expressions of URI templates (RFC 6570).
+// placeholderName matches simple expressions in URI templates (RFC 6570).
 var placeholderName = regexp.MustCompile(`^[A-Za-z0-9_.$-]+$`)
 
-// newPathParameter returns the parameter of a placeholder. One of a flat path that the document
-// does not declare is another name of a declared one, or a part of it.
+// newPathParameter returns a placeholder's parameter. An undeclared parameter in a flat path is
+// another name for a declared one, or a part of it.
 func (c *discoveryConverter) newPathParameter(method, path *spec.Node, name string) *spec.Node {
 	schema := newMapping(path, newMember(path, "type", newString(path, "string")))
 	members := []spec.Entry{newMember(path, "name", newString(path, name)), newMember(path, "in", newString(path, "path")), newMember(path, "required", newScalar(path, "!!bool", "true"))}
@@ -292,8 +291,8 @@ func (c *discoveryConverter) newPathParameter(method, path *spec.Node, name stri
 	return newMapping(path, append(members, newMember(path, "schema", schema))...)
 }
 
-// findWholeParameter returns the declared parameter of a placeholder, which may be a part of its
-// value.
+// findWholeParameter returns a placeholder's declared parameter; the placeholder may be a part of
+// its value.
 func findWholeParameter(method *spec.Node, path, name string) (whole string, isPart bool) {
 	other := method.Get("path")
 	if method.Get("parameters").Get(name) != nil || !isString(other) {
@@ -312,8 +311,8 @@ func findWholeParameter(method *spec.Node, path, name string) (whole string, isP
 
 var placeholder = regexp.MustCompile(`\{[^}]*\}`)
 
-// newQueryParameter returns a parameter of the query, or nil for another one. A path parameter
-// that is not in the path is whole in another form of the path.
+// newQueryParameter returns a query parameter, or nil for another one. A path parameter that is not
+// in the path is whole in another form of the path.
 func (c *discoveryConverter) newQueryParameter(key, at *spec.Node) *spec.Node {
 	location := at.Get("location")
 	switch {
@@ -367,7 +366,7 @@ func convertDiscoverySchema(n *spec.Node) *spec.Node {
 	return schema
 }
 
-// convertSchemaMember returns the value of a member, or nil for one that OpenAPI does not have.
+// convertSchemaMember returns a member's value, or nil for one that OpenAPI does not have.
 func convertSchemaMember(schema *spec.Node, e spec.Entry) *spec.Node {
 	switch n := e.Value; e.Key.Value {
 	case "$ref":
@@ -394,8 +393,8 @@ func convertSchemaMember(schema *spec.Node, e spec.Entry) *spec.Node {
 	return nil
 }
 
-// convertLiteral returns a value that a discovery document has as a string, in the type of its
-// schema, or nil if it does not fit.
+// convertLiteral returns a value that a discovery document has as a string, in its schema's type,
+// or nil if it does not fit.
 func convertLiteral(schema, n *spec.Node, key string) *spec.Node {
 	if n.Kind != spec.Scalar {
 		return nil
@@ -433,7 +432,7 @@ func (d *document) convertLate(n *spec.Node, convert func() *spec.Node) *spec.No
 	return n
 }
 
-// newScalar and the functions after it return nodes at the position of another node.
+// newScalar and the functions after it return nodes at another node's position.
 func newScalar(at *spec.Node, tag, value string) *spec.Node {
 	n := newMapping(at)
 	n.Kind, n.Tag, n.Value = spec.Scalar, tag, value

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// planner returns the discovery document of the tests.
+// planner returns the tests' discovery document.
 func planner(tb testing.TB, host string) string {
 	tb.Helper()
 	raw, err := os.ReadFile("testdata/planner.discovery.json")
@@ -22,7 +22,7 @@ func planner(tb testing.TB, host string) string {
 	return strings.ReplaceAll(string(raw), "HOST", host)
 }
 
-// The methods of a discovery document are tools with ADK's names.
+// A discovery document's methods are tools with ADK's names.
 func TestDiscoveryDeclaration(t *testing.T) {
 	tools := mustReadTools(t, planner(t, "https://planner.googleapis.com"), "spec: x\nauth: {bearer: t}\n")
 	const fields = `"fields":{"description":"The fields of the response.","type":"string"}`
@@ -62,7 +62,7 @@ func TestDiscoveryDeclaration(t *testing.T) {
 	}
 }
 
-// The requests of a discovery document have the arguments where it places them.
+// A discovery document's requests have the arguments where it places them.
 func TestDiscoveryRequest(t *testing.T) {
 	s := serve(t, echo)
 	tools := mustReadTools(t, planner(t, s.URL), "spec: x\nauth: {bearer: \"${secret:TOKEN}\"}\nparams: {planner.plans.steps.get: {fields: \"title,steps(title)\"}}\n")
@@ -98,7 +98,7 @@ func TestDiscoveryRequest(t *testing.T) {
 	}
 }
 
-// A discovery document in YAML has the same tools; settings of OpenAPI documents apply.
+// A discovery document in YAML has the same tools; settings for OpenAPI documents apply.
 func TestDiscoverySelection(t *testing.T) {
 	const base = "spec: x\nauth: {bearer: t}\n"
 	for _, tt := range []struct{ yaml, want, problem string }{
@@ -123,7 +123,7 @@ func TestDiscoverySelection(t *testing.T) {
 	mustReadTools(t, "# YAML\n"+planner(t, "https://planner.googleapis.com"), base)
 }
 
-// Problems of a discovery document have their places in it; those of other methods are not
+// Problems in a discovery document have their places in it; problems in other methods are not
 // reported.
 func TestBrokenDiscovery(t *testing.T) {
 	doc := func(method string) string {

@@ -13,16 +13,16 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// The limits of documents. A document in JSON may be large: only the chosen operations and
-// what they refer to are read.
+// The limits for documents. A JSON document may be large: only the chosen operations and what they
+// refer to are read.
 const (
 	// maxYAMLBytes and maxYAMLNodes limit a document in YAML, which is read wholly.
 	maxYAMLBytes = 4 << 20
 	maxYAMLNodes = 300_000
 )
 
-// A document is an OpenAPI document, or a discovery document that is converted to one, of which
-// nodes are read when they are needed. It is not safe for concurrent use.
+// A document is an OpenAPI document, or a discovery document that is converted to one, whose nodes
+// are read when they are needed. It is not safe for concurrent use.
 type document struct {
 	file string
 	root *spec.Node
@@ -35,18 +35,18 @@ type document struct {
 	// used are the components that were found, by their pointers such as
 	// /components/schemas/Pet.
 	used map[string]*spec.Node
-	// members are the members of large mappings by their keys.
+	// members are large mappings' members by their keys.
 	members map[*spec.Node]map[string]*spec.Node
 	ds      spec.Diagnostics
 	// reported are the nodes with a problem that was reported.
 	reported map[spec.Pos]bool
 	// external are the references to other documents.
 	external []*spec.Node
-	// uploads are the ids of methods of a discovery document that only upload media.
+	// uploads are the ids of a discovery document's methods that only upload media.
 	uploads []string
 }
 
-// readDocument reads the outline of a document. It returns nil if there are errors.
+// readDocument reads a document's outline. It returns nil if there are errors.
 func readDocument(file string, content []byte) (*document, spec.Diagnostics) {
 	content = bytes.TrimPrefix(content, []byte("\uFEFF"))
 	if trimmed := bytes.TrimLeft(content, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
@@ -108,7 +108,7 @@ func (x *lineIndex) newDiagnostic(err error) spec.Diagnostic {
 	return ds[0]
 }
 
-// expandNode returns a node with all of its members.
+// expandNode returns a node with all its members.
 func (d *document) expandNode(n *spec.Node) *spec.Node {
 	late, ok := d.late[n]
 	if !ok {
@@ -132,7 +132,7 @@ func (d *document) expandNode(n *spec.Node) *spec.Node {
 	return read
 }
 
-// reportError reports a problem of a node once.
+// reportError reports a node's problem once.
 func (d *document) reportError(n *spec.Node, rule, format string, args ...any) {
 	if !d.reported[n.Pos] {
 		d.reported[n.Pos] = true
@@ -216,11 +216,11 @@ func (d *document) findPointer(pointer string) *spec.Node {
 	return n
 }
 
-// indexedMembers is the number of members from which a mapping has an index: a document can
-// have as many references as components.
+// indexedMembers is how many members a mapping with an index has at least: a document can have as
+// many references as components.
 const indexedMembers = 64
 
-// findMember returns the value of a key, or nil.
+// findMember returns a key's value, or nil.
 func (d *document) findMember(n *spec.Node, key string) *spec.Node {
 	if len(n.Entries) < indexedMembers {
 		return n.Get(key)

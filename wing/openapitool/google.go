@@ -21,7 +21,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// googleConfig is the args of a toolset of one API. spec, sha256 and scopes are not ADK's, which
+// googleConfig is the args for a toolset with one API. spec, sha256 and scopes are not ADK's, which
 // downloads the document when it loads an agent.
 type googleConfig struct {
 	Spec              spec.Text              `yaml:"spec" doc:"The discovery document of the API: a file of the app, or an https URL with sha256."`
@@ -40,7 +40,7 @@ type googleConfig struct {
 	google connection.Google
 }
 
-// anyGoogleConfig is the args of ADK's GoogleApiToolset (adk-python
+// anyGoogleConfig is ADK's GoogleApiToolset args (adk-python
 // tools/google_api_tool/google_api_toolset.py).
 type anyGoogleConfig struct {
 	APIName      spec.Text    `yaml:"api_name" required:"true" doc:"The name of the API, such as drive."`
@@ -49,7 +49,7 @@ type anyGoogleConfig struct {
 	Google       googleConfig `yaml:",inline"`
 }
 
-// A serviceAccount is the service_account of ADK, or its key.
+// A serviceAccount is ADK's service_account, or its key.
 type serviceAccount struct {
 	key        spec.Secret
 	scopes     []string
@@ -96,7 +96,7 @@ var (
 	_ spec.Checker                  = (*anyGoogleConfig)(nil)
 )
 
-// DocumentSource returns the file or URL of the document.
+// DocumentSource returns the document's file or URL.
 func (c *googleConfig) DocumentSource() tool.DocumentSource {
 	selected := []string{"tool_filter"}
 	for _, name := range c.ToolFilter {
@@ -105,12 +105,12 @@ func (c *googleConfig) DocumentSource() tool.DocumentSource {
 	return tool.DocumentSource{At: c.Spec, SHA256: c.SHA256, Selection: strings.Join(selected, "\x00")}
 }
 
-// ReadDocument reads the operations of the document.
+// ReadDocument reads the document's operations.
 func (c *googleConfig) ReadDocument(file string, content []byte) (tool.Document, spec.Diagnostics) {
 	return c.newToolset().readAPI(file, content)
 }
 
-// StateUse returns the placeholders of the headers.
+// StateUse returns the headers' placeholders.
 func (c *googleConfig) StateUse(*spec.Node) tool.StateUse {
 	var u tool.StateUse
 	for _, name := range slices.Sorted(maps.Keys(c.AdditionalHeaders)) {
@@ -172,9 +172,9 @@ func (c *googleConfig) newToolset() *toolset {
 	}
 }
 
-// DocumentConnection returns the connection with the scopes that the operations need. The name
-// of a connection of users has a hash of its client and scopes: the tokens of connections with
-// other ones are others.
+// DocumentConnection returns the connection with the scopes that the operations need. The name of a
+// connection for users has a hash over its client and scopes: connections with other clients or
+// scopes have other tokens.
 func (c *googleConfig) DocumentConnection(doc tool.Document) (*connection.Ref, spec.Diagnostics) {
 	a, ok := doc.(*api)
 	if !ok {
@@ -235,9 +235,9 @@ func chooseScopes(ops []*operation) []string {
 	return []string{preferScope(common, readsOnly)}
 }
 
-// preferScope returns the scope to request of those of which one suffices. Scopes of Drive and of
-// the Cloud Platform, which many APIs accept, are the last choice. To read, it is the one that
-// ends with .readonly and has the fewest words: others are only for a part of the data.
+// preferScope returns the scope to request when any one in the list suffices. Drive and Cloud
+// Platform scopes, which many APIs accept, are the last choice. For reading it prefers the scope
+// that ends with .readonly and has the fewest words: others cover only a part of the data.
 func preferScope(scopes []string, readsOnly bool) string {
 	own := slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool {
 		_, name, _ := strings.Cut(scope, "/auth/")
@@ -266,15 +266,15 @@ func (c *anyGoogleConfig) withAPI() *googleConfig {
 	return &google
 }
 
-// DocumentSource returns the file or URL of the document.
+// DocumentSource returns the document's file or URL.
 func (c *anyGoogleConfig) DocumentSource() tool.DocumentSource { return c.Google.DocumentSource() }
 
-// ReadDocument reads the operations of the document.
+// ReadDocument reads the document's operations.
 func (c *anyGoogleConfig) ReadDocument(file string, content []byte) (tool.Document, spec.Diagnostics) {
 	return c.withAPI().ReadDocument(file, content)
 }
 
-// StateUse returns the placeholders of the headers.
+// StateUse returns the headers' placeholders.
 func (c *anyGoogleConfig) StateUse(n *spec.Node) tool.StateUse { return c.Google.StateUse(n) }
 
 // DocumentConnection returns the connection with the scopes that the operations need.
@@ -282,7 +282,7 @@ func (c *anyGoogleConfig) DocumentConnection(doc tool.Document) (*connection.Ref
 	return c.withAPI().DocumentConnection(doc)
 }
 
-// Check requires a name and a version that can be part of an address.
+// Check requires a name and a version that can be in an address.
 func (c *anyGoogleConfig) Check(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	for _, at := range []spec.Text{c.APIName, c.APIVersion} {
@@ -303,5 +303,5 @@ func newAnyGoogleSet(_ context.Context, env tool.Env, c *anyGoogleConfig) (tool.
 	return c.withAPI().newToolset().newSet(env)
 }
 
-// apiWord matches the names and versions of APIs.
+// apiWord matches API names and versions.
 var apiWord = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,60}$`)

@@ -22,7 +22,7 @@ import (
 	connections "agenthost/wing/connection"
 )
 
-// decodeGoogle decodes the args of a toolset and reads the planner document.
+// decodeGoogle decodes a toolset's args and reads the planner document.
 func decodeGoogle(t *testing.T, kindName, args string) (spec.Plan[tool.Env, tool.Set], tool.Document) {
 	t.Helper()
 	n := mustParse(t, args)
@@ -42,7 +42,7 @@ func decodeGoogle(t *testing.T, kindName, args string) (spec.Plan[tool.Env, tool
 	if found == nil {
 		t.Fatal(ds)
 	}
-	// The document of a stored revision has the same tools and scopes.
+	// A stored revision's document has the same tools and scopes.
 	again, ds := plan.Config.(tool.DocumentConfig).ReadDocument("planner.json", found.Reduced())
 	if again == nil {
 		t.Fatal(ds)
@@ -52,7 +52,7 @@ func decodeGoogle(t *testing.T, kindName, args string) (spec.Plan[tool.Env, tool
 
 const plannerArgs = "{api_name: planner, api_version: v1, spec: planner.json, "
 
-// An OAuth client becomes a connection of users with Google's endpoints and the scopes that the
+// An OAuth client becomes a connection for users with Google's endpoints and the scopes that the
 // operations need.
 func TestGoogleUsers(t *testing.T) {
 	const planScope = "https://www.googleapis.com/auth/planner"
@@ -88,7 +88,7 @@ func TestGoogleUsers(t *testing.T) {
 	}
 }
 
-// The scope is that of the API, and for requests that only read one that only reads.
+// The scope is the API's; requests that only read get one that only reads.
 func TestPreferScope(t *testing.T) {
 	for _, tt := range []struct {
 		scopes    string
@@ -180,7 +180,7 @@ func TestGoogleAccount(t *testing.T) {
 	}
 }
 
-// newAccountKey returns the key of a service account.
+// newAccountKey returns a service account's key.
 func newAccountKey(t *testing.T) string {
 	t.Helper()
 	private, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -200,7 +200,7 @@ func newAccountKey(t *testing.T) string {
 	return string(key)
 }
 
-// The account of the host has no key, and needs the grant of the policy.
+// The host's account has no key, and the policy must grant it.
 func TestGoogleHostAccount(t *testing.T) {
 	plan, doc := decodeGoogle(t, "GoogleApiToolset", plannerArgs+"service_account: {use_default_credential: true}}")
 	ref, ds := plan.Config.(tool.DocumentConnectionConfig).DocumentConnection(doc)
@@ -209,7 +209,7 @@ func TestGoogleHostAccount(t *testing.T) {
 	}
 }
 
-// Each toolset of ADK has the address of its document.
+// Each ADK toolset has its document's address.
 func TestGoogleToolsets(t *testing.T) {
 	var got []string
 	for _, kind := range Toolsets[connections.ADKAuth](connections.Google{}) {

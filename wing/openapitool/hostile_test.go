@@ -18,7 +18,7 @@ import (
 const pingDocument = `{"openapi": "3.0.0", "servers": [{"url": "HOST"}], "security": [{"a": []}],
 "paths": {"/ping": {"get": {"operationId": "ping"}}}, "components": {"securitySchemes": {"a": {"type": "SCHEME", "scheme": "basic", "in": "query", "name": "key"}}}}`
 
-// A response of a hostile or broken service is bounded, and secrets in it are redacted.
+// A hostile or broken service's response is bounded, and secrets in it are redacted.
 func TestHostileResponses(t *testing.T) {
 	release := make(chan struct{})
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -113,8 +113,8 @@ func TestADKToolset(t *testing.T) {
 	}
 }
 
-// The arguments of a model neither replace a parameter that the settings fix, nor make a request
-// of any length.
+// A model's arguments neither replace a parameter that the settings fix, nor make a request
+// arbitrarily long.
 func TestHostileArguments(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.RawQuery) })
 	doc := `{"openapi": "3.0.0", "servers": [{"url": "` + s.URL + `"}], "paths": {"/` + strings.Repeat("{id}/", 200) + `": {"get": {"operationId": "find", "parameters": [
@@ -203,7 +203,7 @@ func TestHostileDocuments(t *testing.T) {
 	}
 }
 
-// Of a large document, only what the chosen operations use stays in memory.
+// From a large document, only what the chosen operations use stays in memory.
 func TestLargeDocument(t *testing.T) {
 	content := largeDocument(4000)
 	kind, _ := Kinds().Lookup("openapi")

@@ -18,19 +18,19 @@ type readMode int
 const (
 	// readNow reads the value into a node.
 	readNow readMode = iota
-	// readLate reads the position of the value; see [document.expandNode].
+	// readLate reads the value's position; see [document.expandNode].
 	readLate
 	// skip omits the value and its key.
 	skip
 )
 
-// A jsonScanner reads JSON into nodes in the order of the document, with positions. It
-// passes over values that are not needed without allocating.
+// A jsonScanner reads JSON into nodes in the document's order, with positions. It passes over
+// values that are not needed without allocating.
 type jsonScanner struct {
 	src   []byte
 	pos   int
 	lines *lineIndex
-	// modeOf returns how to read the value at a path of keys; nil reads everything.
+	// modeOf returns how to read the value at a key path; nil reads everything.
 	modeOf func(path []string) readMode
 	path   []string
 	// late are the values that were read late.
@@ -60,7 +60,7 @@ func (s *jsonScanner) newError(format string, args ...any) error {
 	return &jsonError{s.pos, fmt.Sprintf(format, args...)}
 }
 
-// readOnlyValue reads the only value of the source.
+// readOnlyValue reads the source's only value.
 func (s *jsonScanner) readOnlyValue() (*spec.Node, error) {
 	n, err := s.readValue(1)
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *jsonScanner) readObject(n *spec.Node, depth int) error {
 	})
 }
 
-// eachMember reads an object, and calls a function at the value of each key.
+// eachMember reads an object, and calls a function at each key's value.
 func (s *jsonScanner) eachMember(read func(key *spec.Node) error) error {
 	s.pos++
 	if s.nextByte() == '}' {
@@ -201,8 +201,8 @@ func (s *jsonScanner) readArray(n *spec.Node, depth int) error {
 	}
 }
 
-// readLateValue passes over a value and keeps its start. Of an operation it reads the
-// members that select it.
+// readLateValue passes over a value and keeps its start. It reads the members that select an
+// operation.
 func (s *jsonScanner) readLateValue() (*spec.Node, error) {
 	n := &spec.Node{Pos: s.lines.positionOf(s.pos), Kind: spec.Mapping, Tag: "!!map"}
 	if s.nextByte() != '{' {
@@ -236,7 +236,7 @@ func (s *jsonScanner) readLateValue() (*spec.Node, error) {
 	})
 }
 
-// selectorMode reads the members that select an operation of an OpenAPI or discovery document.
+// selectorMode reads the members that select an operation in an OpenAPI or discovery document.
 func selectorMode(key string) readMode {
 	switch key {
 	case "operationId", "tags", "id", "httpMethod", "path", "flatPath", "$ref":
@@ -278,8 +278,8 @@ func (s *jsonScanner) skipValue() error {
 	return s.newError("unexpected end of the document")
 }
 
-// findStringEnd returns the offset of the closing quote of the string at the position,
-// and whether it has escapes.
+// findStringEnd returns the offset of the string's closing quote at the position, and whether it
+// has escapes.
 func (s *jsonScanner) findStringEnd() (end int, escaped bool, err error) {
 	for i := s.pos + 1; i < len(s.src); i++ {
 		switch c := s.src[i]; {
@@ -339,19 +339,18 @@ func (s *jsonScanner) readLiteral(n *spec.Node) error {
 // maxNumberBytes limits a number.
 const maxNumberBytes = 64
 
-// cutMessage returns the start of text of a document for a message.
+// cutMessage returns the start of document text for a message.
 func cutMessage(text string) string { return cutText(text, 80) }
 
-// A lineIndex finds the line and column of an offset. It keeps the lines at the start of
-// each block.
+// A lineIndex finds the line and column of an offset. It keeps the lines at each block's start.
 type lineIndex struct {
 	file string
 	src  []byte
-	// lines are the line breaks before each block, starts the start of its first line.
+	// lines are the line breaks before each block, starts its first line's start.
 	lines, starts []int
 }
 
-// lineBlock is the size of a block.
+// lineBlock is a block's size.
 const lineBlock = 4096
 
 func newLineIndex(file string, src []byte) *lineIndex {
@@ -368,7 +367,7 @@ func newLineIndex(file string, src []byte) *lineIndex {
 	return x
 }
 
-// positionOf returns the position of an offset; columns count bytes.
+// positionOf returns an offset's position; columns count bytes.
 func (x *lineIndex) positionOf(offset int) spec.Pos {
 	block := offset / lineBlock
 	line, start := x.lines[block], x.starts[block]
@@ -383,7 +382,7 @@ func (x *lineIndex) positionOf(offset int) spec.Pos {
 // maxSourceLine limits the line that a diagnostic shows: a document may be one line.
 const maxSourceLine = 1000
 
-// addSources adds the lines of the document to diagnostics without one.
+// addSources adds the document's lines to diagnostics without one.
 func (x *lineIndex) addSources(ds spec.Diagnostics) {
 	for i := range ds {
 		if ds[i].Pos.File != x.file || ds[i].Source != "" || ds[i].Pos.Line == 0 {
@@ -416,7 +415,7 @@ func (x *lineIndex) findLine(line int) []byte {
 	return bytes.TrimSuffix(x.src[at:at+end], []byte{'\r'})
 }
 
-// cutText returns at most limit bytes of text, and marks that there are more.
+// cutText returns at most limit bytes from text, and marks that there are more.
 func cutText(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -437,7 +436,7 @@ func outlineMode(path []string) readMode {
 	return readNow
 }
 
-// operationMode skips the members of an operation that no tool uses.
+// operationMode skips an operation's members that no tool uses.
 func operationMode(path []string) readMode {
 	if len(path) == 1 && isUnusedMember(path[0]) {
 		return skip
@@ -449,10 +448,10 @@ func isUnusedMember(key string) bool {
 	return key == "responses" || key == "callbacks" || key == "externalDocs" || strings.HasPrefix(key, "x-")
 }
 
-// methodNames lists the members of a path that are operations, in ADK's order.
+// methodNames lists a path's members that are operations, in ADK's order.
 func methodNames() []string {
 	return []string{"get", "post", "put", "delete", "patch", "head", "options", "trace"}
 }
 
-// reducedMark is the member of a reduced document: it lacks the operations that except leaves out.
+// reducedMark is the member in a reduced document: it lacks the operations that except leaves out.
 const reducedMark = "x-agenthost-reduced"

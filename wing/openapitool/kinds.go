@@ -13,17 +13,16 @@ func Kinds() spec.Kinds[tool.Env, tool.Set] {
 	}
 }
 
-// Toolsets lists ADK's toolsets, which documents name by `name:`. A has the settings of the
-// credential of OpenAPIToolset: that of agenthost/wing/connection, or
-// [connection.UnsupportedADKAuth]. google makes the connections of the toolsets for APIs of Google;
-// nil if the program has no connections.
+// Toolsets lists ADK's toolsets, which documents name by `name:`. A is the type of OpenAPIToolset's
+// credential settings: the one in agenthost/wing/connection, or [connection.UnsupportedADKAuth].
+// google makes the connections for Google API toolsets; nil if the program has no connections.
 func Toolsets[A connection.ADKAuth](google connection.Google) spec.Kinds[tool.Env, tool.Set] {
 	return append(googleKinds(google),
 		spec.NewKind("OpenAPIToolset", "Provides the operations of an OpenAPI document as tools, in ADK's syntax.", newADKSet[A]),
 	)
 }
 
-// googleKinds lists ADK's toolsets of the APIs of Google (adk-python
+// googleKinds lists ADK's toolsets for Google's APIs (adk-python
 // tools/google_api_tool/google_api_toolsets.py).
 func googleKinds(google connection.Google) spec.Kinds[tool.Env, tool.Set] {
 	kinds := spec.Kinds[tool.Env, tool.Set]{

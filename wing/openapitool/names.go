@@ -26,28 +26,28 @@ var (
 )
 
 const (
-	// maxOperationName is where ADK cuts the name of an operation.
+	// maxOperationName is where ADK cuts an operation's name.
 	maxOperationName = 60
 	// maxToolName is OpenAI's limit for tool names.
 	maxToolName = 64
 )
 
-// operationName returns the name of an operation without the prefix of its tools.
+// operationName returns an operation's name without its tools' prefix.
 func operationName(id string) string {
 	name := snakeName(id)
 	return name[:min(len(name), maxOperationName)]
 }
 
-// nameWithHash returns a name of at most maxToolName characters that ends with a hash of a
-// key, for names that collide.
+// nameWithHash returns a name with at most maxToolName characters that ends with a key's hash, for
+// names that collide.
 func nameWithHash(name, key string) string {
 	sum := sha256.Sum256([]byte(key))
 	tail := "_" + hex.EncodeToString(sum[:4])
 	return name[:min(len(name), maxToolName-len(tail))] + tail
 }
 
-// parameterName returns the name of a parameter for the model. place is where the value
-// belongs: path, query, header, cookie or body.
+// parameterName returns a parameter's name for the model. place is where the value belongs: path,
+// query, header, cookie or body.
 func parameterName(original, place string, preserve bool) string {
 	name := original
 	if !preserve {
@@ -64,7 +64,7 @@ func parameterName(original, place string, preserve bool) string {
 	return name
 }
 
-// isPythonKeyword reports whether ADK cannot have a parameter of this name.
+// isPythonKeyword reports whether ADK cannot have a parameter with this name.
 func isPythonKeyword(name string) bool {
 	return slices.Contains(strings.Fields("and as assert async await break class continue def del elif else except finally for from global if "+
 		"import in is lambda nonlocal not or pass raise return try while with yield False None True"), name)

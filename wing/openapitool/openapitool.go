@@ -1,14 +1,14 @@
-// Package openapitool provides the operations of an OpenAPI document, or of a discovery document
-// of Google, as tools: the tool kind openapi, and ADK's OpenAPIToolset. To use them, add both lists to
-// the loader's kinds, the toolsets with what makes their connections:
+// Package openapitool provides the operations in an OpenAPI document, or in a Google discovery
+// document, as tools: the tool kind openapi, and ADK's OpenAPIToolset. To use them, add both lists
+// to the loader's kinds, the toolsets with what makes their connections:
 //
 //	loader.Kinds{
 //		Tools:    append(builtin.Kinds(), openapitool.Kinds()...),
 //		Builtins: append(builtin.Builtins(), openapitool.Toolsets[connections.ADKAuth](connections.Google{})...),
 //	}
 //
-// The document is read once per load: in JSON only the chosen operations and what they refer
-// to become nodes, so that a document of many megabytes costs little time and memory.
+// The document is read once per load: in JSON only the chosen operations and what they refer to
+// become nodes, so that a document with many megabytes costs little time and memory.
 package openapitool
 
 import (
@@ -59,7 +59,7 @@ var (
 	_ connection.RefConfig = (*adkConfig[connection.UnsupportedADKAuth])(nil)
 )
 
-// DocumentSource returns the file or URL of the document.
+// DocumentSource returns the document's file or URL.
 func (c *config) DocumentSource() tool.DocumentSource {
 	return tool.DocumentSource{At: c.Spec, SHA256: c.SHA256, Selection: selectionText(c.Operations, c.Except)}
 }
@@ -72,12 +72,12 @@ func (c *config) Addresses() []spec.Text {
 	return []spec.Text{c.BaseURL}
 }
 
-// ReadDocument reads the operations of the document.
+// ReadDocument reads the document's operations.
 func (c *config) ReadDocument(file string, content []byte) (tool.Document, spec.Diagnostics) {
 	return c.newToolset().readAPI(file, content)
 }
 
-// StateUse returns the placeholders of the headers and the condition of the confirmation.
+// StateUse returns the headers' placeholders and the confirmation condition.
 func (c *config) StateUse(*spec.Node) tool.StateUse {
 	u := toolconfig.ConfirmRuleUse(c.Confirm, confirmEnv())
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
@@ -89,7 +89,7 @@ func (c *config) StateUse(*spec.Node) tool.StateUse {
 	return u
 }
 
-// isCallName reports whether a root of placeholders is a value of the call, and no state key.
+// isCallName reports whether a placeholder's root is a value from the call, and no state key.
 func isCallName(root string) bool {
 	return slices.Contains([]string{"session", "agent", "args", "user", "invocation", "run_config"}, root)
 }
@@ -108,7 +108,7 @@ func (c *config) Check(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// checkSource reports the place of a document that cannot be read, or not reproducibly.
+// checkSource reports the place when a document cannot be read, or not reproducibly.
 func checkSource(at, sum spec.Text) spec.Diagnostics {
 	isURL := strings.Contains(at.Value, "://")
 	switch {
@@ -145,7 +145,7 @@ func newConfigSet(_ context.Context, env tool.Env, c *config) (tool.Set, error) 
 	return c.newToolset().newSet(env)
 }
 
-// Connection returns the connection of the document, or nil.
+// Connection returns the document's connection, or nil.
 func (c *config) Connection() *connection.Ref {
 	if c.Auth == nil {
 		return nil

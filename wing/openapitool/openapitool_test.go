@@ -47,7 +47,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// readTools builds the tools of a document with the settings in YAML.
+// readTools builds a document's tools with the settings in YAML.
 func readTools(t *testing.T, doc, yaml string) ([]tool.Tool, spec.Diagnostics) {
 	t.Helper()
 	n, ds := spec.Parse("app.yaml", []byte(yaml))
@@ -152,7 +152,7 @@ func petstore(t *testing.T, host string) string {
 	return strings.ReplaceAll(string(raw), "HOST", host)
 }
 
-// The request of an operation has its arguments where the document places them.
+// An operation's request has its arguments where the document places them.
 func TestRequest(t *testing.T) {
 	s := serve(t, echo)
 	tools := mustReadTools(t, petstore(t, s.URL), "spec: api.yaml\nauth: {api_key: \"${secret:KEY}\"}\nheaders: {X-Tenant: \"{user:tenant}\"}\nparams: {setOwner: {session: \"a b\"}}\n")
@@ -235,10 +235,9 @@ func TestDeclaration(t *testing.T) {
 	}
 }
 
-// Names are those of ADK (adk-python tools/openapi_tool/common/common.py).
-// Names are cut as in ADK, then with their prefix at OpenAI's limit; of equal names the second
-// one ends with a hash. More tools than a model can choose from are a warning, and more than
-// OpenAI accepts an error.
+// Names are ADK's (adk-python tools/openapi_tool/common/common.py). Names are cut as in ADK, then
+// with their prefix at OpenAI's limit; of equal names the second one ends with a hash. More tools
+// than a model can choose from are a warning, and more than OpenAI accepts an error.
 func TestNamesAndNumbers(t *testing.T) {
 	document := func(ids ...string) string {
 		paths := map[string]any{}

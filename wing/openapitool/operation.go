@@ -8,7 +8,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// An operation is one method of one path.
+// An operation is one method on one path.
 type operation struct {
 	id     string
 	method string
@@ -17,42 +17,40 @@ type operation struct {
 	// at is the operation in the document; item is its path.
 	at, item *spec.Node
 	pathKey  *spec.Node
-	// name is the name of its tool.
+	// name is its tool's name.
 	name        string
 	description string
 	params      []*parameter
 	body        *bodyFormat
-	// schema is that of the arguments.
+	// schema is the arguments' schema.
 	schema map[string]any
-	// server is the address of the service; credentials are the alternatives that the
-	// document asks for, and needsNone is set if a call needs no credential.
+	// server is the service's address
 	server    spec.Text
 	schemes   []*securityScheme
 	needsNone bool
-	// scopes are those of OAuth 2 of which a call requires one.
+	// scopes are OAuth 2 scopes, one of which a call requires.
 	scopes []string
 	// declaresSecurity is set if the operation or the document has security.
 	declaresSecurity bool
-	// connected is set if its requests have the credential of the connection.
+	// connected is set if its requests have the connection's credential.
 	connected bool
 }
 
-// A parameter is an argument of an operation and its place in the request.
+// A parameter is an operation's argument and its place in the request.
 type parameter struct {
-	// name is declared to the model, original is that of the request.
+	// name is declared to the model, original is the request's.
 	name, original string
-	// in is path, query, header, cookie or body. The original name of a whole body is "".
+	// in is path, query, header, cookie or body. A whole body's original name is "".
 	in       string
 	required bool
 	schema   map[string]any
-	// style is how the value becomes text. A field of a form has one only if the document
-	// sets it.
+	// style is how the value becomes text. A form field has one only if the document sets it.
 	style    style
 	hasStyle bool
-	// contentType is the media type of a field of a form, or "".
+	// contentType is a form field's media type, or "".
 	contentType string
-	// asJSON is set for a parameter with a media type, and keepsSlashes for one of the path
-	// that may have several segments.
+	// asJSON is set for a parameter with a media type, and keepsSlashes for one in the path that
+	// may have several segments.
 	asJSON, keepsSlashes bool
 	// fixed is the value in the config, which is not offered to the model.
 	fixed    any
@@ -69,7 +67,7 @@ type bodyFormat struct {
 	// are those that a request does not have.
 	takesMore bool
 	hidden    map[string]bool
-	// fields are the fields of a form with an encoding, by their names.
+	// fields are the form fields with an encoding, by name.
 	fields map[string]*parameter
 }
 
@@ -81,7 +79,7 @@ func (o *operation) displayName() string {
 	return o.method + " " + cutMessage(o.path)
 }
 
-// listOperations lists the operations of a document in its order.
+// listOperations lists a document's operations in its order.
 func listOperations(d *document) []*operation {
 	var ops []*operation
 	paths := d.root.Get("paths")
@@ -124,7 +122,7 @@ func newOperation(path, item, at *spec.Node, method string) *operation {
 	return op
 }
 
-// baseName returns the name of the tool before the prefix.
+// baseName returns the tool's name before the prefix.
 func (o *operation) baseName() string {
 	if o.id != "" {
 		return operationName(o.id)
@@ -132,17 +130,17 @@ func (o *operation) baseName() string {
 	return operationName(o.path + "_" + strings.ToLower(o.method))
 }
 
-// maxAddress limits the URL of a server and a path, in characters, and maxParameters the
-// parameters of one operation.
+// maxAddress limits a server URL and a path, in characters, and maxParameters one operation's
+// parameters.
 const (
 	maxAddress    = 2000
 	maxParameters = 1000
 )
 
-// maxDescription limits the description of a tool in bytes.
+// maxDescription limits a tool's description in bytes.
 const maxDescription = 4000
 
-// An operationReader reads the operations of a document.
+// An operationReader reads a document's operations.
 type operationReader struct {
 	doc      *document
 	preserve bool
@@ -150,7 +148,7 @@ type operationReader struct {
 	taken    map[string]bool
 }
 
-// readOperation reads the parameters, the body and the security of an operation.
+// readOperation reads an operation's parameters, body and security.
 func (r *operationReader) readOperation(op *operation) {
 	full := r.doc.expandNode(op.at)
 	op.at = full
@@ -171,8 +169,8 @@ func (r *operationReader) readOperation(op *operation) {
 	r.readSecurity(op, full)
 }
 
-// readParameters reads the parameters of an operation and then those of its path, which the
-// operation's own override.
+// readParameters reads an operation's parameters and then its path's, which the operation's own
+// override.
 func (r *operationReader) readParameters(op *operation, full *spec.Node) {
 	type key struct{ name, in string }
 	seen := map[key]bool{}
@@ -204,7 +202,7 @@ func (r *operationReader) readParameters(op *operation, full *spec.Node) {
 	}
 }
 
-// isOwnHeader reports whether a header is set by the host: OpenAPI ignores parameters of the
+// isOwnHeader reports whether a header is set by the host: OpenAPI ignores parameters with the
 // first three names, and the others would change the message.
 func isOwnHeader(name string) bool {
 	return slices.Contains([]string{
@@ -231,7 +229,7 @@ func (r *operationReader) readParameter(n *spec.Node, name, in string) *paramete
 	return p
 }
 
-// readBody reads the first media type of the body that is supported.
+// readBody reads the body's first supported media type.
 func (r *operationReader) readBody(op *operation, n *spec.Node) {
 	if n == nil {
 		return
@@ -261,8 +259,7 @@ func (r *operationReader) readBody(op *operation, n *spec.Node) {
 	r.doc.ds = append(r.doc.ds, d.WithHint("supported: application/json and +json, application/x-www-form-urlencoded, multipart/form-data, application/octet-stream, text/plain"))
 }
 
-// readBodySchema declares the properties of an object as arguments, and any other body as
-// one argument.
+// readBodySchema declares an object's properties as arguments, and any other body as one argument.
 func (r *operationReader) readBodySchema(op *operation, n *spec.Node) {
 	var schema map[string]any
 	target := n
@@ -303,8 +300,8 @@ func (r *operationReader) readBodySchema(op *operation, n *spec.Node) {
 	op.params = append(op.params, &parameter{name: uniqueName(name, r.taken), original: original, in: "body", required: op.body.required, schema: schema})
 }
 
-// readBodyProperties declares properties in the order of the document. Those that the body
-// requires are required if the operation requires the body.
+// readBodyProperties declares properties in the document's order. Those that the body requires are
+// required if the operation requires the body.
 func (r *operationReader) readBodyProperties(op *operation, order *spec.Node, properties map[string]any, required any) {
 	names, _ := required.([]any)
 	for _, e := range order.Entries {
@@ -322,7 +319,7 @@ func (r *operationReader) readBodyProperties(op *operation, order *spec.Node, pr
 	}
 }
 
-// readEncoding reads how the fields of a form are written (OpenAPI 3, Encoding Object).
+// readEncoding reads how a form's fields are written (OpenAPI 3, Encoding Object).
 func (r *operationReader) readEncoding(op *operation, n *spec.Node) {
 	kind := encodingOf(op.body.mediaType)
 	if n == nil || kind != formEncoding && kind != multipartEncoding {
@@ -339,7 +336,7 @@ func (r *operationReader) readEncoding(op *operation, n *spec.Node) {
 	}
 }
 
-// fieldOf returns the parameter that is a field of the body, or a new one for other fields.
+// fieldOf returns the parameter that is a body field, or a new one for other fields.
 func (o *operation) fieldOf(name string) *parameter {
 	if p := o.body.fields[name]; p != nil {
 		return p
@@ -358,7 +355,7 @@ func isMergePatch(mediaType string) bool {
 	return kind == "application/merge-patch+json"
 }
 
-// acceptRemoval makes the members of a merge patch optional, and lets null remove them.
+// acceptRemoval makes a merge patch's members optional, and lets null remove them.
 func acceptRemoval(schema map[string]any) {
 	delete(schema, "required")
 	for _, key := range []string{"allOf", "anyOf", "oneOf"} {
@@ -382,7 +379,7 @@ func acceptRemoval(schema map[string]any) {
 	}
 }
 
-// checkPath reports placeholders of the path without a parameter.
+// checkPath reports path placeholders without a parameter.
 func (r *operationReader) checkPath(op *operation) {
 	if len(r.doc.external) > 0 { // a parameter may be in another document
 		return
@@ -410,7 +407,7 @@ func pathPlaceholders(path string) []string {
 	}
 }
 
-// declareParameters returns the schema of the arguments, without those that are fixed.
+// declareParameters returns the arguments' schema, without fixed arguments.
 func (r *operationReader) declareParameters(op *operation) map[string]any {
 	properties, required := map[string]any{}, []any{}
 	for _, p := range op.params {
@@ -450,7 +447,7 @@ const (
 	rawEncoding
 )
 
-// encodingOf returns the encoding of a media type.
+// encodingOf returns a media type's encoding.
 func encodingOf(mediaType string) encoding {
 	kind, _, err := mime.ParseMediaType(mediaType)
 	switch {
@@ -468,8 +465,8 @@ func encodingOf(mediaType string) encoding {
 	return noEncoding
 }
 
-// readSecurity reads the schemes of an operation, in the order of the document. An empty list
-// asks for no credential, and so does an empty requirement among others.
+// readSecurity reads an operation's schemes, in the document's order. An empty list asks for no
+// credential, and so does an empty requirement among others.
 func (r *operationReader) readSecurity(op *operation, full *spec.Node) {
 	at := full.Get("security")
 	if at == nil {
@@ -492,7 +489,7 @@ func (r *operationReader) readSecurity(op *operation, full *spec.Node) {
 	}
 }
 
-// readScheme returns a scheme of the components, or nil, which is reported.
+// readScheme returns a scheme from the components, or nil, which it reports.
 func (r *operationReader) readScheme(key *spec.Node) *securityScheme {
 	escaped := strings.NewReplacer("~", "~0", "/", "~1").Replace(key.Value)
 	found := r.doc.findPointer("/components/securitySchemes/" + escaped)
@@ -512,7 +509,7 @@ func (r *operationReader) readScheme(key *spec.Node) *securityScheme {
 	return &securityScheme{key: key.Value, kind: text("type"), in: text("in"), name: text("name"), scheme: strings.ToLower(text("scheme"))}
 }
 
-// addScopes adds the scopes that a requirement of OAuth 2 has.
+// addScopes adds the scopes that an OAuth 2 requirement has.
 func (o *operation) addScopes(s *securityScheme, list *spec.Node) {
 	if s.kind != "oauth2" && s.kind != "openIdConnect" {
 		return

@@ -10,8 +10,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// reduceDocument returns the part of a document that the operations use, as JSON: reading it
-// gives the same tools.
+// reduceDocument returns the document part that the operations use, as JSON: reading it gives the
+// same tools.
 func reduceDocument(d *document, ops []*operation) []byte {
 	w := &reducer{doc: d}
 	w.openObject()
@@ -61,17 +61,17 @@ func (w *reducer) writeKey(key string) {
 	w.out.WriteByte(':')
 }
 
-// writeScalar writes a value of the types of JSON.
+// writeScalar writes a value with a JSON type.
 func (w *reducer) writeScalar(v any) {
 	raw, err := json.Marshal(v)
-	if err != nil { // no type of a document fails
+	if err != nil { // no document type fails
 		raw = []byte("null")
 	}
 	w.out.Write(raw)
 }
 
-// writePath writes the path of an operation with the next operations of the same path and
-// other methods, and returns the index of the operation after them.
+// writePath writes an operation's path with the next operations that have the same path and other
+// methods, and returns the index of the operation after them.
 func (w *reducer) writePath(ops []*operation, i int) int {
 	first := ops[i]
 	w.writeKey(first.path)

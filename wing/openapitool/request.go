@@ -21,7 +21,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// newRequest builds the request of a call. Its errors name parameters, never values.
+// newRequest builds a call's request. Its errors name parameters, never values.
 func (o *operation) newRequest(ctx context.Context, call *tool.Call) (*http.Request, error) {
 	path, err := o.renderPath(call.Args)
 	if err != nil {
@@ -47,13 +47,13 @@ func (o *operation) newRequest(ctx context.Context, call *tool.Call) (*http.Requ
 	return req, o.setParameters(req, call.Args)
 }
 
-// maxURL limits the URL of a request, in bytes; services accept less.
+// maxURL limits a request's URL, in bytes; services accept less.
 const maxURL = 64 << 10
 
 var errURLTooLong = fmt.Errorf("the URL exceeds the limit of %d KiB", maxURL>>10)
 
-// valueOf returns the value of a parameter: the fixed one, or that of the call. Null is a value
-// only in a body.
+// valueOf returns a parameter's value: the fixed one, or the call's. Null is a value only in a
+// body.
 func (p *parameter) valueOf(args map[string]any) (any, bool) {
 	if p.hasFixed {
 		return p.fixed, p.fixed != nil
@@ -86,14 +86,14 @@ func (o *operation) renderPath(args map[string]any) (string, error) {
 		}
 		path = strings.ReplaceAll(path, name, text)
 	}
-	if hasQuery { // of the document
+	if hasQuery { // the document's
 		path += "?" + query
 	}
 	return path, nil
 }
 
-// escapePath escapes a value of the path. A colon would begin the custom method of another
-// operation (google.aip.dev/136).
+// escapePath escapes a path value. A colon would begin another operation's custom method
+// (google.aip.dev/136).
 func (p *parameter) escapePath(value string) string {
 	escaped := strings.ReplaceAll(url.PathEscape(value), ":", "%3A")
 	if p.keepsSlashes {
@@ -114,8 +114,8 @@ func (p *parameter) formatValue(v any, escape func(string) string) string {
 	return p.style.formatValue(p.original, v, escape)
 }
 
-// encodeQuery encodes the query parameters in the order of the document. Every value that was
-// given is sent, also false, 0 and the empty string.
+// encodeQuery encodes the query parameters in the document's order. Every value that was given is
+// sent, also false, 0 and the empty string.
 func (o *operation) encodeQuery(args map[string]any) (string, error) {
 	var pairs []string
 	for _, p := range o.params {
@@ -134,8 +134,8 @@ func (o *operation) encodeQuery(args map[string]any) (string, error) {
 	return strings.Join(pairs, "&"), nil
 }
 
-// fieldsOf returns the fields of a parameter. Their names cannot be those of other parameters in
-// the same place: one could be fixed in the settings.
+// fieldsOf returns a parameter's fields. Their names cannot be other parameters' names in the same
+// place: one could be fixed in the settings.
 func (o *operation) fieldsOf(p *parameter, v any, escape func(string) string) ([]field, error) {
 	if p.asJSON {
 		return []field{{p.original, escape(template.String(v))}}, nil
@@ -214,8 +214,8 @@ func (o *operation) encodeBody(args map[string]any) (io.Reader, string, error) {
 	return bytes.NewReader(raw), mediaType, nil
 }
 
-// bodyValue returns the value of the body: the argument that is the body, or an object of the
-// properties that were given. An optional body without properties is left out.
+// bodyValue returns the body's value: the argument that is the body, or an object with the given
+// properties. An optional body without properties is left out.
 func (o *operation) bodyValue(args map[string]any) (any, bool) {
 	object := map[string]any{}
 	for _, p := range o.params {
@@ -236,8 +236,8 @@ func (o *operation) bodyValue(args map[string]any) (any, bool) {
 	return object, len(object) > 0 || o.body.required
 }
 
-// addUndeclared adds the arguments that the document neither names nor forbids. The names of
-// parameters are taken, also those of fixed ones.
+// addUndeclared adds the arguments that the document neither names nor forbids. Parameter names are
+// taken, also those of fixed ones.
 func (o *operation) addUndeclared(object, args map[string]any) {
 	taken := maps.Clone(o.body.hidden)
 	if taken == nil {
@@ -253,15 +253,15 @@ func (o *operation) addUndeclared(object, args map[string]any) {
 	}
 }
 
-// A formField is a field of a form with the media type of its part.
+// A formField is a form field with its part's media type.
 type formField struct {
 	field
 	mediaType string
 	isFile    bool
 }
 
-// formFields returns the fields of a form, sorted by their properties. A list is repeated and an
-// object is JSON, unless the document sets a style or a media type; null is left out.
+// formFields returns a form's fields, sorted by their properties. A list is repeated and an object
+// is JSON, unless the document sets a style or a media type; null is left out.
 func (o *operation) formFields(value any, escape func(string) string) ([]formField, error) {
 	object, ok := value.(map[string]any)
 	if !ok {
@@ -303,7 +303,7 @@ func (p *parameter) isJSON() bool {
 	return p.contentType != "" && encodingOf(p.contentType) == jsonEncoding
 }
 
-// encodeForm encodes the fields of a form.
+// encodeForm encodes a form's fields.
 func (o *operation) encodeForm(value any) (string, error) {
 	fields, err := o.formFields(value, url.QueryEscape)
 	if err != nil {
@@ -316,7 +316,7 @@ func (o *operation) encodeForm(value any) (string, error) {
 	return strings.Join(pairs, "&"), nil
 }
 
-// encodeMultipart encodes each field as a part; a binary one is a file of its name.
+// encodeMultipart encodes each field as a part; a binary one is a file with its name.
 func (o *operation) encodeMultipart(value any) (io.Reader, string, error) {
 	fields, err := o.formFields(value, withoutEscapes)
 	if err != nil {
@@ -347,7 +347,7 @@ func (o *operation) encodeMultipart(value any) (io.Reader, string, error) {
 	return &out, w.FormDataContentType(), nil
 }
 
-// isFile reports whether the parameter is a file of a form, or a list of files.
+// isFile reports whether the parameter is a form file, or a list of files.
 func (p *parameter) isFile() bool {
 	items, _ := p.schema["items"].(map[string]any)
 	return p.in == "body" && (p.schema["format"] == "binary" || items["format"] == "binary" || p.schema["contentMediaType"] != nil)

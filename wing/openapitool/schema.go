@@ -9,14 +9,13 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A schemaConverter converts the schemas of one operation to JSON Schema: references become
-// copies, or definitions if they are recursive.
+// A schemaConverter converts one operation's schemas to JSON Schema: references become copies, or
+// definitions if they are recursive.
 type schemaConverter struct {
 	doc *document
-	// left is the remaining number of schemas; beyond it a schema accepts anything.
+	// left is how many schemas remain; beyond it a schema accepts anything.
 	left int
-	// defs are the definitions; names are those of the pointers, and queue the pointers
-	// to convert.
+	// defs are the definitions; names are the pointers' names, and queue the pointers to convert.
 	defs  map[string]any
 	names map[string]string
 	queue []string
@@ -24,17 +23,17 @@ type schemaConverter struct {
 	active []string
 }
 
-// maxSchemas limits the schemas of one operation: package tool accepts 2000 objects and lists.
+// maxSchemas limits one operation's schemas: package tool accepts 2000 objects and lists.
 const maxSchemas = 300
 
 // Limits within one schema: schemas that exceed them lack the member.
 const (
-	maxSchemaText   = 2000 // bytes of a description
+	maxSchemaText   = 2000 // bytes in a description
 	maxDefaultNodes = 50
 	maxEnum         = 500
 )
 
-// countNodes counts the nodes of a tree.
+// countNodes counts a tree's nodes.
 func countNodes(n *spec.Node) int {
 	count := 1
 	for _, e := range n.Entries {
@@ -53,7 +52,7 @@ func newSchemaConverter(doc *document) *schemaConverter {
 // isCut reports whether a schema exceeded the limit.
 func (c *schemaConverter) isCut() bool { return c.left < 0 }
 
-// convertSchema returns the schema of a node; an absent one accepts anything.
+// convertSchema returns a node's schema; an absent one accepts anything.
 func (c *schemaConverter) convertSchema(n *spec.Node) map[string]any {
 	if c.left--; c.left < 0 || n == nil || n.Kind != spec.Mapping {
 		return map[string]any{}
@@ -85,7 +84,7 @@ func (c *schemaConverter) convertRef(ref *spec.Node) map[string]any {
 	return c.convertSchema(target)
 }
 
-// definitionName returns the name of a recursive schema, and queues its definition.
+// definitionName returns a recursive schema's name, and queues its definition.
 func (c *schemaConverter) definitionName(pointer string) string {
 	if name, ok := c.names[pointer]; ok {
 		return name
@@ -108,8 +107,8 @@ func (c *schemaConverter) buildDefinitions() map[string]any {
 	return c.defs
 }
 
-// convertMembers converts the members of a schema that JSON Schema has too. Others, and
-// those of a wrong type, are left out.
+// convertMembers converts a schema's members that JSON Schema has too. It leaves out others, and
+// members with a wrong type.
 func (c *schemaConverter) convertMembers(n *spec.Node) map[string]any {
 	schema := make(map[string]any, len(n.Entries))
 	hidden := readOnlyProperties(c.doc, n)
@@ -299,7 +298,7 @@ func acceptNull(schema map[string]any) map[string]any {
 	return schema
 }
 
-// typesOf returns the types of a schema in lower case, without unknown ones such as file.
+// typesOf returns a schema's types in lower case, without unknown ones such as file.
 func typesOf(n *spec.Node) []string {
 	at := n.Get("type")
 	if at == nil {
@@ -319,8 +318,8 @@ func typesOf(n *spec.Node) []string {
 	return types
 }
 
-// enumValues returns the values of an enum, as strings if the type is string: YAML reads
-// some of them as numbers or booleans.
+// enumValues returns an enum's values, as strings if the type is string: YAML reads some of them as
+// numbers or booleans.
 func enumValues(n *spec.Node, asStrings bool) []any {
 	var values []any
 	for _, item := range n.Items {

@@ -4,7 +4,7 @@ package openapitool
 type securityScheme struct {
 	// key is the name in the document, kind its type: apiKey, http, oauth2, openIdConnect.
 	key, kind string
-	// in and name are the place of an API key; scheme is basic or bearer.
+	// in and name are an API key's place; scheme is basic or bearer.
 	in, name, scheme string
 }
 

@@ -7,8 +7,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// findServer returns the address of the service: the first server of the operation, its path
-// or the document, with the defaults of its variables.
+// findServer returns the service's address: the first server in the operation, its path or the
+// document, with its variables' defaults.
 func findServer(d *document, op *operation, source string) spec.Text {
 	for _, n := range []*spec.Node{op.at, op.item, d.root} {
 		servers := n.Get("servers")
@@ -28,8 +28,8 @@ func findServer(d *document, op *operation, source string) spec.Text {
 	return spec.Text{Value: resolveServer("/", source), Pos: d.root.Pos}
 }
 
-// expandServer replaces the variables of a URL by their defaults. It returns false if the URL is
-// too long: variables can contain each other.
+// expandServer replaces a URL's variables by their defaults. It returns false if the URL is too
+// long: variables can contain each other.
 func expandServer(address string, variables *spec.Node) (string, bool) {
 	if variables != nil && len(address) <= maxAddress {
 		for _, e := range variables.Entries {
@@ -46,7 +46,7 @@ func expandServer(address string, variables *spec.Node) (string, bool) {
 	return address, len(address) <= maxAddress
 }
 
-// resolveServer resolves a relative address against the URL of the document.
+// resolveServer resolves a relative address against the document's URL.
 func resolveServer(address, source string) string {
 	base, err := url.Parse(source)
 	if err == nil && base.Scheme != "" && !strings.Contains(address, "://") {

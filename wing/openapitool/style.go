@@ -19,7 +19,7 @@ type style struct {
 	explode bool
 }
 
-// readStyle reads the style of a parameter or an encoding; the default is that of its place.
+// readStyle reads a parameter's or an encoding's style; the default depends on its place.
 func readStyle(n *spec.Node, place string) style {
 	s := style{name: "form"}
 	if place == "path" || place == "header" {
@@ -38,13 +38,14 @@ func readStyle(n *spec.Node, place string) style {
 // A field is a name with a value, in a query or a form.
 type field struct{ name, value string }
 
-// maxFieldDepth limits the nesting of objects and lists of a deepObject, whose names grow with it.
+// maxFieldDepth limits how deep objects and lists nest in a deepObject: its names grow with each
+// level.
 const maxFieldDepth = 32
 
 var errFieldDepth = fmt.Errorf("the nesting exceeds the limit of %d levels", maxFieldDepth)
 
-// appendFields appends the fields of a value. escape is that of values: the separators between
-// them stay as they are.
+// appendFields appends a value's fields. escape is for values: the separators between them stay as
+// they are.
 func (s style) appendFields(fields []field, name string, v any, escape func(string) string) ([]field, error) {
 	switch {
 	case s.name == "deepObject":
@@ -67,7 +68,7 @@ func (s style) appendFields(fields []field, name string, v any, escape func(stri
 	return append(fields, field{name, joinValues(v, separator, separator, escape)}), nil
 }
 
-// appendExploded appends a field for each element of a list or key of an object.
+// appendExploded appends a field for each list element or object key.
 func (s style) appendExploded(fields []field, name string, v any, escape func(string) string) []field {
 	switch v := v.(type) {
 	case []any:
@@ -76,7 +77,7 @@ func (s style) appendExploded(fields []field, name string, v any, escape func(st
 		}
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			if v[key] != nil { // else it is an undefined value of RFC 6570
+			if v[key] != nil { // else it is an undefined value (RFC 6570)
 				fields = append(fields, field{key, escape(template.String(v[key]))})
 			}
 		}
@@ -86,20 +87,20 @@ func (s style) appendExploded(fields []field, name string, v any, escape func(st
 	return fields
 }
 
-// A deepObjectWriter appends the fields of a value as a[b]=c, and of lists as a[0]=c. OpenAPI
-// defines only the first level; the others are those of Stripe and of most frameworks.
+// A deepObjectWriter appends a value's fields as a[b]=c, and lists as a[0]=c. OpenAPI defines only
+// the first level; the others follow Stripe and most frameworks.
 type deepObjectWriter struct {
 	fields []field
 	escape func(string) string
 }
 
-// writeValue appends the fields of a value, which has at most depth levels.
+// writeValue appends a value's fields; the value has at most depth levels.
 func (w *deepObjectWriter) writeValue(name string, v any, depth int) error {
 	if depth < 0 {
 		return errFieldDepth
 	}
 	switch v := v.(type) {
-	case nil: // an undefined value of RFC 6570
+	case nil: // an undefined value (RFC 6570)
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
 			if err := w.writeValue(name+"["+key+"]", v[key], depth-1); err != nil {
@@ -118,7 +119,7 @@ func (w *deepObjectWriter) writeValue(name string, v any, depth int) error {
 	return nil
 }
 
-// joinValues joins a list, or the keys and values of an object, to one string.
+// joinValues joins a list, or an object's keys and values, to one string.
 func joinValues(v any, separator, assign string, escape func(string) string) string {
 	var parts []string
 	switch v := v.(type) {
@@ -155,7 +156,7 @@ func (s style) formatValue(name string, v any, escape func(string) string) strin
 	return joinValues(v, ",", assign, escape)
 }
 
-// formatMatrix returns ;name=value, repeated for the parts of an exploded value.
+// formatMatrix returns ;name=value, repeated for an exploded value's parts.
 func (s style) formatMatrix(name string, v any, escape func(string) string) string {
 	start := ";" + name + "="
 	list, isList := v.([]any)

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// readOperationTool returns the tool of a document with one operation: its path and method, and the
-// members of it.
+// readOperationTool returns the tool from a document with one operation: its path and method, and
+// its members.
 func readOperationTool(t *testing.T, path, method, members string) func(args string) string {
 	t.Helper()
 	s := serve(t, echo)
@@ -27,7 +27,7 @@ func readOperationTool(t *testing.T, path, method, members string) func(args str
 	}
 }
 
-// TestStyles: values become text by the style of their parameter (OpenAPI 3, style examples). A
+// TestStyles: values become text by their parameter's style (OpenAPI 3, style examples). A
 // deepObject has lists and nested objects as Stripe reads them.
 func TestStyles(t *testing.T) {
 	const object = `{"R":100,"G":200}`
@@ -80,8 +80,8 @@ func TestStyles(t *testing.T) {
 	}
 }
 
-// TestBodies: a form follows the encoding of its fields, a JSON body has the nulls and the
-// undeclared members of the call, and a merge patch removes members with null.
+// TestBodies: a form follows its fields' encoding, a JSON body has the call's nulls and undeclared
+// members, and a merge patch removes members with null.
 func TestBodies(t *testing.T) {
 	for _, tt := range []struct{ name, mediaType, schema, more, args, want string }{
 		{

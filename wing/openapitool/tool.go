@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/tool/declare"
 )
 
-// newSet returns the tools of the operations in the environment's document.
+// newSet returns the tools for the operations in the environment's document.
 func (t *toolset) newSet(env tool.Env) (tool.Set, error) {
 	a, ok := env.Document.(*api)
 	if !ok {
@@ -45,8 +45,7 @@ func (t *toolset) newSet(env tool.Env) (tool.Set, error) {
 	return set, nil
 }
 
-// anyArgsDeclaration declares the arguments of the confirmation, which differ between the
-// tools.
+// anyArgsDeclaration declares the confirmation's arguments, which differ between the tools.
 func anyArgsDeclaration() *genai.FunctionDeclaration {
 	schema := map[string]any{"type": "object", "properties": map[string]any{}, "additionalProperties": true}
 	return &genai.FunctionDeclaration{Name: "openapi", ParametersJsonSchema: schema}
@@ -72,10 +71,10 @@ func (t *toolset) newTool(op *operation, exchange *toolhttp.Exchange, headers *t
 	return made, nil
 }
 
-// An operationSet is the tools of a document.
+// An operationSet is a document's tools.
 type operationSet []*operationTool
 
-// Tools returns the tools in the order of the document.
+// Tools returns the tools in the document's order.
 func (s operationSet) Tools(context.Context) ([]tool.Tool, error) {
 	tools := make([]tool.Tool, len(s))
 	for i, t := range s {
@@ -101,7 +100,7 @@ type operationTool struct {
 
 var _ tool.CapableTool = (*operationTool)(nil)
 
-// Capabilities returns the settings of the document.
+// Capabilities returns the document's settings.
 func (t *operationTool) Capabilities() tool.Capabilities { return t.capabilities }
 
 // Run implements [tool.Tool].
@@ -154,8 +153,8 @@ func (t *operationTool) sendRequest(ctx context.Context, call *tool.Call) (*tool
 	return t.newResult(ctx, call, got)
 }
 
-// newResult returns the result of a response: JSON as it is, and text as {"text": …} as in ADK; for a file,
-// an object that describes its artifact.
+// newResult returns a response's result: JSON as it is, and text as {"text": …} as in ADK; for a
+// file, an object that describes its artifact.
 func (t *operationTool) newResult(ctx context.Context, call *tool.Call, got *toolhttp.Response) (*tool.Result, error) {
 	if t.result != nil {
 		value, err := t.result.Eval(ctx, call, got)

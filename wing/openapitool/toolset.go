@@ -12,10 +12,10 @@ import (
 
 // A toolset is the settings that all YAML forms resolve to.
 type toolset struct {
-	// source is the file or URL of the document, and at its place.
+	// source is the document's file or URL, and at its place.
 	source string
 	at     spec.Text
-	// operations and except select the operations; filter does so by names of tools.
+	// operations and except select the operations; filter does so by tool name.
 	operations, except []selector
 	filter             []spec.Text
 	baseURL            spec.Text
@@ -23,11 +23,11 @@ type toolset struct {
 	names              map[string]spec.Text
 	auth               *credential
 	authAt             spec.Text
-	// connected sends the credential of a connection, instead of auth.
+	// connected sends a connection's credential, instead of auth.
 	connected bool
 	// connectsAll sends it also with operations that ask for none.
 	connectsAll bool
-	// google is set for a toolset of an API of Google, whose addresses must be Google's.
+	// google is set for a Google API toolset, whose addresses must be Google's.
 	google       *googleAPI
 	headers      map[string]spec.Secret
 	params       map[string]map[string]*spec.Node
@@ -39,7 +39,7 @@ type toolset struct {
 	preserve     bool
 }
 
-// confirmEnv declares the variable tool of the confirmation.
+// confirmEnv declares the confirmation's variable tool.
 func confirmEnv() template.Env {
 	return template.Env{"tool": template.Env{"name": "", "method": "", "path": "", "operation_id": ""}}
 }
@@ -121,14 +121,14 @@ func selectionText(operations, except []selector) string {
 	return b.String()
 }
 
-// A googleAPI is an API of Google, with the kind of its tools.
+// A googleAPI is a Google API, with its tools' kind.
 type googleAPI struct {
 	kind, title, name, version string
 	// discoveryURL is where the discovery document is, or "" for the address that all have.
 	discoveryURL string
 }
 
-// documentURL returns the address of the discovery document.
+// documentURL returns the discovery document's address.
 func (a *googleAPI) documentURL() string {
 	if a.discoveryURL != "" {
 		return strings.NewReplacer("{api}", a.name, "{apiVersion}", a.version).Replace(a.discoveryURL)
@@ -136,7 +136,7 @@ func (a *googleAPI) documentURL() string {
 	return "https://www.googleapis.com/discovery/v1/apis/" + url.PathEscape(a.name) + "/" + url.PathEscape(a.version) + "/rest"
 }
 
-// findSetting returns the setting of an operation in a map by operationId or tool name.
+// findSetting returns an operation's setting in a map by operationId or tool name.
 func findSetting[T any](settings map[string]T, op *operation) (T, bool) {
 	for _, key := range []string{op.id, op.baseName(), op.method + " " + op.path} {
 		if v, ok := settings[key]; ok && key != "" {
