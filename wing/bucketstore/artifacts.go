@@ -1,5 +1,5 @@
-// Package bucketstore keeps artifacts in buckets of Google Cloud Storage and of Amazon
-// S3 or compatible services, under the object names of adk-python.
+// Package bucketstore keeps artifacts in buckets at Google Cloud Storage, Amazon S3 or compatible
+// services, under the object names of adk-python.
 package bucketstore
 
 import (
@@ -34,31 +34,28 @@ const (
 	keyFileMIME    = "adkFileMimeType"
 )
 
-// maxObjectName is the maximum length of an object name in bytes at Google and
-// Amazon.
+// maxObjectName is an object name's maximum length in bytes at Google and Amazon.
 const maxObjectName = 1024
 
-// maxSaveAttempts limits the attempts of a save.
+// maxSaveAttempts limits how often a save is attempted.
 const maxSaveAttempts = 100
 
-// userScope is the part of object names for the artifacts of a user.
+// userScope is the object name part for a user's artifacts.
 const userScope = "user"
 
 // Options configure a bucket. Nil and the zero value are valid.
 type Options struct {
-	// Clock returns the time of signatures; nil is time.Now.
+	// Clock returns the time for signatures; nil is time.Now.
 	Clock func() time.Time
-	// HTTP is the client for the bucket and for credentials; nil uses clients of
-	// the backend.
+	// HTTP is the client for the bucket and for credentials; nil uses the backend's clients.
 	HTTP *http.Client
-	// Lookup replaces the environment of the process for S3 and for
-	// STORAGE_EMULATOR_HOST: an s3: URL then has only the keys
-	// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, the region
-	// and the endpoint of that environment. With nil, S3 has the default chain of
-	// the AWS SDK, with profiles and the roles of pods and instances. Google
-	// credentials always come from the environment of the process.
+	// Lookup replaces the process's environment for S3 and for STORAGE_EMULATOR_HOST: an s3: URL
+	// then has only the keys AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, the
+	// region and the endpoint from that environment. With nil, S3 uses the AWS SDK's default chain,
+	// with profiles and pod and instance roles. Google credentials always come from the process's
+	// environment.
 	Lookup func(name string) (string, bool)
-	// MaxArtifactBytes limits the size of an artifact that is read; 0 is 32 MiB.
+	// MaxArtifactBytes limits how large an artifact to read may be; 0 is 32 MiB.
 	MaxArtifactBytes int64
 }
 
@@ -116,7 +113,7 @@ func newArtifacts(b bucket, at *bucketURL, o *Options) *Artifacts {
 	return &Artifacts{bucket: b, at: at, maxBytes: o.MaxArtifactBytes}
 }
 
-// SaveVersion is a method of [store.ArtifactBackend].
+// SaveVersion implements [store.ArtifactBackend].
 func (b *Artifacts) SaveVersion(ctx context.Context, at store.ArtifactKey, rec *store.ArtifactRecord) (session.ArtifactVersion, error) {
 	var none session.ArtifactVersion
 	if b.closed.Load() {
@@ -156,7 +153,7 @@ func (b *Artifacts) listVersionNumbers(ctx context.Context, at store.ArtifactKey
 	return slices.Sorted(maps.Keys(found)), err
 }
 
-// listVersionObjects returns the objects of an artifact by version.
+// listVersionObjects returns an artifact's objects by version.
 func (b *Artifacts) listVersionObjects(ctx context.Context, at store.ArtifactKey, full bool) (map[int]object, error) {
 	prefix := b.artifactPrefix(at) + "/"
 	objects, err := b.bucket.listObjects(ctx, listRequest{prefix, true, full})
@@ -169,14 +166,13 @@ func (b *Artifacts) listVersionObjects(ctx context.Context, at store.ArtifactKey
 	return found, err
 }
 
-// parseVersion parses the last part of an object name. The bucket may contain
-// other objects.
+// parseVersion parses an object name's last part. The bucket may contain other objects.
 func parseVersion(text string) (int, bool) {
 	n, err := strconv.Atoi(text)
 	return n, err == nil && n >= 0 && strconv.Itoa(n) == text
 }
 
-// LoadVersion is a method of [store.ArtifactBackend].
+// LoadVersion implements [store.ArtifactBackend].
 func (b *Artifacts) LoadVersion(ctx context.Context, at store.ArtifactKey, version int) (*store.ArtifactRecord, error) {
 	if b.closed.Load() {
 		return nil, store.ErrClosed
@@ -204,7 +200,7 @@ func (b *Artifacts) LoadVersion(ctx context.Context, at store.ArtifactKey, versi
 	return unpackObject(at.Name, o)
 }
 
-// ListNames is a method of [store.ArtifactBackend].
+// ListNames implements [store.ArtifactBackend].
 func (b *Artifacts) ListNames(ctx context.Context, app, user, id string) ([]string, error) {
 	if b.closed.Load() {
 		return nil, store.ErrClosed
@@ -234,7 +230,7 @@ func (b *Artifacts) ListNames(ctx context.Context, app, user, id string) ([]stri
 	return slices.Collect(maps.Keys(seen)), nil
 }
 
-// ListVersions is a method of [store.ArtifactBackend].
+// ListVersions implements [store.ArtifactBackend].
 func (b *Artifacts) ListVersions(ctx context.Context, at store.ArtifactKey) ([]session.ArtifactVersion, error) {
 	if b.closed.Load() {
 		return nil, store.ErrClosed
@@ -294,8 +290,8 @@ func (b *Artifacts) wrapError(doing string, at store.ArtifactKey, err error) err
 	return fmt.Errorf("%s artifact %q in %s: %w", doing, at.PrefixedName(), b.at, markUnavailable(err))
 }
 
-// markUnavailable marks an error of the service as [store.ArtifactsUnavailable]: no
-// connection, no credentials, or a status after which a retry may succeed.
+// markUnavailable marks a service error as [store.ArtifactsUnavailable]: no connection, no
+// credentials, or a status after which a retry may succeed.
 func markUnavailable(err error) error {
 	status, lost := (*bucketError)(nil), (*url.Error)(nil)
 	switch {
@@ -311,8 +307,7 @@ func (b *Artifacts) objectURI(name string) string {
 	return b.at.scheme + "://" + b.at.bucket + "/" + name
 }
 
-// scopePrefix returns the object name prefix of the artifacts of a session or
-// of a user.
+// scopePrefix returns the object name prefix for a session's or a user's artifacts.
 func (b *Artifacts) scopePrefix(at store.ArtifactKey) string {
 	folder := userScope
 	if at.Session != "" {
@@ -327,8 +322,7 @@ func (b *Artifacts) artifactPrefix(at store.ArtifactKey) string {
 	return b.scopePrefix(at) + at.PrefixedName()
 }
 
-// objectName returns the name of an object. It rejects names that buckets do
-// not accept.
+// objectName returns an object's name. It rejects names that buckets do not accept.
 func (b *Artifacts) objectName(at store.ArtifactKey, version int) (string, error) {
 	name := fmt.Sprintf("%s/%d", b.artifactPrefix(at), version)
 	switch {
@@ -341,10 +335,9 @@ func (b *Artifacts) objectName(at store.ArtifactKey, version int) (string, error
 	return name, nil
 }
 
-// escapeObjectPart returns an id as part of an object name. As in adk-python,
-// it is unchanged unless it would collide with another one. Then "/", "." and
-// "%" are escaped. Ids that look escaped are escaped too, so that no two ids
-// collide.
+// escapeObjectPart returns an id for use in an object name. As in adk-python, it is unchanged
+// unless it would collide with another one. Then "/", "." and "%" are escaped. Ids that look
+// escaped are escaped too, so that no two ids collide.
 func escapeObjectPart(id string) string {
 	dots := id == "." || id == ".."
 	escaped := strings.Contains(id, "%2F") || strings.Contains(id, "%25") || strings.Contains(id, "%2E")

@@ -30,7 +30,7 @@ type bucket interface {
 	close() error
 }
 
-// A listRequest selects the objects of a list.
+// A listRequest selects the objects to list.
 type listRequest struct {
 	prefix string
 	// flat excludes names with a slash after the prefix.
@@ -47,7 +47,7 @@ type object struct {
 	bytes      []byte
 }
 
-// A bucketURL identifies a bucket and a prefix of object names.
+// A bucketURL identifies a bucket and an object name prefix.
 type bucketURL struct {
 	scheme, bucket string
 	// prefix is empty or ends with a slash.

@@ -50,7 +50,7 @@ func (s service) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, io.ErrUnexpectedEOF
 }
 
-// serve makes a service of a handler.
+// serve makes a handler a service.
 func serve(h http.Handler) service {
 	return func(r *http.Request) *http.Response {
 		w := httptest.NewRecorder()
@@ -83,7 +83,7 @@ func openBucket(t *testing.T, url string, s service, o *Options) *store.Artifact
 	return newStore(t, a, &c)
 }
 
-// newStore returns the artifacts of a store with a backend, and closes it at the end.
+// newStore returns a store's artifacts with a backend, and closes it at the end.
 func newStore(t *testing.T, a *Artifacts, c *Options) *store.Artifacts {
 	t.Helper()
 	b := memstore.NewBackends()
@@ -221,7 +221,7 @@ func TestBucketInvalidArtifact(t *testing.T) {
 	wantErr(t, "Create with much metadata", err, session.ErrInvalid, "metadata of 2427 bytes exceeds the S3 limit of 2048 bytes")
 }
 
-// Objects of other writers may exceed the size limit.
+// Other writers' objects may exceed the size limit.
 func TestBucketLargeArtifact(t *testing.T) {
 	for url, service := range map[string]service{"gs://box": serve(&fakebucket.GCS{}), "s3://box": serve(&fakebucket.S3{})} {
 		saveArtifact(t, openBucket(t, url, service, nil), alice, "a", textPart("123456789"))
@@ -256,8 +256,7 @@ func TestBucketLargeListing(t *testing.T) {
 	}
 }
 
-// The blobs are those of adk-python's artifacts/gcs_artifact_service.py: this is
-// how it writes and what it reads.
+// The blobs are those that adk-python's artifacts/gcs_artifact_service.py writes and reads.
 func TestGCSLayout(t *testing.T) {
 	server := serve(&fakebucket.GCS{})
 	a := openBucket(t, "gs://box", server, nil)
@@ -319,8 +318,8 @@ func readBlob(t *testing.T, s service, name string) string {
 	return fmt.Sprintf("%s %s %v %q", o.Name, o.ContentType, o.Metadata, content)
 }
 
-// Application default credentials: the token of a service account goes with
-// each request to Google's own address.
+// Application default credentials: a service account's token goes with each request to Google's own
+// address.
 func TestGCSCredentials(t *testing.T) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {

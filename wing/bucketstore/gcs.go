@@ -29,7 +29,7 @@ const (
 // A gcsBucket is a Google Cloud Storage bucket, accessed with the JSON API.
 type gcsBucket struct {
 	client *bucketClient
-	// objects is the URL of the bucket's objects, upload the URL for new ones.
+	// objects is the bucket's object URL, upload the URL for new objects.
 	objects, upload string
 }
 
@@ -79,8 +79,7 @@ func parseEmulatorURL(host string) (string, error) {
 	return u.Scheme + "://" + u.Host, nil
 }
 
-// gcsSigner uses the application default credentials from the environment of
-// the process.
+// gcsSigner uses the application default credentials from the process's environment.
 func gcsSigner(o *Options) (func(context.Context, *http.Request, []byte) error, error) {
 	found, err := credentials.DetectDefault(&credentials.DetectOptions{Scopes: []string{gcsScope}, Client: o.HTTP})
 	if err != nil {
@@ -137,8 +136,8 @@ func (b *gcsBucket) getJSON(ctx context.Context, address string, into any) error
 	return json.Unmarshal(got.body, into)
 }
 
-// readObject reads the metadata of an object, then its content. Objects are
-// never overwritten, so both match.
+// readObject reads an object's metadata, then its content. Objects are never overwritten, so both
+// match.
 func (b *gcsBucket) readObject(ctx context.Context, name string, most int64) (*object, error) {
 	address := b.objects + "/" + url.PathEscape(name)
 	var found gcsObject

@@ -14,7 +14,7 @@ import (
 	"agenthost/internal/limit"
 )
 
-// The limits of requests to a bucket.
+// The limits for requests to a bucket.
 const (
 	maxBucketAttempts = 5
 	bucketBackoff     = 200 * time.Millisecond
@@ -27,7 +27,7 @@ type bucketClient struct {
 	client *http.Client
 	// sign authenticates a request. Its errors are not retried.
 	sign func(ctx context.Context, r *http.Request, body []byte) error
-	// explain extracts the reason from the body of an error response.
+	// explain extracts the reason from an error response's body.
 	explain func(body []byte) string
 }
 
@@ -51,7 +51,7 @@ type bucketRequest struct {
 	method, url string
 	header      http.Header
 	body        []byte
-	// maxBytes limits the body of the response.
+	// maxBytes limits the response body.
 	maxBytes int64
 }
 
@@ -61,7 +61,7 @@ type bucketResponse struct {
 	body   []byte
 }
 
-// A bucketError is an error response of a bucket service.
+// A bucketError is a bucket service's error response.
 type bucketError struct {
 	status int
 	reason string
@@ -76,14 +76,13 @@ func (e *bucketError) Error() string {
 	return text
 }
 
-// errTooLarge is the cause of the error for a response that exceeds its limit.
+// errTooLarge is the error cause for a response that exceeds its limit.
 var errTooLarge = errors.New("exceeds the limit")
 
 // errAuthentication is the error for a request that cannot be authenticated.
 var errAuthentication = errors.New("authenticating request")
 
-// sendRequest sends a request and retries temporary failures. A status of 400
-// or more is a *bucketError.
+// sendRequest sends a request and retries temporary failures. A status from 400 is a *bucketError.
 func (w *bucketClient) sendRequest(ctx context.Context, a *bucketRequest) (*bucketResponse, error) {
 	pause := bucketBackoff
 	for try := 1; ; try++ {
@@ -172,7 +171,7 @@ func sleepContext(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// errorStatus returns the status of a bucketError, or 0.
+// errorStatus returns a bucketError's status, or 0.
 func errorStatus(err error) int {
 	var refused *bucketError
 	if errors.As(err, &refused) {

@@ -24,14 +24,14 @@ const (
 	// s3Metadata is the header with all metadata as one JSON object in ASCII:
 	// header names ignore case, and values are limited to ASCII.
 	s3Metadata = "X-Amz-Meta-Adk"
-	// maxS3Metadata is the limit of S3 for metadata.
+	// maxS3Metadata is S3's limit for metadata.
 	maxS3Metadata = 2048
 )
 
-// An s3Bucket is a bucket of Amazon S3 or of a compatible service.
+// An s3Bucket is a bucket at Amazon S3 or at a compatible service.
 type s3Bucket struct {
 	client *bucketClient
-	// address is the URL of the bucket and ends with a slash.
+	// address is the bucket's URL and ends with a slash.
 	address string
 }
 
@@ -62,8 +62,8 @@ func openS3(ctx context.Context, rest string, o *Options) (*Artifacts, error) {
 	return newArtifacts(b, at, o), nil
 }
 
-// buildS3Address returns the URL of a bucket. Amazon expects the bucket in the
-// host name, other services in the path.
+// buildS3Address returns a bucket's URL. Amazon expects the bucket in the host name, other services
+// in the path.
 func buildS3Address(endpoint, region, bucket string) (string, error) {
 	if endpoint == "" {
 		if strings.Contains(bucket, ".") { // the certificates know no dots
@@ -133,7 +133,7 @@ func (b *s3Bucket) readMetadata(ctx context.Context, o *object) error {
 	return o.readHeaders(got.header)
 }
 
-// readHeaders reads metadata from the headers of a response.
+// readHeaders reads metadata from a response's headers.
 func (o *object) readHeaders(h http.Header) error {
 	o.mime = h.Get("Content-Type")
 	if at, err := http.ParseTime(h.Get("Last-Modified")); err == nil && o.created.IsZero() {
@@ -170,7 +170,7 @@ func (b *s3Bucket) createObject(ctx context.Context, o *object) error {
 	return mapS3Error(err)
 }
 
-// escapeNonASCII escapes all other characters of a JSON text.
+// escapeNonASCII escapes all other characters in a JSON text.
 func escapeNonASCII(text []byte) []byte {
 	var out []byte
 	for _, c := range string(text) {

@@ -28,8 +28,8 @@ const (
 	noS3Keys = "no credentials for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for the host"
 
 	defaultS3Region = "us-east-1"
-	// credentialsTimeout limits one retrieval with its retries, and
-	// credentialsTryTimeout one HTTP request of it.
+	// credentialsTimeout limits one retrieval with its retries, and credentialsTryTimeout each of
+	// its HTTP requests.
 	credentialsTimeout    = 5 * time.Second
 	credentialsTryTimeout = 3 * time.Second
 	// credentialsWindow is how long before they expire credentials are refreshed,
@@ -39,11 +39,10 @@ const (
 	maxReasonRunes    = 300
 )
 
-// loadS3Credentials returns the credentials and the region of an s3: URL. With
-// Options.Lookup they are the keys in that environment. Otherwise they come from
-// the default chain of the AWS SDK, which reads the environment of the process and
-// the shared configuration files, and sends requests to STS, the container
-// credentials endpoint or the instance metadata service. It fails within
+// loadS3Credentials returns the credentials and the region for an s3: URL. With Options.Lookup they
+// are the keys in that environment. Otherwise they come from the AWS SDK's default chain. It reads
+// the process's environment and the shared configuration files, and sends requests to STS, the
+// container credentials endpoint or the instance metadata service. It fails within
 // credentialsTimeout if there are no valid credentials.
 func loadS3Credentials(ctx context.Context, region string, o *Options) (aws.CredentialsProvider, string, error) {
 	if o.Lookup != nil {
@@ -71,9 +70,8 @@ func loadS3Credentials(ctx context.Context, region string, o *Options) (aws.Cred
 	return provider, settings.Region, err
 }
 
-// newCredentialsClient returns the client for requests for credentials. It sends no
-// request to an IP address through a proxy: those are the metadata services of the
-// machine.
+// newCredentialsClient returns the client for requests for credentials. It sends no request to an
+// IP address through a proxy: those are the machine's metadata services.
 func newCredentialsClient(o *Options) aws.HTTPClient {
 	if o.HTTP != nil {
 		c := *o.HTTP
@@ -110,7 +108,7 @@ func limitCredentialsResponse(stack *middleware.Stack) error {
 type chainCredentials struct {
 	chosen aws.CredentialsProvider
 	source credentialsSource
-	// expires is the end of the last credentials.
+	// expires is when the last credentials expire.
 	expires time.Time
 }
 
@@ -143,7 +141,7 @@ func newChainCredentials(chosen aws.CredentialsProvider) *chainCredentials {
 	return c
 }
 
-// Retrieve is a method of [aws.CredentialsProvider].
+// Retrieve implements [aws.CredentialsProvider].
 func (c *chainCredentials) Retrieve(ctx context.Context) (aws.Credentials, error) {
 	ctx, cancel := context.WithTimeout(ctx, credentialsTimeout)
 	defer cancel()
@@ -160,8 +158,8 @@ func (c *chainCredentials) Retrieve(ctx context.Context) (aws.Credentials, error
 	return got, nil
 }
 
-// HandleFailToRefresh is a method of [aws.HandleFailRefreshCredentialsCacheStrategy].
-// It reads the clock of the process, as the SDK does.
+// HandleFailToRefresh implements [aws.HandleFailRefreshCredentialsCacheStrategy]. It reads the
+// process's clock, as the SDK does.
 func (c *chainCredentials) HandleFailToRefresh(_ context.Context, former aws.Credentials, err error) (aws.Credentials, error) {
 	left := time.Until(c.expires)
 	if !former.HasKeys() || left <= 0 {
@@ -171,7 +169,7 @@ func (c *chainCredentials) HandleFailToRefresh(_ context.Context, former aws.Cre
 	return former, nil
 }
 
-// A credentialsError is a failed retrieval of credentials.
+// A credentialsError is a failed credentials retrieval.
 type credentialsError struct {
 	source credentialsSource
 	reason string
@@ -193,9 +191,8 @@ func retrieveS3Credentials(ctx context.Context, p aws.CredentialsProvider) (aws.
 	return got, err
 }
 
-// describeCredentialsError returns the reason of an error of the SDK in one line,
-// without the context that the SDK adds: the code and message of the service if it
-// gave them.
+// describeCredentialsError returns an SDK error's reason in one line, without the context that the
+// SDK adds: the service's code and message if it gave them.
 func describeCredentialsError(err error) string {
 	var refused smithy.APIError
 	var malformed *smithy.DeserializationError

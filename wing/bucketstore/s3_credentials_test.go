@@ -17,7 +17,7 @@ import (
 
 const role = "arn:aws:iam::123456789012:role/agenthost"
 
-// clearAWS sets an environment without credentials of AWS.
+// clearAWS sets an environment without AWS credentials.
 func clearAWS(t *testing.T) {
 	for _, entry := range os.Environ() {
 		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, "AWS_") {
@@ -79,8 +79,8 @@ func setenv(t *testing.T, vars map[string]string) {
 	}
 }
 
-// Each source of the chain gives credentials that S3 accepts. Concurrent requests
-// share them, and they are refreshed before they expire.
+// Each source in the chain gives credentials that S3 accepts. Concurrent requests share them, and
+// they are refreshed before they expire.
 func TestS3CredentialsRefresh(t *testing.T) {
 	for name, vars := range chains(t, newIssuer()) {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestS3CredentialsRefresh(t *testing.T) {
 					}
 				}
 				diff(t, "issued at first", 1, issuer.Issued())
-				time.Sleep(54 * time.Minute) // time of the bubble
+				time.Sleep(54 * time.Minute) // the bubble's time
 				saveArtifact(t, a, alice, "a", textPart("x"))
 				diff(t, "issued before the refresh", 1, issuer.Issued())
 				time.Sleep(2 * time.Minute)
@@ -115,7 +115,7 @@ func TestS3CredentialsRefresh(t *testing.T) {
 	}
 }
 
-// openS3Bucket opens a bucket with the environment of the process.
+// openS3Bucket opens a bucket with the process's environment.
 func openS3Bucket(t *testing.T, url string, s service) *Artifacts {
 	t.Helper()
 	a, err := Open(t.Context(), url, &Options{HTTP: &http.Client{Transport: s}})
@@ -238,8 +238,8 @@ func TestS3CredentialsErrors(t *testing.T) {
 	}
 }
 
-// Without session tokens of the metadata service, the SDK falls back to IMDSv1, unless
-// the environment disables it.
+// Without session tokens from the metadata service, the SDK falls back to IMDSv1, unless the
+// environment disables it.
 func TestS3CredentialsOfIMDSv1(t *testing.T) {
 	for _, tt := range []struct {
 		name, disabled string
@@ -270,8 +270,8 @@ func TestS3CredentialsOfIMDSv1(t *testing.T) {
 	}
 }
 
-// The keys of the environment and of a profile need no request. A URL, the environment
-// and the profile set the region, in this order.
+// Keys from the environment and from a profile need no request. A URL, the environment and the
+// profile set the region, in this order.
 func TestS3CredentialsOfFiles(t *testing.T) {
 	keys := map[string]string{"AWS_ACCESS_KEY_ID": "AKIAENV", "AWS_SECRET_ACCESS_KEY": "hush"}
 	files := map[string]string{

@@ -29,8 +29,7 @@ func newS3Signer(credentials aws.CredentialsProvider, region string) *s3Signer {
 	})}
 }
 
-// signRequest adds the authentication headers. It signs all headers of the
-// request, so it must run last.
+// signRequest adds the authentication headers. It signs all request headers, so it must run last.
 func (s *s3Signer) signRequest(ctx context.Context, r *http.Request, body []byte, now time.Time) error {
 	credentials, err := retrieveS3Credentials(ctx, s.credentials)
 	if err != nil {
@@ -51,8 +50,7 @@ func canonicalQuery(q url.Values) string {
 	return strings.Join(pairs, "&")
 }
 
-// escapeS3Path escapes everything but the unreserved characters of RFC 3986 and
-// the bytes of keep.
+// escapeS3Path escapes everything but RFC 3986's unreserved characters and the bytes in keep.
 func escapeS3Path(text, keep string) string {
 	var b strings.Builder
 	for i := range len(text) {

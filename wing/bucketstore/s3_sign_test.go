@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 )
 
-// The examples of Amazon's documentation of Signature Version 4.
+// The examples from Amazon's Signature Version 4 documentation.
 func TestS3Signature(t *testing.T) {
 	now := time.Date(2013, 5, 24, 0, 0, 0, 0, time.UTC)
 	sign := func(r *http.Request, body, session string) {

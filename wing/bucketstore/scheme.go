@@ -7,7 +7,7 @@ import (
 	"agenthost/pkg/store/storeurl"
 )
 
-// Schemes returns the schemes of artifacts in buckets, gs: and s3:.
+// Schemes returns the schemes for artifacts in buckets, gs: and s3:.
 func Schemes() []storeurl.Scheme {
 	return []storeurl.Scheme{
 		{Names: []string{"gs"}, Form: "gs://bucket/prefix", Artifacts: openArtifacts},
@@ -15,7 +15,7 @@ func Schemes() []storeurl.Scheme {
 	}
 }
 
-// openArtifacts is the Artifacts of a [storeurl.Scheme].
+// openArtifacts is a [storeurl.Scheme]'s Artifacts.
 func openArtifacts(ctx context.Context, url string, o *storeurl.Options) (store.ArtifactBackend, error) {
 	return Open(ctx, url, &Options{Clock: o.Clock, HTTP: o.HTTP, Lookup: o.Lookup, MaxArtifactBytes: o.MaxArtifactBytes})
 }
