@@ -1,6 +1,5 @@
-// Package fake is what the fakes of model services share: a server on a loopback port that
-// records its requests and answers from a queue of replies, and the writing of replies, events
-// and failures.
+// Package fake is what fake model services share: a server on a loopback port that records its
+// requests and answers from a reply queue, and functions that write replies, events and failures.
 package fake
 
 import (
@@ -16,8 +15,8 @@ import (
 	"agenthost/internal/number"
 )
 
-// A Service is a server on a loopback port with a queue of replies of type R and a record of
-// requests of type Q. It is safe for concurrent use.
+// A Service is a server on a loopback port with a queue of replies of type R and recorded requests
+// of type Q. It is safe for concurrent use.
 type Service[Q, R any] struct {
 	http *httptest.Server
 
@@ -29,7 +28,7 @@ type Service[Q, R any] struct {
 // StartServer starts the server, which answers with h. The caller must close it.
 func (s *Service[Q, R]) StartServer(h http.Handler) { s.http = httptest.NewServer(h) }
 
-// StartServerOn starts the server on a listener of the caller.
+// StartServerOn starts the server on the caller's listener.
 func (s *Service[Q, R]) StartServerOn(l net.Listener, h http.Handler) {
 	s.http = &httptest.Server{Listener: l, Config: &http.Server{Handler: h}}
 	s.http.Start()
@@ -80,7 +79,7 @@ func (s *Service[Q, R]) Requests() []Q {
 	return slices.Clone(s.requests)
 }
 
-// DecodeBody returns the body of a request, a JSON object, with the digits of its numbers.
+// DecodeBody returns a request's body, a JSON object, with its numbers' digits.
 func DecodeBody(r *http.Request) (map[string]any, error) {
 	raw, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -89,7 +88,7 @@ func DecodeBody(r *http.Request) (map[string]any, error) {
 	return number.DecodeObject(raw)
 }
 
-// SignalStart calls the function that a reply has for the arrival of its request, if any.
+// SignalStart calls the function that a reply has for when its request arrives, if any.
 func SignalStart(started func()) {
 	if started != nil {
 		started()
@@ -110,7 +109,7 @@ func WaitForHold(r *http.Request, hold <-chan struct{}) bool {
 	}
 }
 
-// WriteEvent sends v as JSON in an event of a stream.
+// WriteEvent sends v as JSON in a stream event.
 func WriteEvent(w http.ResponseWriter, v any) {
 	fmt.Fprint(w, "data: ")
 	_ = json.NewEncoder(w).Encode(v)

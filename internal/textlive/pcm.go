@@ -7,13 +7,13 @@ import (
 	"google.golang.org/genai"
 )
 
-// DefaultSampleRate is the sampling rate of audio whose MIME type has none.
+// DefaultSampleRate is the sampling rate for audio whose MIME type has none.
 const DefaultSampleRate = 16000
 
 // maxPCMRate is the rate above which [PCMRate] reads no more digits.
 const maxPCMRate = 48000
 
-// PCMRate reads the sampling rate of the parameters of a MIME type, such as ";rate=16000":
+// PCMRate reads the sampling rate from a MIME type's parameters, such as ";rate=16000":
 // [DefaultSampleRate] without one. ok is false for a rate that is not a number or far too high.
 func PCMRate(parameters string) (rate int, ok bool) {
 	rate = DefaultSampleRate

@@ -1,5 +1,5 @@
-// Package textlive holds live conversations with models that have no live API: those of scripts, and
-// those that generate text only.
+// Package textlive holds live conversations with models that have no live API: scripts, and models
+// that generate text only.
 package textlive
 
 import (
@@ -22,12 +22,12 @@ import (
 
 // OverTextOptions give speech to a model that generates text. The zero value has none.
 type OverTextOptions struct {
-	// Transcribe returns the words of the user, or an empty string, when more audio arrives: the
-	// duration of all audio since the last time it returned words, and whether the user
-	// has stopped speaking. Nil refuses audio.
+	// Transcribe returns the user's words, or an empty string, when more audio arrives: the
+	// duration of all audio since the last time it returned words, and whether the user has stopped
+	// speaking. Nil refuses audio.
 	Transcribe func(origin model.Origin, audio time.Duration, ended bool) string
-	// Speak returns the audio of words, and how long to wait before what follows it. Nil
-	// answers in text.
+	// Speak returns the audio for words, and how long to wait before what follows it. Nil answers
+	// in text.
 	Speak func(text string) (audio *genai.Blob, pause time.Duration)
 	// Wait waits for a pause, or returns ctx's error; nil uses a timer.
 	Wait func(ctx context.Context, d time.Duration) error
@@ -67,7 +67,7 @@ func (m *textModel) ConnectLive(ctx context.Context, setup *model.LiveSetup) (mo
 	return c, nil
 }
 
-// maxTextSteps bounds the calls of the model for one turn of the user.
+// maxTextSteps bounds the model calls for one user turn.
 const maxTextSteps = 100
 
 // textMessages is how many messages wait for the receiver.
@@ -78,7 +78,7 @@ var (
 	errInterrupted = errors.New("the user interrupted the answer")
 )
 
-// The textConn of a conversation. The goroutine of an answer owns the model's side of it.
+// The textConn of a conversation. An answer's goroutine owns the model's side.
 type textConn struct {
 	model  *textModel
 	setup  *model.LiveSetup
@@ -92,8 +92,8 @@ type textConn struct {
 
 	messages chan *model.LiveMessage
 
-	// The rest is for the sending goroutine, and for the goroutine of an answer while one
-	// runs: the sending goroutine waits for its end before it changes anything.
+	// The rest is for the sending goroutine, and for an answer's goroutine while one runs: the
+	// sending goroutine waits for its end before it changes anything.
 	contents []*genai.Content
 	images   []*genai.Part
 	audio    time.Duration
@@ -103,25 +103,25 @@ type textConn struct {
 	userText string
 
 	mu sync.Mutex
-	// pending are the names of calls without a response by id, responses those that have
-	// arrived.
+	// pending are the names of calls without a response by id, responses are the responses that
+	// have arrived.
 	pending   map[string]string
 	responses []*genai.Part
 	answer    *textAnswer
-	// notes are responses of functions that the model did not wait for, which it receives
-	// when it is idle.
+	// notes are responses from functions that the model did not wait for, which it receives when it
+	// is idle.
 	notes []lateResponse
 }
 
-// A lateResponse is what the model receives as a message of the user, because its
-// call already has one. It answers a note that is not silent.
+// A lateResponse is what the model receives as a user message, because its call already has one. It
+// answers a note that is not silent.
 type lateResponse struct {
 	text   string
 	silent bool
 }
 
-// splitAsync returns the tools without [genai.BehaviorNonBlocking], which other requests
-// refuse, and the names of the functions that have it.
+// splitAsync returns the tools without [genai.BehaviorNonBlocking], which other requests refuse,
+// and the names of functions that have it.
 func splitAsync(tools []*genai.Tool) ([]*genai.Tool, map[string]bool) {
 	async := map[string]bool{}
 	plain := make([]*genai.Tool, len(tools))
@@ -307,7 +307,7 @@ func (c *textConn) interruptAnswer() {
 	}
 }
 
-// startAnswer generates an answer in a goroutine of its own.
+// startAnswer generates an answer in a separate goroutine.
 func (c *textConn) startAnswer() {
 	ctx, interrupt := context.WithCancelCause(c.ctx)
 	a := &textAnswer{interrupt, make(chan struct{})}
@@ -378,7 +378,7 @@ func (c *textConn) generateAnswer(ctx context.Context) {
 	}
 }
 
-// sendAnswer sends a response of the model. The last one has the whole content.
+// sendAnswer sends a model response. The last one has the whole content.
 func (c *textConn) sendAnswer(ctx context.Context, resp *model.Response, sent *strings.Builder) error {
 	if text := model.TextOf(resp.Content); text != "" && (resp.Partial || sent.Len() == 0) {
 		sent.WriteString(text)
@@ -424,7 +424,7 @@ func (c *textConn) expectResponses(calls []*genai.FunctionCall) []*genai.Functio
 	return calls
 }
 
-// sendText sends a chunk of the answer, as text or as speech with its transcript.
+// sendText sends an answer chunk, as text or as speech with its transcript.
 func (c *textConn) sendText(ctx context.Context, text string) error {
 	if !c.speaks {
 		return c.sendMessageWithin(ctx, &model.LiveMessage{Content: model.ModelText(text)})

@@ -15,11 +15,11 @@ func newInvalid(format string, args ...any) *Reply {
 // object is a JSON object.
 type object = map[string]any
 
-// requestFields are the known fields of a request.
+// requestFields are a request's known fields.
 var requestFields = strings.Fields("model max_tokens messages system stream stop_sequences temperature top_p top_k tools " +
 	"tool_choice thinking metadata service_tier output_config container cache_control inference_geo")
 
-// blockFields are the known fields of each type of block.
+// blockFields are each block type's known fields.
 var blockFields = map[string][]string{
 	"text":              strings.Fields("type text cache_control citations"),
 	"image":             strings.Fields("type source cache_control"),
@@ -34,7 +34,7 @@ var blockFields = map[string][]string{
 var (
 	toolName  = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
 	toolUseID = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
-	// propertyKey matches the names of a tool's parameters.
+	// propertyKey matches a tool's parameter names.
 	propertyKey = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
 )
 

@@ -46,7 +46,7 @@ func (c *checker) checkMessages() *Reply {
 	return c.checkEnd(messages)
 }
 
-// contentBlocks returns the blocks of a content, which may be a string.
+// contentBlocks returns a content's blocks, which may be a string.
 func contentBlocks(content any) []any {
 	if text, ok := content.(string); ok {
 		return []any{object{"type": "text", "text": text}}
@@ -168,7 +168,7 @@ func (c *checker) checkToolUse(path string, block object) *Reply {
 	return nil
 }
 
-// sourceTypes are the media types of base64 sources.
+// sourceTypes are base64 sources' media types.
 var sourceTypes = map[string][]any{
 	"image":    {"image/jpeg", "image/png", "image/gif", "image/webp"},
 	"document": {"application/pdf"},
@@ -206,8 +206,8 @@ func checkSource(path string, block object) *Reply {
 	return nil
 }
 
-// checkEnd checks what depends on the end of the conversation: the white space of an
-// assistant's last text, and the thinking before the last calls.
+// checkEnd checks what depends on the end of the conversation: the white space in an assistant's
+// last text, and the thinking before the last calls.
 func (c *checker) checkEnd(messages []any) *Reply {
 	last := messages[len(messages)-1].(object)
 	blocks := contentBlocks(last["content"])

@@ -1,8 +1,7 @@
-// Package fakeanthropic is an Anthropic server for tests: the Messages API, direct and
-// as on Vertex AI, unary and streaming. It rejects what the service rejects, with its
-// error bodies, and some of what the service repairs: two messages of one role in a row.
-// It answers from a queue of [Reply] values, signs thinking blocks, and records every
-// [Request].
+// Package fakeanthropic is an Anthropic server for tests: the Messages API, direct and as on Vertex
+// AI, unary and streaming. It rejects what the service rejects, with its error bodies, and some of
+// what the service repairs: two consecutive messages with the same role. It answers from a queue of
+// [Reply] values, signs thinking blocks, and records every [Request].
 package fakeanthropic
 
 import (
@@ -39,7 +38,7 @@ type Request struct {
 	// Body is the decoded JSON, and Raw its text.
 	Body map[string]any
 	Raw  string
-	// Rejected is the message of the error with which the server rejected the request.
+	// Rejected is the error message with which the server rejected the request.
 	Rejected string
 }
 

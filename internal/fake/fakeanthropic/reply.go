@@ -9,7 +9,7 @@ import (
 	"agenthost/internal/fake/fakeodd"
 )
 
-// A Reply is one response of the server.
+// A Reply is one response from the server.
 type Reply struct {
 	Blocks []Block
 	// Stop is the stop reason; empty means end_turn, or tool_use if there are calls.
@@ -19,13 +19,13 @@ type Reply struct {
 
 	// Status, if set, makes this a failure with the service's error JSON.
 	Status     int
-	Type       string // of the error; empty is that of the status
+	Type       string // the error's; empty is the status's
 	Message    string
 	RetryAfter string
 	// Raw, if set, is sent as the body. In a stream it follows the blocks and ends the
 	// stream.
 	Raw         string
-	ContentType string // of Raw
+	ContentType string // Raw's
 	// Odd is how the answer differs from the API; see [fakeodd.Kind].
 	Odd fakeodd.Kind
 	// Hold, if set, delays the answer until the channel is closed or the caller
@@ -35,26 +35,26 @@ type Reply struct {
 	Started func()
 }
 
-// A Block is a content block of a reply.
+// A Block is a content block in a reply.
 type Block struct {
 	Type string
-	// Chunks are the text of blocks of type text and thinking, or the JSON of a call's input. In
-	// a stream each is a delta.
+	// Chunks are the text in text and thinking blocks, or the JSON of a call's input. In a stream
+	// each is a delta.
 	Chunks []string
-	// ID and Name are those of a call. An empty ID becomes toolu_N.
+	// ID and Name are a call's. An empty ID becomes toolu_N.
 	ID, Name string
 }
 
-// Text returns a text block of chunks.
+// Text returns a text block with chunks.
 func Text(chunks ...string) Block { return Block{Type: "text", Chunks: chunks} }
 
-// Thinking returns a thinking block of chunks, which the server signs.
+// Thinking returns a thinking block with chunks, which the server signs.
 func Thinking(chunks ...string) Block { return Block{Type: "thinking", Chunks: chunks} }
 
-// Redacted returns a block of redacted thinking.
+// Redacted returns a redacted thinking block.
 func Redacted() Block { return Block{Type: "redacted_thinking"} }
 
-// Call returns a call with chunks of its input as JSON.
+// Call returns a call with its input's chunks as JSON.
 func Call(name string, input ...string) Block {
 	return Block{Type: "tool_use", Name: name, Chunks: input}
 }
@@ -116,7 +116,7 @@ func (s *Server) newMessage(model string) object {
 	}
 }
 
-// encodeBlock returns the whole block, and the block and deltas of a stream.
+// encodeBlock returns the whole block, and a stream's block and deltas.
 func (s *Server) encodeBlock(b Block) (whole object, stream []object) {
 	text := strings.Join(b.Chunks, "")
 	delta := func(kind, field string) {

@@ -61,7 +61,7 @@ func writeEvent(w http.ResponseWriter, name string, event object) {
 	_ = http.NewResponseController(w).Flush()
 }
 
-// errorTypes are the types of errors by status.
+// errorTypes are the error types by status.
 var errorTypes = map[int]string{
 	400: "invalid_request_error", 401: "authentication_error", 402: "billing_error", 403: "permission_error", 404: "not_found_error",
 	413: "request_too_large", 429: "rate_limit_error", 500: "api_error", 504: "timeout_error", 529: "overloaded_error",

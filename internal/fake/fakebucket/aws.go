@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// The addresses of the services of AWS.
+// The AWS services' addresses.
 const (
 	containerHost = "169.254.170.23"
 	metadataHost  = "169.254.169.254"
 )
 
-// AWS issues temporary credentials as Amazon's services do, selected by the host of a
-// request: sts.… with AssumeRoleWithWebIdentity, the container credentials endpoint
-// 169.254.170.23/v1/credentials, and the instance metadata service 169.254.169.254 in
-// version 2. Each set of credentials is new, and S3 accepts it until it expires.
+// AWS issues temporary credentials as Amazon's services do, selected by a request's host: sts.…
+// with AssumeRoleWithWebIdentity, the container credentials endpoint 169.254.170.23/v1/credentials,
+// and the instance metadata service 169.254.169.254 in version 2. Each credential set is new, and
+// S3 accepts it until it expires.
 type AWS struct {
 	// Role is the role that may be assumed, and WebToken the web identity token that
 	// it trusts.
@@ -31,7 +31,7 @@ type AWS struct {
 
 	mu     sync.Mutex
 	issued []issuedKeys
-	// metadataToken is the token of the instance metadata service.
+	// metadataToken is the instance metadata service's token.
 	metadataToken string
 }
 
@@ -41,7 +41,7 @@ type issuedKeys struct {
 	expires             time.Time
 }
 
-// Issued returns how many sets of credentials have been issued.
+// Issued returns how many credential sets have been issued.
 func (a *AWS) Issued() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -109,8 +109,7 @@ func (a *AWS) serveContainer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveMetadata serves the role of the instance to requests with a token of PUT
-// /latest/api/token.
+// serveMetadata serves the instance's role to requests with a token from PUT /latest/api/token.
 func (a *AWS) serveMetadata(w http.ResponseWriter, r *http.Request) {
 	const roles = "/latest/meta-data/iam/security-credentials/"
 	switch path := r.URL.Path; {

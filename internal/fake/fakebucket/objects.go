@@ -1,6 +1,6 @@
-// Package fakebucket is a fake of Google Cloud Storage and Amazon S3 for tests. It
-// supports what artifacts need: lists with prefix, delimiter and pages, reads,
-// conditional uploads and deletes. Objects are kept in memory.
+// Package fakebucket fakes Google Cloud Storage and Amazon S3 for tests. It supports what artifacts
+// need: lists with prefix, delimiter and pages, reads, conditional uploads and deletes. Objects are
+// kept in memory.
 package fakebucket
 
 import (
@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// pageSize is the maximum number of objects in a list. It is small, so that tests see
-// several pages.
+// pageSize is how many objects a list may have. It is small, so that tests see several pages.
 const pageSize = 7
 
 type object struct {
@@ -23,7 +22,7 @@ type object struct {
 	content     []byte
 }
 
-// objects are the objects of all buckets, by bucket and name.
+// objects are all buckets' objects, by bucket and name.
 type objects struct {
 	mu  sync.Mutex
 	all map[string]object

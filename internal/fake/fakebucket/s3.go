@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// S3 serves Amazon's REST API with the bucket in the path or, at amazonaws.com, in the
-// host name. Requests must be signed with the correct hash of the body. Every bucket
-// except "missing" exists.
+// S3 serves Amazon's REST API with the bucket in the path or, at amazonaws.com, in the host name.
+// Requests must be signed with the body's correct hash. Every bucket except "missing" exists.
 type S3 struct {
 	// Issuer verifies signatures; with nil, any signature is accepted.
 	Issuer *AWS

@@ -17,13 +17,13 @@ type Cache struct {
 	Name string
 	// Model is models/gemini-x; on Vertex AI it is the model path.
 	Model string
-	// Created and Expires are times of the server clock.
+	// Created and Expires are times on the server clock.
 	Created, Expires time.Time
-	// Body is the JSON of the create request.
+	// Body is the create request's JSON.
 	Body map[string]any
 }
 
-// caches are the cached contents of a server.
+// caches are a server's cached contents.
 type caches struct {
 	clock    func() time.Time
 	created  int
@@ -71,7 +71,7 @@ func (s *Server) Caches() map[string]Cache {
 
 func (c *caches) isLive(one *Cache) bool { return one != nil && c.clock().Before(one.Expires) }
 
-// routeCaches adds the cachedContents methods of both backends.
+// routeCaches adds the cachedContents methods for both backends.
 func (s *Server) routeCaches(mux *http.ServeMux) {
 	for _, prefix := range []string{"/v1beta/", "/v1beta1/projects/{project}/locations/{location}/"} {
 		mux.HandleFunc("POST "+prefix+"cachedContents", s.handleCache(s.createCache))
@@ -138,7 +138,7 @@ func parseTTL(body map[string]any) (time.Duration, error) {
 	return ttl, nil
 }
 
-// cacheParent returns the prefix of a cache name.
+// cacheParent returns a cache name's prefix.
 func cacheParent(r *http.Request) string {
 	if r.PathValue("project") == "" {
 		return ""

@@ -15,7 +15,7 @@ func newInvalid(format string, args ...any) *Reply {
 	return &failure
 }
 
-// functionName matches the names of functions.
+// functionName matches function names.
 var functionName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$`)
 
 func checkName(path, name string) *Reply {
@@ -84,11 +84,11 @@ func objectsOf(list any) []map[string]any {
 	return objects
 }
 
-// partData are the fields of a part of which each has exactly one.
+// partData are the part fields that carry data; each part has exactly one.
 var partData = []string{"text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult"}
 
-// checkParts rejects parts without data or with data of two kinds, and files without a
-// type that the service takes.
+// checkParts rejects parts without data or with two kinds of data, and files without a type that
+// the service takes.
 func checkParts(req Request) *Reply {
 	contents := objectsOf(req.Body["contents"])
 	if instruction, ok := req.Body["systemInstruction"].(map[string]any); ok {
@@ -141,9 +141,8 @@ func checkFile(part map[string]any, vertex bool) *Reply {
 	return nil
 }
 
-// checkTurns rejects unknown roles, calls that do not follow the user, calls that are not
-// followed by their responses, and responses without a call. The beginning of a
-// conversation may be in a cache.
+// checkTurns rejects unknown roles, calls that do not follow the user, calls that are not followed
+// by their responses, and responses without a call. A conversation's beginning may be in a cache.
 func checkTurns(req Request) *Reply {
 	cached := req.Body["cachedContent"] != nil
 	var before *genai.Content

@@ -1,9 +1,8 @@
-// Package fakegemini is a Gemini server for tests. It implements the HTTP API of Gemini
-// and Vertex AI (generateContent, streamGenerateContent, countTokens, cachedContents) and
-// the Live API ([Server.HandleLive]), so that tests run the real SDK. It rejects what the
-// service rejects: illegal names of functions, parts without data or with data of two
-// kinds, calls without responses, turns in a wrong order. It answers from a queue of
-// [Reply] values and records every [Request].
+// Package fakegemini is a Gemini server for tests. It implements the HTTP API for Gemini and Vertex
+// AI (generateContent, streamGenerateContent, countTokens, cachedContents) and the Live API
+// ([Server.HandleLive]), so that tests run the real SDK. It rejects what the service rejects:
+// illegal function names, parts without data or with two kinds of data, calls without responses,
+// turns in a wrong order. It answers from a queue of [Reply] values and records every [Request].
 //
 //	s := fakegemini.New()
 //	defer s.Close()
@@ -39,13 +38,12 @@ type Server struct {
 
 // A Request is one received request.
 type Request struct {
-	// Path is the path of the URL with its query.
+	// Path is the URL's path with its query.
 	Path string
-	// Model and Action are the parts of the last path element, such as gemini-x and
-	// generateContent.
+	// Model and Action are the last path element's parts, such as gemini-x and generateContent.
 	Model, Action string
-	// Credential is the type and the last four characters of the credential: "key
-	// …cret" or "bearer …oken". It is empty without a credential.
+	// Credential is the credential's type and last four characters: "key …cret" or "bearer …oken".
+	// It is empty without a credential.
 	Credential string
 	// Header has no credential.
 	Header http.Header
@@ -132,7 +130,7 @@ func readRequest(r *http.Request) (Request, error) {
 // largeNumber matches a number that encoding/json cannot decode into genai's types.
 var largeNumber = regexp.MustCompile(`([:,\[]\s*)-?[0-9.]+[eE]\+?[0-9]{3,}`)
 
-// decodeContents decodes the contents of a request, whose numbers may be rounded.
+// decodeContents decodes a request's contents; their numbers may be rounded.
 func decodeContents(raw []byte) ([]*genai.Content, error) {
 	var typed struct{ Contents []*genai.Content }
 	err := json.Unmarshal(largeNumber.ReplaceAll(raw, []byte("${1}0")), &typed)

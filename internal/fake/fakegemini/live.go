@@ -15,12 +15,12 @@ import (
 	"agenthost/internal/number"
 )
 
-// A LiveConn is a connection to the fake Live API, for the handler of
-// [Server.HandleLive]. Receive and Send may be called concurrently.
+// A LiveConn is a connection to the fake Live API, for [Server.HandleLive]'s handler. Receive and
+// Send may be called concurrently.
 type LiveConn struct {
-	// Number counts the connections of the server from 1.
+	// Number counts the server's connections from 1.
 	Number int
-	// Path is the path of the URL, Credential as in [Request], and Setup the first message.
+	// Path is the URL's path, Credential as in [Request], and Setup the first message.
 	Path, Credential string
 	Setup            map[string]any
 
@@ -31,8 +31,8 @@ type LiveConn struct {
 	frames []map[string]any
 }
 
-// HandleLive sets the handler of live connections, which runs once for each, in a goroutine
-// of its own. The connection is cut when it returns. Nil restores [EchoLive].
+// HandleLive sets the handler for live connections. It runs once for each, in a separate goroutine.
+// The connection is cut when it returns. Nil restores [EchoLive].
 func (s *Server) HandleLive(handle func(*LiveConn)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,13 +46,13 @@ func (s *Server) LiveConns() []*LiveConn {
 	return append([]*LiveConn(nil), s.live.conns...)
 }
 
-// liveState is the part of a server for live connections.
+// liveState is a server's state for live connections.
 type liveState struct {
 	handle func(*LiveConn)
 	conns  []*LiveConn
 }
 
-// isLive reports whether a path is that of the Live API, under any prefix.
+// isLive reports whether a path is the Live API's, under any prefix.
 func isLive(path string) bool {
 	return strings.Contains(path, "/ws/google.") &&
 		(strings.HasSuffix(path, "BidiGenerateContent") || strings.HasSuffix(path, "BidiGenerateContentConstrained"))
@@ -89,8 +89,8 @@ func (s *Server) serveLive(w http.ResponseWriter, r *http.Request) {
 	handle(c)
 }
 
-// Receive returns the next message of the client, also after it is recorded in
-// [LiveConn.Frames]. It returns an error when the connection has ended.
+// Receive returns the client's next message, also after it is recorded in [LiveConn.Frames]. It
+// returns an error when the connection has ended.
 func (c *LiveConn) Receive() (map[string]any, error) {
 	_, text, err := c.socket.Read(c.ctx)
 	if err != nil {
@@ -106,7 +106,7 @@ func (c *LiveConn) Receive() (map[string]any, error) {
 	return m, nil
 }
 
-// Frames returns the messages of the client so far, the setup included.
+// Frames returns the client's messages so far, the setup included.
 func (c *LiveConn) Frames() []map[string]any {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,7 +135,7 @@ func (c *LiveConn) Close(code int, reason string) {
 	_ = c.socket.Close(websocket.StatusCode(code), reason) // the peer may be gone
 }
 
-// EchoLive is the default handler. It answers each text, and each end of speech, with a
+// EchoLive is the default handler. It answers each text, and each time that speech ends, with a
 // spoken turn: transcripts, half a second of audio and turnComplete.
 func EchoLive(c *LiveConn) {
 	if c.Accept(fmt.Sprintf("live-%d", c.Number)) != nil {
@@ -152,7 +152,7 @@ func EchoLive(c *LiveConn) {
 	}
 }
 
-// spokenText returns the text of the client when its message completes a turn.
+// spokenText returns the client's text when its message completes a turn.
 func spokenText(m map[string]any) (string, bool) {
 	if input, ok := m["realtimeInput"].(map[string]any); ok {
 		if text, ok := input["text"].(string); ok {
@@ -180,7 +180,7 @@ func spokenText(m map[string]any) (string, bool) {
 	return text.String(), true
 }
 
-// SendSpokenTurn sends a turn with half a second of silence and the transcript of it.
+// SendSpokenTurn sends a turn with half a second of silence and its transcript.
 func (c *LiveConn) SendSpokenTurn(text string) error {
 	audio := strings.Repeat("A", 3200) // 2400 bytes, 50 ms at 24 kHz
 	var err error
@@ -201,8 +201,8 @@ func ListenInMemory() (net.Listener, func(context.Context) (net.Conn, error)) {
 	return l, l.dialContext
 }
 
-// NewInMemory starts a server without a port, for tests with a fake clock: its client
-// reaches it through memory, whatever the host of the URL is.
+// NewInMemory starts a server without a port, for tests with a fake clock: its client reaches it
+// through memory, whatever the URL's host is.
 func NewInMemory() (*Server, *http.Client) {
 	s := newServer()
 	pipes, connect := ListenInMemory()

@@ -11,13 +11,13 @@ import (
 	"agenthost/internal/fake/fakeodd"
 )
 
-// A Reply is one response of the server. The zero value is an empty answer with finish
-// reason STOP.
+// A Reply is one response from the server. The zero value is an empty answer with finish reason
+// STOP.
 type Reply struct {
 	// Parts is the answer. In a stream each part is a chunk; otherwise adjacent texts
 	// of the same kind are joined.
 	Parts []*genai.Part
-	// Finish is the finish reason of the last chunk; empty means STOP.
+	// Finish is the last chunk's finish reason; empty means STOP.
 	Finish        genai.FinishReason
 	FinishMessage string
 	// Block, if set, is the reason why the prompt was blocked. There is no answer then.
@@ -35,11 +35,11 @@ type Reply struct {
 	// Reason is the google.rpc.ErrorInfo detail, such as API_KEY_INVALID.
 	Reason string
 
-	// Raw, if set, is sent as the body, for malformed responses and failures without
-	// Google's JSON. In a stream it follows the chunks of the parts.
+	// Raw, if set, is sent as the body, for malformed responses and failures without Google's JSON.
+	// In a stream it follows the parts' chunks.
 	Raw string
-	// Cut closes the connection early: in a stream after the chunks of the parts,
-	// otherwise inside the body.
+	// Cut closes the connection early: in a stream after the parts' chunks, otherwise inside the
+	// body.
 	Cut bool
 
 	// Odd is how the answer differs from the API; see [fakeodd.Kind].
@@ -138,8 +138,7 @@ func (r Reply) writeStream(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// writeList writes the chunks as a JSON list, which is the service's form of a stream
-// without alt=sse.
+// writeList writes the chunks as a JSON list, the service's form for a stream without alt=sse.
 func (r Reply) writeList(w http.ResponseWriter) {
 	chunks := []any{}
 	for i, p := range r.Parts {

@@ -11,7 +11,7 @@ import (
 
 const deviceGrantType = "urn:ietf:params:oauth:grant-type:device_code"
 
-// A device is a device code with the answer of the user.
+// A device is a device code with the user's answer.
 type device struct {
 	userCode string
 	// allowed is nil until the user has answered.
@@ -46,7 +46,7 @@ func (s *Server) SlowDown() {
 	}
 }
 
-// Polls returns the number of polls with a device code.
+// Polls returns how many polls used a device code.
 func (s *Server) Polls() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,7 @@ func (s *Server) serveDevice(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// serveActivate takes the answer of a user.
+// serveActivate takes a user's answer.
 func (s *Server) serveActivate(w http.ResponseWriter, r *http.Request) {
 	_ = r.ParseForm()
 	s.mu.Lock()
@@ -89,8 +89,8 @@ func (s *Server) serveActivate(w http.ResponseWriter, r *http.Request) {
 	http.NotFound(w, r)
 }
 
-// redeemDevice answers a poll (RFC 8628, 3.5). A poll before the interval has passed is a fault
-// of the client, unless the server has asked for a longer one.
+// redeemDevice answers a poll (RFC 8628, 3.5). A poll before the interval has passed is the
+// client's fault, unless the server has asked for a longer one.
 func (s *Server) redeemDevice(w http.ResponseWriter, form url.Values) {
 	if err := checkParameters(form, "grant_type device_code", ""); err != nil {
 		s.rejectRequest(w, "invalid_request", "token: %s", err)

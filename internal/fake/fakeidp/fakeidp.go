@@ -30,13 +30,13 @@ const (
 // used.
 type Server struct {
 	*httptest.Server
-	// Redirects are the registered addresses: a loopback address without a port is registered
-	// with any port (RFC 8252, 7.3). Lifetime that of access tokens in seconds.
+	// Redirects are the registered addresses: a loopback address without a port is registered with
+	// any port (RFC 8252, 7.3). Lifetime is how long access tokens are valid, in seconds.
 	Redirects []string
 	Lifetime  int
 	// Audience, if set, is required.
 	Audience string
-	// Answer, if set, may answer a request of the token endpoint instead of the server.
+	// Answer, if set, may answer a token endpoint request instead of the server.
 	Answer func(w http.ResponseWriter, r *http.Request) bool
 	// Interval is the least time between two polls of a device code in seconds, DeviceLifetime
 	// how long one is valid; Now is their clock.
@@ -58,14 +58,14 @@ type Server struct {
 
 type codeGrant struct{ challenge, redirect string }
 
-// A family is the tokens of one consent.
+// A family is one consent's tokens.
 type family struct {
 	current, token string
 	revoked        bool
 }
 
-// New starts a server, which the end of the test closes. Requests that violate a standard fail
-// the test.
+// New starts a server, which closes when the test ends. Requests that violate a standard fail the
+// test.
 func New(t *testing.T, redirects ...string) *Server {
 	s := Start(redirects...)
 	t.Cleanup(func() {
@@ -101,8 +101,7 @@ func (s *Server) Problems() []string {
 	return all
 }
 
-// Counts returns the number of refresh tokens that were exchanged, and of responses with
-// tokens.
+// Counts returns how many refresh tokens were exchanged, and how many responses had tokens.
 func (s *Server) Counts() (refreshes, issued int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,7 +228,7 @@ func (s *Server) serveAuthorize(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// authenticateClient checks the authentication of the client, and answers if it is wrong.
+// authenticateClient checks the client's authentication, and answers if it is wrong.
 func (s *Server) authenticateClient(w http.ResponseWriter, r *http.Request) bool {
 	id, secret, ok := r.BasicAuth()
 	if err := r.ParseForm(); err != nil || r.Method != http.MethodPost || !ok || id != ClientID || secret != ClientSecret {
@@ -277,8 +276,8 @@ func (s *Server) redeemCode(w http.ResponseWriter, form url.Values) {
 	}
 }
 
-// rotateToken exchanges a refresh token. A second use revokes the family, which is not a mistake of
-// the protocol: the client finds out by invalid_grant.
+// rotateToken exchanges a refresh token. A second use revokes the family, which is not a protocol
+// mistake: the client finds out by invalid_grant.
 func (s *Server) rotateToken(w http.ResponseWriter, form url.Values) {
 	if err := checkParameters(form, "grant_type refresh_token", ""); err != nil {
 		s.rejectRequest(w, "invalid_request", "token: %s", err)

@@ -44,8 +44,8 @@ func ServeIfAsked() {
 // Serve serves on standard input and output until the input is closed.
 func Serve() { _ = New("a program").Run(context.Background(), &mcp.StdioTransport{}) }
 
-// Stay never responds and never exits. It keeps the pipe of the variable HELD open
-// while the process runs.
+// Stay never responds and never exits. It keeps the pipe in the variable HELD open while the
+// process runs.
 func Stay() {
 	pipe, err := os.OpenFile(os.Getenv("HELD"), os.O_WRONLY, 0)
 	if err != nil {
@@ -99,7 +99,7 @@ type serverInfo struct {
 	Name string `json:"name"`
 	PID  int    `json:"pid"`
 	Dir  string `json:"dir"`
-	// Env has the names of the environment variables.
+	// Env has the environment variables' names.
 	Env []string `json:"env"`
 }
 

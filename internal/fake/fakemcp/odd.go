@@ -12,9 +12,8 @@ import (
 	"sync/atomic"
 )
 
-// An OddServer answers as servers in the world do which do not follow the protocol. Each of its
-// tools has one fault in its responses. It serves over all transports, and is safe for
-// concurrent use.
+// An OddServer answers like real servers that do not follow the protocol. Each of its tools has one
+// fault in its responses. It serves over all transports, and is safe for concurrent use.
 type OddServer struct {
 	// Initialized counts the connections.
 	Initialized atomic.Int32
@@ -22,14 +21,14 @@ type OddServer struct {
 	next        atomic.Int32
 }
 
-// An OddTool is a tool of an [OddServer].
+// An OddTool is an [OddServer]'s tool.
 type OddTool struct {
 	Name string
-	// Response is the whole response, in which ID is the id of the request.
+	// Response is the whole response, in which ID is the request's id.
 	Response string
 }
 
-// OddTools returns the tools of an [OddServer] by their faults.
+// OddTools returns an [OddServer]'s tools by their faults.
 func OddTools() []OddTool {
 	result := func(name, result string) OddTool {
 		return OddTool{name, `{"jsonrpc":"2.0","id":ID,"result":` + result + `}`}
@@ -116,8 +115,8 @@ func (s *OddServer) newResponse(raw []byte) string {
 	return strings.ReplaceAll(response, "ID", string(req.ID))
 }
 
-// ServeProgram serves on the input and output of a program, which also prints what is no
-// message: a banner, lines of a log, and the beginning of a line.
+// ServeProgram serves on a program's input and output. The program also prints what is no message:
+// a banner, log lines, and the beginning of a line.
 func (s *OddServer) ServeProgram(in io.Reader, out io.Writer) {
 	fmt.Fprint(out, "Server running on stdio\n\n\u001b[32m{ready}\u001b[0m\n{\"level\":\"info\",\"msg\":\"started\"}\n")
 	lines := bufio.NewScanner(in)
@@ -161,7 +160,7 @@ func (s *OddServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// formatEvent returns an event of two lines of data, if the text can be cut.
+// formatEvent returns an event with two data lines, if the text can be cut.
 func formatEvent(data string) string {
 	if before, after, ok := strings.Cut(data, `,"`); ok {
 		data = before + ",\ndata: \"" + after
@@ -169,7 +168,7 @@ func formatEvent(data string) string {
 	return "id: 1\r\ndata: " + data + "\r\n\r\n"
 }
 
-// serveStream serves the stream of the older transport.
+// serveStream serves the older transport's stream.
 func (s *OddServer) serveStream(w http.ResponseWriter, r *http.Request) {
 	id := fmt.Sprint(s.next.Add(1))
 	responses := make(chan string, 8)

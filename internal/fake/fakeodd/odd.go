@@ -1,5 +1,5 @@
-// Package fakeodd makes the answers of fake model services odd: what compatible servers
-// and gateways send in other forms than the API, and clients read nevertheless.
+// Package fakeodd makes fake model services' answers odd: what compatible servers and gateways send
+// in other forms than the API, and clients read nevertheless.
 package fakeodd
 
 import (
@@ -15,26 +15,26 @@ type Kind string
 
 // The kinds. A fake whose API does not know a field answers as usual.
 const (
-	// Arguments writes the arguments of a call as an object where the API has its JSON,
-	// and as JSON where the API has an object.
+	// Arguments writes a call's arguments as an object where the API has its JSON, and as JSON
+	// where the API has an object.
 	Arguments Kind = "arguments in the other form"
-	// NumericIDs writes the IDs of calls as numbers.
+	// NumericIDs writes call IDs as numbers.
 	NumericIDs Kind = "numeric IDs of calls"
-	// Counts writes counts of tokens as 4.0.
+	// Counts writes token counts as 4.0.
 	Counts Kind = "counts with a fraction"
 	// Mark begins the body with a byte order mark.
 	Mark Kind = "byte order mark"
 	// OtherMode answers a request for a stream with JSON, and one for JSON with a stream.
 	OtherMode Kind = "JSON for a stream and the reverse"
-	// Names repeats the name of a function in each chunk of its call.
+	// Names repeats a function's name in each chunk of its call.
 	Names Kind = "name in each chunk"
-	// SplitNames splits the name of a function over chunks.
+	// SplitNames splits a function's name over chunks.
 	SplitNames Kind = "name split over chunks"
 	// Summary repeats each whole call in a chunk at the end.
 	Summary Kind = "summary chunk"
-	// Growing writes in each chunk all of the call so far.
+	// Growing writes in each chunk the whole call so far.
 	Growing Kind = "chunks that grow"
-	// PlainText writes the list of contents as its only text.
+	// PlainText writes the content list as its only text.
 	PlainText Kind = "text for a list of contents"
 )
 
@@ -46,8 +46,8 @@ func Kinds() []Kind {
 // Streams returns whether a request is answered with a stream.
 func (k Kind) Streams(requested bool) bool { return requested != (k == OtherMode) }
 
-// WrapWriter returns a writer that rewrites each JSON line of an answer; each ends with a
-// line feed.
+// WrapWriter returns a writer that rewrites each JSON line in an answer; each ends with a line
+// feed.
 func (k Kind) WrapWriter(w http.ResponseWriter) http.ResponseWriter {
 	if k == "" {
 		return w
@@ -103,7 +103,7 @@ func (w *lineWriter) rewriteLine(line []byte) []byte {
 	return append(append(bytes.Clone(field), raw...), '\n')
 }
 
-// rewriteValue returns a value of JSON in the odd form. key is the key of the value.
+// rewriteValue returns a JSON value in the odd form. key is the value's key.
 func (k Kind) rewriteValue(key string, value any) any {
 	switch v := value.(type) {
 	case map[string]any:

@@ -1,8 +1,8 @@
-// Package fakeollama is an Ollama server for tests. It implements POST /api/chat, unary
-// and streaming, and rejects what Ollama rejects: unknown models, roles and values of
-// think, calls without a name, arguments other than objects, data that is not an image in
-// base64, options of the wrong type, and tools or thinking that a model lacks. It answers
-// from a queue of [Reply] values and records every [Request].
+// Package fakeollama is an Ollama server for tests. It implements POST /api/chat, unary and
+// streaming, and rejects what Ollama rejects: unknown models, roles and think values, calls without
+// a name, arguments other than objects, data that is not an image in base64, options with the wrong
+// type, and tools or thinking that a model lacks. It answers from a queue of [Reply] values and
+// records every [Request].
 package fakeollama
 
 import (

@@ -10,24 +10,23 @@ import (
 	"agenthost/internal/fake/fakeodd"
 )
 
-// A Reply is one response of the server.
+// A Reply is one response from the server.
 type Reply struct {
-	// Chunks are the text. In a stream each is a chunk of its own.
+	// Chunks are the text. In a stream each is a separate chunk.
 	Chunks []string
 	// Thought is sent before the text.
 	Thought string
 	Calls   []Call
 	// Done is the done_reason; empty means stop.
 	Done string
-	// Prompt and Output are the numbers of tokens.
+	// Prompt and Output are token counts.
 	Prompt, Output int
 
 	// Status, if set, makes this a failure.
 	Status     int
 	Message    string
 	RetryAfter string
-	// Raw, if set, is sent as the body. In a stream it follows the chunks of the text
-	// and ends the stream.
+	// Raw, if set, is sent as the body. In a stream it follows the text chunks and ends the stream.
 	Raw string
 	// Odd is how the answer differs from the API; see [fakeodd.Kind].
 	Odd fakeodd.Kind
@@ -38,7 +37,7 @@ type Reply struct {
 	Started func()
 }
 
-// A Call is a tool call of a reply.
+// A Call is a tool call in a reply.
 type Call struct {
 	ID, Name string
 	Args     map[string]any

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// namePattern matches the names of functions.
+// namePattern matches function names.
 var namePattern = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 
-// checkName rejects the name of a function, in declarations and in calls.
+// checkName rejects a function's name, in declarations and in calls.
 func checkName(path string, value any) error {
 	name, ok := value.(string)
 	switch {
@@ -44,7 +44,7 @@ func checkSchema(name string, value any) error {
 	return nil
 }
 
-// checkFunction rejects the declaration of a function at a path.
+// checkFunction rejects a function's declaration at a path.
 func checkFunction(path string, function map[string]any) error {
 	if err := checkName(path+".name", function["name"]); err != nil {
 		return err

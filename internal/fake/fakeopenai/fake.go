@@ -1,10 +1,10 @@
-// Package fakeopenai is an OpenAI server for tests. It implements the HTTP APIs of chat
-// completions and of Responses, unary and streaming, and rejects what OpenAI rejects: a
-// call without a response, a response without a call, two calls with one ID, a name with
-// other characters, parameters whose root is not a plain object, an unknown role, an invalid
-// image, settings that a model lacks, reasoning without the item that follows it. For
-// models called mistral… it rejects what Mistral rejects in addition. It answers from a
-// queue of [Reply] values and records every [Request].
+// Package fakeopenai is an OpenAI server for tests. It implements the HTTP APIs for chat
+// completions and Responses, unary and streaming, and rejects what OpenAI rejects: a call without a
+// response, a response without a call, two calls with one ID, a name with other characters,
+// parameters whose root is not a plain object, an unknown role, an invalid image, settings that a
+// model lacks, reasoning without the item that follows it. For models called mistral… it rejects
+// what Mistral rejects in addition. It answers from a queue of [Reply] values and records every
+// [Request].
 package fakeopenai
 
 import (
@@ -31,7 +31,7 @@ type Server struct {
 
 // A Request is one received request.
 type Request struct {
-	// Key is the bearer token, or the header Api-Key of Azure.
+	// Key is the bearer token, or Azure's header Api-Key.
 	Key    string
 	Header http.Header
 	// Body is the decoded JSON.
@@ -161,10 +161,10 @@ func checkMessage(m map[string]any, open map[string]bool) error {
 	return nil
 }
 
-// mistralID matches the IDs of calls that Mistral's models accept.
+// mistralID matches the call IDs that Mistral's models accept.
 var mistralID = regexp.MustCompile(`^[a-zA-Z0-9]{9}$`)
 
-// checkContent rejects parts of unknown types, and files that are not what they seem.
+// checkContent rejects parts with unknown types, and files that are not what they seem.
 func checkContent(content any) error {
 	parts, isList := content.([]any)
 	if isList && len(parts) == 0 {

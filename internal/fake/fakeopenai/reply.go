@@ -10,14 +10,14 @@ import (
 	"agenthost/internal/fake/fakeodd"
 )
 
-// A Reply is one response of the server.
+// A Reply is one response from the server.
 type Reply struct {
-	// Chunks are the text. In a stream each is a chunk of its own.
+	// Chunks are the text. In a stream each is a separate chunk.
 	Chunks []string
 	// Thought is sent before the text, as reasoning_content or as a summary.
 	Thought string
-	// Reasoning sends an item of reasoning, without a summary if there is no thought.
-	// Only Responses have it.
+	// Reasoning sends a reasoning item, without a summary if there is no thought. Only Responses
+	// have it.
 	Reasoning bool
 	Refusal   string
 	Calls     []Call
@@ -31,8 +31,7 @@ type Reply struct {
 	Message    string
 	Code       string
 	RetryAfter string
-	// Raw, if set, is sent as the body. In a stream it follows the chunks of the text
-	// and ends the stream.
+	// Raw, if set, is sent as the body. In a stream it follows the text chunks and ends the stream.
 	Raw string
 	// Odd is how the answer differs from the API; see [fakeodd.Kind].
 	Odd fakeodd.Kind
@@ -43,7 +42,7 @@ type Reply struct {
 	Started func()
 }
 
-// A Call is a tool call of a reply.
+// A Call is a tool call in a reply.
 type Call struct{ ID, Name, Arguments string }
 
 func (r Reply) finishReason() string {
@@ -112,7 +111,7 @@ func encodeCall(i int, c Call, name, arguments string) map[string]any {
 	return map[string]any{"index": i, "id": c.ID, "type": "function", "function": map[string]any{"name": name, "arguments": arguments}}
 }
 
-// splitCall returns the chunks of a call: its name, and its arguments in two chunks.
+// splitCall returns a call's chunks: its name, and its arguments in two chunks.
 func (r Reply) splitCall(i int, c Call) []map[string]any {
 	half, middle := len(c.Arguments)/2, len(c.Name)/2
 	names, arguments := []string{c.Name, "", ""}, []string{"", c.Arguments[:half], c.Arguments[half:]}

@@ -11,10 +11,10 @@ import (
 	"agenthost/internal/fake"
 )
 
-// An issuedItem is an item of an output, whose ID a later input may have.
+// An issuedItem is an output item whose ID a later input may have.
 type issuedItem struct {
 	kind string
-	// encrypted is the content of an item of reasoning.
+	// encrypted is a reasoning item's content.
 	encrypted string
 	// reasoning is the ID of the reasoning that led to another item.
 	reasoning string
@@ -63,7 +63,7 @@ func (r rejection) Error() string { return string(r) }
 
 func newRejection(format string, args ...any) error { return rejection(fmt.Sprintf(format, args...)) }
 
-// parameters are the known parameters of a request.
+// parameters are a request's known parameters.
 var parameters = []string{
 	"model", "input", "instructions", "stream", "store", "include", "max_output_tokens", "temperature", "top_p", "reasoning", "text",
 	"tools", "tool_choice", "parallel_tool_calls", "metadata", "prompt_cache_key", "safety_identifier", "service_tier", "truncation", "user",
@@ -186,7 +186,7 @@ func (s *Server) checkID(item map[string]any, before []any, store bool) error {
 	return nil
 }
 
-// checkItem rejects items of a wrong form.
+// checkItem rejects items with a wrong form.
 func checkItem(i int, item map[string]any) error {
 	switch item["type"] {
 	case "message":
@@ -230,7 +230,7 @@ func checkResponsesMessage(i int, item map[string]any) error {
 	return checkInputParts(content, permitted)
 }
 
-// checkInputParts rejects parts of other types, and files that are not what they seem.
+// checkInputParts rejects parts with other types, and files that are not what they seem.
 func checkInputParts(parts []any, permitted []string) error {
 	for _, p := range parts {
 		part, _ := p.(map[string]any)

@@ -9,8 +9,8 @@ import (
 	"agenthost/internal/fake"
 )
 
-// issueOutput returns the items of a reply and stores their IDs. Reasoning is
-// encrypted if the request includes that.
+// issueOutput returns a reply's items and stores their IDs. Reasoning is encrypted if the request
+// includes that.
 func (s *Server) issueOutput(r Reply, body map[string]any) []map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,7 +53,7 @@ func (s *Server) issueOutput(r Reply, body map[string]any) []map[string]any {
 	return output
 }
 
-// responseObject returns the response. Finish is the reason of an incomplete one.
+// responseObject returns the response. Finish is the reason if it is incomplete.
 func (r Reply) responseObject(output []map[string]any) map[string]any {
 	object := map[string]any{
 		"id": "resp_1", "object": "response", "created_at": 1, "model": "fake-openai", "status": "completed",
@@ -65,7 +65,7 @@ func (r Reply) responseObject(output []map[string]any) map[string]any {
 	return object
 }
 
-// streamResponse writes the events of a response.
+// streamResponse writes a response's events.
 func (r Reply) streamResponse(w http.ResponseWriter, req *http.Request, output []map[string]any) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	n := 0

@@ -15,7 +15,7 @@ import (
 // A ragFile is a file in a RAG corpus.
 type ragFile struct{ id, displayName, text string }
 
-// Limits of the service.
+// The service's limits.
 const (
 	maxDisplayName = 128
 	linesOfChunk   = 3 // real chunks have some hundred words
@@ -26,8 +26,8 @@ var contextFields = fields{
 	"query":          {"text": nil, "similarityTopK": nil},
 }
 
-// RAGFiles returns the texts of all files of a corpus by upload, each after its display name and
-// a line feed.
+// RAGFiles returns the texts of a corpus's files by upload, each after its display name and a line
+// feed.
 func (s *Server) RAGFiles(corpus string) (texts []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +77,7 @@ func (s *Server) serveCorpus(path string, r *request) (any, *apiError) {
 	return nil, newError(http.StatusNotFound, "NOT_FOUND", "Method not found.")
 }
 
-// uploadFile handles the upload of a file in one request.
+// uploadFile handles a file upload in one request.
 func (s *Server) uploadFile(path string, header http.Header, body []byte) (any, *apiError) {
 	path, err := s.cutLocation(path)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *Server) uploadFile(path string, header http.Header, body []byte) (any, 
 }
 
 // retrieveContexts returns the chunks of files that are nearest to a query. Neighbors share a line,
-// and the last line of a chunk is followed by the beginning of the next.
+// and the beginning of the next chunk follows a chunk's last line.
 func (s *Server) retrieveContexts(body []byte) (any, *apiError) {
 	v, err := decodeMessage(body, contextFields)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A storedMemory is a fact in the Memory Bank of an engine.
+// A storedMemory is a fact in an engine's Memory Bank.
 type storedMemory struct {
 	id, fact string
 	scope    map[string]any
@@ -20,7 +20,7 @@ type storedMemory struct {
 var (
 	directEvents = fields{"events": {"content": {"role": nil, "parts": partFields}, "eventId": nil, "eventTime": nil}}
 	ingestFields = fields{"scope": nil, "directContentsSource": directEvents, "streamId": nil, "forceFlush": nil, "generationTriggerConfig": nil}
-	// generateFields have no id and no time of an event.
+	// generateFields have neither an event's id nor its time.
 	generateFields = fields{
 		"scope": nil, "directContentsSource": {"events": {"content": {"role": nil, "parts": partFields}}},
 		"directMemoriesSource": {"directMemories": {"fact": nil}}, "disableConsolidation": nil, "metadata": nil, "revisionTtl": nil,
@@ -31,8 +31,8 @@ var (
 	}
 )
 
-// serveMemories handles a request below the memories of an engine. It extracts a fact from each
-// text of a user.
+// serveMemories handles a request below an engine's memories. It extracts a fact from each user
+// text.
 func (e *engine) serveMemories(r *request, verb string) (any, *apiError) {
 	switch {
 	case r.method == http.MethodPost && verb == "ingestEvents":
@@ -74,7 +74,7 @@ func readScope(body map[string]any) (map[string]any, *apiError) {
 	return scope, nil
 }
 
-// addContents adds the facts of events, each event once, or facts themselves.
+// addContents adds facts from events, each event once, or facts themselves.
 func (e *engine) addContents(r *request, known fields) (any, *apiError) {
 	body, err := decodeMessage(r.body, known)
 	if err != nil {
@@ -133,7 +133,7 @@ func (e *engine) createMemory(r *request) (any, *apiError) {
 	return e.server.startOperation(e.server.parentName()+"/reasoningEngines/"+e.id, map[string]any{}), nil
 }
 
-// addMemory adds a fact, or updates the equal one of the scope.
+// addMemory adds a fact, or updates the scope's equal one.
 func (e *engine) addMemory(fact string, scope map[string]any, metadata any) {
 	for _, m := range e.memories {
 		if m.fact == fact && maps.Equal(m.scope, scope) {
@@ -193,7 +193,7 @@ func (m *storedMemory) encodeJSON(e *engine) map[string]any {
 	return v
 }
 
-// distanceOf returns 0 for content with all words of a query, up to 1 for one with none.
+// distanceOf returns 0 for content with all words in a query, up to 1 for one with none.
 func distanceOf(query, text string) float64 {
 	words := strings.Fields(strings.ToLower(query))
 	if len(words) == 0 {

@@ -1,6 +1,6 @@
-// Package fakevertex imitates the REST API of Vertex AI for tests: sessions and memories of Agent
-// Engine, files of RAG corpora, and long-running operations. It is strict: unknown fields, invalid ids and wrong
-// credentials are errors, and numbers are doubles, as in the service.
+// Package fakevertex imitates Vertex AI's REST API for tests: Agent Engine sessions and memories,
+// RAG corpus files, and long-running operations. It is strict: unknown fields, invalid ids and
+// wrong credentials are errors, and numbers are doubles, as in the service.
 package fakevertex
 
 import (
@@ -20,23 +20,23 @@ import (
 type Server struct {
 	// Project, Number and Location are the project id, its number and the location.
 	Project, Number, Location string
-	// Engines are the ids of the reasoning engines.
+	// Engines are the reasoning engines' ids.
 	Engines []string
-	// Corpora are the ids of the RAG corpora.
+	// Corpora are the RAG corpora's ids.
 	Corpora []string
-	// Profiles are the profiles of every user, by schema.
+	// Profiles are every user's profiles, by schema.
 	Profiles map[string]any
 	// Token is the access token and Key the API key that requests must have. If both are
 	// empty, every request is accepted.
 	Token, Key string
-	// PageSize is the number of results of a page; 0 is 100.
+	// PageSize is the number of results on a page; 0 is 100.
 	PageSize int
 	// PollsUntilDone is how often an operation is polled until it is done; 0 returns
 	// operations that are done.
 	PollsUntilDone int
-	// HiddenReads is how many reads of a new session are answered with 404.
+	// HiddenReads is how many reads from a new session are answered with 404.
 	HiddenReads int
-	// Fault returns the failure of a request, or nil. It may be called concurrently.
+	// Fault returns a request's failure, or nil. It may be called concurrently.
 	Fault func(r *http.Request) *Fault
 
 	mu         sync.Mutex
@@ -48,10 +48,10 @@ type Server struct {
 	requests   int
 }
 
-// A Fault is a failure of one request.
+// A Fault is one request's failure.
 type Fault struct {
-	// Code and Status are the HTTP status and the status name of the error. The code 200
-	// is an error in the body of a successful response, 0 a lost connection.
+	// Code and Status are the HTTP status and the error's status name. The code 200 is an error in
+	// a successful response's body, 0 a lost connection.
 	Code    int
 	Status  string
 	Message string
@@ -73,7 +73,7 @@ func badRequest(format string, args ...any) *apiError {
 	return newError(http.StatusBadRequest, "INVALID_ARGUMENT", format, args...)
 }
 
-// maxBody limits the body of a request.
+// maxBody limits a request's body.
 const maxBody = 64 << 20
 
 // ServeHTTP handles one request.
@@ -102,7 +102,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Requests returns the number of accepted requests.
+// Requests returns how many requests were accepted.
 func (s *Server) Requests() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,7 +243,7 @@ func (s *Server) nextTime() time.Time {
 	return now
 }
 
-// nextID returns a number of 19 digits. Later ones are not greater.
+// nextID returns a 19-digit number. Later ones are not greater.
 func (s *Server) nextID() string {
 	s.lastID++
 	return fmt.Sprint(1_000_000_000_000_000_000 + (s.lastID*7_919_199_919_777)%8_999_999_999_999_999_999)
@@ -283,8 +283,8 @@ func (s *Server) pollOperation(name string) (any, *apiError) {
 	return o.encodeJSON(), nil
 }
 
-// RoundTrip carries out a request without a network, so that a Server is the transport
-// of an HTTP client.
+// RoundTrip carries out a request without a network, so that a Server is an HTTP client's
+// transport.
 func (s *Server) RoundTrip(r *http.Request) (res *http.Response, err error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err

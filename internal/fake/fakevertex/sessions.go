@@ -41,7 +41,7 @@ type storedEvent struct {
 	body map[string]any
 }
 
-// A request is an HTTP request below the sessions of an engine.
+// A request is an HTTP request below an engine's sessions.
 type request struct {
 	method, rest string
 	query        url.Values
@@ -127,7 +127,7 @@ func (e *engine) createSession(r *request) (any, *apiError) {
 	return e.server.startOperation(s.name, map[string]any{"@type": "type.googleapis.com/google.cloud.aiplatform.v1beta1.Session", "name": s.name}), nil
 }
 
-// setLifetime applies the ttl or the expireTime of a request.
+// setLifetime applies a request's ttl or expireTime.
 func (s *storedSession) setLifetime(body map[string]any) *apiError {
 	ttl, hasTTL := body["ttl"].(string)
 	expires, hasTime := body["expireTime"].(string)
@@ -229,7 +229,7 @@ func (e *engine) listSessions(r *request) (any, *apiError) {
 	return withToken(map[string]any{"sessions": list}, next), nil
 }
 
-// pageBounds returns the bounds of a page of n results and the token of the next page.
+// pageBounds returns the bounds of a page with n results and the next page's token.
 func (s *Server) pageBounds(query url.Values, n int) (from, to int, next string, failure *apiError) {
 	size := 100
 	if s.PageSize > 0 {
@@ -315,7 +315,7 @@ func (e *engine) listEvents(s *storedSession, r *request) (any, *apiError) {
 		}
 		all = slices.DeleteFunc(all, func(ev *storedEvent) bool { return ev.at.Before(after) })
 	}
-	// The order of equal times is not promised: later ones come first.
+	// Equal times have no promised order: later ones come first.
 	slices.Reverse(all)
 	slices.SortStableFunc(all, func(a, b *storedEvent) int { return a.at.Compare(b.at) })
 	from, to, next, err := e.server.pageBounds(r.query, len(all))
@@ -329,8 +329,7 @@ func (e *engine) listEvents(s *storedSession, r *request) (any, *apiError) {
 	return withToken(map[string]any{"sessionEvents": list}, next), nil
 }
 
-// fields are the fields of a message by their names in camelCase; nil is a value of any
-// kind, such as a Struct.
+// fields are a message's fields by their names in camelCase; nil is any value, such as a Struct.
 type fields map[string]fields
 
 var (
@@ -408,8 +407,8 @@ func toCamel(name string) string {
 	return strings.Join(parts, "")
 }
 
-// CountRepeatedEvents returns how many stored events have the rawEvent id of another event
-// of their session.
+// CountRepeatedEvents returns how many stored events have the rawEvent id of another event in their
+// session.
 func (s *Server) CountRepeatedEvents() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

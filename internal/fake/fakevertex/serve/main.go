@@ -1,4 +1,4 @@
-// Command serve runs the imitation of Vertex AI as a process, to try agenthost by hand:
+// Command serve runs the Vertex AI imitation as a process, to try agenthost by hand:
 //
 //	go run ./internal/fake/fakevertex/serve 127.0.0.1:8099
 //
