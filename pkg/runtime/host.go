@@ -207,7 +207,7 @@ func (h *Host) acquireSession(ctx context.Context, app *App, req *RunRequest, wa
 			sess, err = h.store.Sessions.Create(ctx, key, nil)
 		}
 		if err == nil {
-			return store.SeparateTimeouts(run), sess, free, nil
+			return run, sess, free, nil
 		}
 		free()
 		if !errors.Is(err, session.ErrExists) {

@@ -133,9 +133,6 @@ type Provenance struct {
 	// Revision is the app revision that created the event; empty if the app has
 	// none or no app created it.
 	Revision string `json:"revision,omitempty"`
-	// Imported reports that a client supplied the event for a new session.
-	// Models read it as history; nothing else relies on it.
-	Imported bool `json:"imported,omitempty"`
 	// Skipped is the reason why an agent was skipped; empty for all other
 	// events.
 	Skipped string `json:"skipped,omitempty"`
@@ -143,6 +140,9 @@ type Provenance struct {
 	// rewind of whole invocations. ADK has no such field: other programs rewind
 	// the invocation of rewindBeforeInvocationId.
 	RewindAfter string `json:"rewindAfterEventId,omitempty"`
+	// Imported reports that a client supplied the event for a new session.
+	// Models read it as history; nothing else relies on it.
+	Imported bool `json:"imported,omitempty"`
 	// TaskResult reports that the runtime wrote the event: the response to a call that
 	// delegated a task, of which ADK makes the user the author.
 	TaskResult bool `json:"taskResult,omitempty"`
@@ -172,10 +172,10 @@ type Actions struct {
 	RequestedAuthConfigs       map[string]any           `json:"requestedAuthConfigs"`
 	RequestedToolConfirmations map[string]*Confirmation `json:"requestedToolConfirmations"`
 
-	// SkipSummarization keeps the model from summarizing this response.
-	SkipSummarization bool `json:"skipSummarization,omitempty"`
 	// TransferToAgent names the agent that takes over.
 	TransferToAgent string `json:"transferToAgent,omitempty"`
+	// SkipSummarization keeps the model from summarizing this response.
+	SkipSummarization bool `json:"skipSummarization,omitempty"`
 	// Escalate exits the enclosing loops.
 	Escalate bool `json:"escalate,omitempty"`
 

@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"reflect"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -217,5 +218,13 @@ func TestActionsSet(t *testing.T) {
 	want := Actions{StateDelta: map[string]any{"k": "v", "gone": nil}, ArtifactDelta: map[string]int{"f": 1}}
 	if diff := cmp.Diff(want, a); diff != "" {
 		t.Errorf("the actions (-want +got):\n%s", diff)
+	}
+}
+
+// TestEventSize: an event with the header of Go's allocator fits into 640 bytes. Each chunk of a
+// stream allocates one, and the next class has 704. Fields of one byte are next to each other.
+func TestEventSize(t *testing.T) {
+	if size := reflect.TypeFor[Event]().Size() + 8; size > 640 {
+		t.Errorf("an event takes %d bytes, want at most 640", size)
 	}
 }

@@ -33,6 +33,18 @@ type Session struct {
 	LastUpdate time.Time
 }
 
+// New returns a copy of s with a state of the given keys; it takes ownership of the map.
+// Each run has a session of its own, so both are one allocation.
+func New(s Session, state map[string]any) *Session {
+	both := &struct {
+		session Session
+		state   State
+	}{session: s}
+	both.state.setKeys(state)
+	both.session.State = &both.state
+	return &both.session
+}
+
 // Events returns the session's events in order. The slice must not be changed.
 func (s *Session) Events() []*Event { return s.History.Events() }
 

@@ -76,10 +76,17 @@ type State struct {
 // NewState creates a state of the given keys; it takes ownership of the map.
 func NewState(m map[string]any) *State {
 	s := &State{}
-	if len(m) > 0 {
-		s.m.Store(&m)
-	}
+	s.setKeys(m)
 	return s
+}
+
+// setKeys sets the keys of a new state. The copy of m is for its address: a state
+// without keys allocates nothing.
+func (s *State) setKeys(m map[string]any) {
+	if len(m) > 0 {
+		kept := m
+		s.m.Store(&kept)
+	}
 }
 
 // loadMap returns the current map, which is read-only.

@@ -46,13 +46,9 @@ func (s *Sessions) Acquire(ctx context.Context, key session.Key, wait time.Durat
 		s.runs.releaseSession(key)
 		return nil, nil, err
 	}
-	run, end := context.WithCancelCause(ctx)
-	s.leases.setCancel(key, end)
-	return run, sync.OnceFunc(func() {
-		s.leases.markIdle(key)
-		end(nil)
-		s.runs.releaseSession(key)
-	}), nil
+	r := &sessionRun{runContext: runContext{parent: ctx}, sessions: s, key: key}
+	s.leases.setRun(r)
+	return r, r.releaseOnce, nil
 }
 
 // RunLease returns the lease of a session that has a run in this store, for programs

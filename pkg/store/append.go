@@ -129,20 +129,21 @@ func (s *Sessions) writeRecord(ctx context.Context, sess *session.Session, rec *
 	if err != nil {
 		return AppendResult{}, err
 	}
-	b := &appendLimits{s.limits, sess.State, rec.Event.Actions.StateDelta, size}
+	b := appendLimits{s.limits, sess.State, rec.Event.Actions.StateDelta, size}
 	if len(b.delta) > 0 || len(rec.Updates) > 0 {
-		release, err := s.lockGrowth(ctx, rec.Key, b, rec.Updates)
+		checked := b // lockGrowth and the record keep it: most events change no state and need no copy
+		release, err := s.lockGrowth(ctx, rec.Key, &checked, rec.Updates)
 		if err != nil {
 			return AppendResult{}, err
 		}
 		defer release()
-		if err := b.checkDelta(); err != nil {
+		if err := checked.checkDelta(); err != nil {
 			return AppendResult{}, err
 		}
-	}
-	if len(rec.Updates) > 0 {
-		rec.limits = b
-		return s.backend.AppendEvent(ctx, *rec)
+		if len(rec.Updates) > 0 {
+			rec.limits = &checked
+			return s.backend.AppendEvent(ctx, *rec)
+		}
 	}
 	room := eventBuffers.Get().(*[]byte)
 	if rec.Text, err = b.encodeEvent((*room)[:0], rec.Event); err != nil {

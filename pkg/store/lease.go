@@ -51,11 +51,10 @@ type leaseManager struct {
 // exist when the run acquired it.
 type lease struct {
 	LeaseGrant
-	idle     bool // no run uses it
-	expiring bool // was idle in the last renewal round
-	lost     bool // another store took it over
-	// cancel cancels the run that uses the lease, with a cause.
-	cancel context.CancelCauseFunc
+	idle     bool        // no run uses it
+	expiring bool        // was idle in the last renewal round
+	lost     bool        // another store took it over
+	run      *sessionRun // uses the lease; nil if idle
 }
 
 // OwnerDigits is the number of hexadecimal digits after the last slash of an owner
@@ -154,7 +153,7 @@ func (l *leaseManager) trackLease(g *LeaseGrant) error {
 	}
 	e := &lease{LeaseGrant: *g}
 	if pending := l.held[g.Key]; pending != nil {
-		e.cancel = pending.cancel // the run of the pending lease continues
+		e.run = pending.run // the run of the pending lease continues
 	}
 	l.held[g.Key] = e
 	if l.stopRenewal == nil {
@@ -168,12 +167,12 @@ func (l *leaseManager) trackLease(g *LeaseGrant) error {
 	return nil
 }
 
-// setCancel registers the cancel function of the session's run.
-func (l *leaseManager) setCancel(key session.Key, end context.CancelCauseFunc) {
+// setRun registers the session's run, which ends when the lease is lost.
+func (l *leaseManager) setRun(r *sessionRun) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if e := l.held[key]; e != nil {
-		e.cancel = end
+	if e := l.held[r.key]; e != nil {
+		e.run = r
 	}
 }
 
@@ -187,7 +186,7 @@ func (l *leaseManager) markIdle(key session.Key) {
 	case e.ID == 0 || e.lost:
 		delete(l.held, key)
 	default:
-		e.idle, e.cancel = true, nil
+		e.idle, e.run = true, nil
 	}
 }
 
@@ -203,8 +202,8 @@ func (l *leaseManager) markLost(key session.Key, epoch int64) {
 // cancelRun cancels the run of a lost lease.
 func (e *lease) cancelRun(why error) {
 	e.lost = true
-	if e.cancel != nil {
-		e.cancel(why)
+	if e.run != nil {
+		e.run.cancel(why)
 	}
 }
 

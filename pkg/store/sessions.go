@@ -200,13 +200,7 @@ func (s *Sessions) readNarrow(ctx context.Context, key session.Key, w EventWindo
 }
 
 func newSessionView(key session.Key, snap *Snapshot, h *session.History) *session.Session {
-	return &session.Session{
-		Key:        key,
-		Version:    snap.Version,
-		History:    h,
-		State:      session.NewState(snap.State),
-		LastUpdate: snap.Updated,
-	}
+	return session.New(session.Session{Key: key, Version: snap.Version, History: h, LastUpdate: snap.Updated}, snap.State)
 }
 
 // Delete deletes a session with its events and its own state; app: and user:

@@ -251,6 +251,9 @@ func (m *Sessions) SumEventBytes(_ context.Context, key session.Key) (int64, err
 // than a map.
 const shortSession = 16
 
+// firstEvents is the capacity of a new session: the events of most first turns.
+const firstEvents = 8
+
 // findSeq returns the sequence number of an event, or 0 if the session does not
 // have it.
 func (s *memSession) findSeq(id string) int64 {
@@ -262,7 +265,7 @@ func (s *memSession) findSeq(id string) int64 {
 
 func (s *memSession) addEvent(ev *session.Event, text int64) {
 	if s.events == nil {
-		s.events = make([]*session.Event, 0, shortSession)
+		s.events, s.texts = make([]*session.Event, 0, firstEvents), make([]int64, 0, firstEvents)
 	}
 	s.events, s.texts, s.bytes = append(s.events, ev), append(s.texts, text), s.bytes+text
 	s.Version, s.Updated = s.Version+1, ev.Timestamp

@@ -13,6 +13,7 @@ import (
 
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/memstore"
 	"agenthost/pkg/store/sqlstore/postgres"
 )
 
@@ -88,7 +89,7 @@ func TestSharedTimeout(t *testing.T) {
 	}{
 		{"shared", store.ShareTimeout, 3},
 		{"one each", func(ctx context.Context) context.Context { return ctx }, 0},
-		{"separated", func(ctx context.Context) context.Context { return store.SeparateTimeouts(store.ShareTimeout(ctx)) }, 0},
+		{"a run", acquireRun, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -119,6 +120,15 @@ func TestSharedTimeout(t *testing.T) {
 			})
 		})
 	}
+}
+
+// acquireRun returns the context of a run that a request with a shared timeout starts.
+func acquireRun(ctx context.Context) context.Context {
+	run, _, err := memstore.New(nil).Sessions.Acquire(store.ShareTimeout(ctx), session.Key{App: "a", User: "u", ID: "s"}, 0)
+	if err != nil {
+		panic(err)
+	}
+	return run
 }
 
 // A statement that waits for a lock opens nothing, because probes are answered. Fast requests
