@@ -28,7 +28,7 @@ import (
 	"agenthost/wing/adk/conformance"
 )
 
-// conformanceFlags are the flags of the conformance verbs.
+// conformanceFlags are the conformance verbs' flags.
 type conformanceFlags struct {
 	load      command.LoadFlags
 	apps      []string
@@ -99,7 +99,7 @@ replaces. The last argument is the streaming mode (default: none).`,
 	return cmd
 }
 
-// selectModes returns the modes of --streaming-mode.
+// selectModes returns the --streaming-mode modes.
 func (f *conformanceFlags) selectModes() ([]conformance.Mode, error) {
 	switch f.modes {
 	case "":
@@ -170,8 +170,8 @@ func testConformance(ctx context.Context, env command.Env, f *conformanceFlags, 
 	return nil
 }
 
-// checkServer reports an invalid URL, or one at which no server responds. The content of the
-// response does not count: not all servers report their version.
+// checkServer reports an invalid URL, or one at which no server responds. The response's
+// content does not count: not all servers report their version.
 func (t *conformanceRun) checkServer(ctx context.Context, address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -195,8 +195,8 @@ func findCases(env command.Env, paths []string) ([]*conformance.Case, error) {
 	return cases, command.FailWith(err)
 }
 
-// rootFolder returns the root of the file system of a path: the user of the command has named
-// the folders of the cases.
+// rootFolder returns the file system root for a path: the command's user has named the case
+// folders.
 func rootFolder(path string) string {
 	return filepath.VolumeName(path) + string(filepath.Separator)
 }
@@ -205,7 +205,7 @@ func rootFolder(path string) string {
 type conformanceRun struct {
 	env    command.Env
 	client *conformance.Runner
-	// apps, replay and wrap are those of the server in this process.
+	// apps, replay and wrap belong to the server in this process.
 	apps   []*runtime.App
 	replay runtime.Replay
 	wrap   wrapRun
@@ -213,7 +213,7 @@ type conformanceRun struct {
 	unavailable map[string]error
 }
 
-// runCases runs the cases of a mode. In this process each has an empty store.
+// runCases runs a mode's cases. In this process each has an empty store.
 func (t *conformanceRun) runCases(ctx context.Context, cases []*conformance.Case, mode conformance.Mode) (*conformance.Summary, error) {
 	s := &conformance.Summary{Mode: mode}
 	for _, c := range cases {
@@ -236,7 +236,7 @@ func (t *conformanceRun) runCases(ctx context.Context, cases []*conformance.Case
 	return s, nil
 }
 
-// runCase returns the result of a case. An error ends the command.
+// runCase returns a case's result. An error ends the command.
 func (t *conformanceRun) runCase(ctx context.Context, c *conformance.Case, mode conformance.Mode) (*conformance.Result, error) {
 	if err := t.unavailable[c.Spec.Agent]; err != nil {
 		return conformance.FailCase(c, mode, err), nil
@@ -306,7 +306,7 @@ func recordConformance(ctx context.Context, env command.Env, f *conformanceFlags
 	return nil
 }
 
-// wrapRun runs a request with the recordings of a case.
+// wrapRun runs a request with a case's recordings.
 type wrapRun func(ctx context.Context, run conformance.RunFunc, req *runtime.RunRequest) runtime.Events
 
 // serveCase serves the apps with an empty store while run runs, unless a server was named.
@@ -374,7 +374,7 @@ func (f *conformanceFlags) findApps() (map[string][]string, error) {
 	return all, nil
 }
 
-// selectApp returns the one folder of an app among those of [conformanceFlags.findApps].
+// selectApp returns the one app folder among those from [conformanceFlags.findApps].
 func (f *conformanceFlags) selectApp(folders map[string][]string, name string) (string, error) {
 	switch found := folders[name]; len(found) {
 	case 1:
@@ -390,7 +390,7 @@ func (f *conformanceFlags) selectApp(folders map[string][]string, name string) (
 	}
 }
 
-// loadApps loads the apps of the cases.
+// loadApps loads the cases' apps.
 func (t *conformanceRun) loadApps(ctx context.Context, f *conformanceFlags, cases []*conformance.Case) error {
 	found, err := f.findApps()
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package adkcommand has the commands for apps, sessions and cases of Google's ADKs.
+// Package adkcommand has the commands for apps, sessions and cases from Google's ADKs.
 package adkcommand
 
 import (
@@ -7,8 +7,8 @@ import (
 	"agenthost/internal/command"
 )
 
-// Commands returns the commands conformance and export. [NewImportCommand] is a subcommand of
-// another package's db.
+// Commands returns the commands conformance and export. [NewImportCommand] is a subcommand
+// for another package's db.
 func Commands(env command.Env) []*cobra.Command {
 	return []*cobra.Command{newConformanceCommand(env), newExportCommand(env)}
 }

@@ -15,7 +15,7 @@ import (
 	"agenthost/wing/adk/export"
 )
 
-// exportFlags are the flags of export.
+// exportFlags are export's flags.
 type exportFlags struct {
 	load command.LoadFlags
 	adk  string

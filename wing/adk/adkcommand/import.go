@@ -13,7 +13,7 @@ import (
 	"agenthost/wing/adk/adkdb"
 )
 
-// NewImportCommand returns the subcommand import of db.
+// NewImportCommand returns the subcommand import for db.
 func NewImportCommand(env command.Env) *cobra.Command {
 	var f command.DatabaseFlags
 	var o adkdb.Options

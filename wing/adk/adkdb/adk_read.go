@@ -16,7 +16,7 @@ import (
 	"agenthost/pkg/store/sqlstore"
 )
 
-// listSessions also records the event IDs of each session.
+// listSessions also records each session's event IDs.
 func (s *adkSource) listSessions(ctx context.Context) ([]sessionHead, error) {
 	if err := s.listEvents(ctx); err != nil {
 		return nil, err
@@ -45,8 +45,8 @@ func (s *adkSource) tieOrder(table string) string {
 	return table + "." + column
 }
 
-// listEvents records the IDs of all events. Events are then read by ID, because
-// not every kind has an index by session.
+// listEvents records all event IDs. Events are then read by ID, because not every kind has an
+// index by session.
 func (s *adkSource) listEvents(ctx context.Context) error {
 	return s.Each(ctx, func(rows *sql.Rows) error {
 		var app, user, id, event sql.NullString
@@ -92,10 +92,10 @@ func decodeState(v any) (map[string]any, error) {
 	return state, nil
 }
 
-// eventsPerQuery is the number of events that one query reads.
+// eventsPerQuery is how many events one query reads.
 const eventsPerQuery = 200
 
-// loadEvents reads the events of a session, ordered by time and then by insertion.
+// loadEvents reads a session's events, ordered by time and then by insertion.
 func (s *adkSource) loadEvents(ctx context.Context, key session.Key, r *Report) ([]*session.Event, error) {
 	found := map[string]*session.Event{}
 	ids := uniqueIDs(s.events[key])

@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/store/sqlstore"
 )
 
-// An adkKind is the database schema of an ADK.
+// An adkKind is one ADK's database schema.
 type adkKind struct {
 	name string
 	// columns are the event columns of the kind, besides keys and timestamp.
@@ -21,7 +21,7 @@ type adkKind struct {
 	// zone is the time zone of event times without an offset. Session times are
 	// always UTC.
 	zone *time.Location
-	// event builds an event's JSON from the values of columns.
+	// event builds an event's JSON from column values.
 	event func(values []any) ([]byte, error)
 }
 
@@ -49,9 +49,9 @@ type adkSource struct {
 	// present reports which of the kind's columns the database has; older versions
 	// have fewer.
 	present []bool
-	// tables has the columns of each table.
+	// tables has each table's columns.
 	tables map[string][]string
-	// events has the event IDs of each session, in insertion order.
+	// events has each session's event IDs, in insertion order.
 	events map[session.Key][]string
 	// zonelessEvents counts the events whose time has no time zone. tiedEvents counts
 	// the events with the same time as their predecessor, in databases that do not

@@ -9,7 +9,7 @@ import (
 	"agenthost/pkg/store/sqlstore"
 )
 
-// agenthostSource is an agenthost database with the schema of this version.
+// agenthostSource is an agenthost database with this version's schema.
 type agenthostSource struct{ view *sqlstore.ReadOnly }
 
 func (o *agenthostSource) listSessions(ctx context.Context) ([]sessionHead, error) {
@@ -47,7 +47,7 @@ func (o *agenthostSource) listSharedStates(ctx context.Context) ([]sharedState, 
 	return all, err
 }
 
-// importRest imports memories, revisions and results of evaluations.
+// importRest imports memories, revisions and evaluation results.
 func (o *agenthostSource) importRest(ctx context.Context, m *importer, _ map[session.Key]bool) error {
 	if err := o.importMemories(ctx, m); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (o *agenthostSource) importRest(ctx context.Context, m *importer, _ map[ses
 	})
 }
 
-// countRow imports a row of an app unless the app is excluded, and counts it.
+// countRow imports an app's row unless the app is excluded, and counts it.
 func (m *importer) countRow(app string, count *Count, write func() (written bool, err error)) error {
 	if !m.includesApp(app) {
 		return nil
@@ -78,7 +78,7 @@ func (m *importer) countRow(app string, count *Count, write func() (written bool
 	return err
 }
 
-// importMemories imports memories, in batches of one session.
+// importMemories imports memories, one session's in a batch.
 func (o *agenthostSource) importMemories(ctx context.Context, m *importer) error {
 	var key session.Key
 	var some []*session.Memory

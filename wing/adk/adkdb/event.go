@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// eventFromData returns the event of an adk-python schema that stores it as one
-// JSON column.
+// eventFromData returns the event from an adk-python schema that stores it as one JSON
+// column.
 func eventFromData(values []any) ([]byte, error) {
 	text := bytesOf(values[1])
 	if len(text) == 0 {
@@ -17,7 +17,7 @@ func eventFromData(values []any) ([]byte, error) {
 	return text, nil
 }
 
-// A columnType is the encoding of an event column.
+// A columnType is how an event column is encoded.
 type columnType int
 
 const (
@@ -26,13 +26,13 @@ const (
 	typeFlag
 )
 
-// A field is a column and its name in the JSON form of an event.
+// A field is a column and its name in an event's JSON form.
 type field struct {
 	column, name string
 	columnType   columnType
 }
 
-// goColumns returns the event columns of adk-go, without keys and timestamp.
+// goColumns returns adk-go's event columns, without keys and timestamp.
 func goColumns() []field {
 	return []field{
 		{"author", "author", typeText},

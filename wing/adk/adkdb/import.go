@@ -63,12 +63,12 @@ func Import(ctx context.Context, engines sqlstore.Engines, from, to string, o *O
 
 // A sourceDB is a consistent snapshot of a database to import from.
 type sourceDB interface {
-	// listSessions returns the sessions in the order of their creation.
+	// listSessions returns the sessions in creation order.
 	listSessions(ctx context.Context) ([]sessionHead, error)
 	// loadSession reads a whole session. It adds unreadable parts to the report,
 	// and returns nil if the session itself is unreadable.
 	loadSession(ctx context.Context, h sessionHead, r *Report) (*sqlstore.Import, error)
-	// listSharedStates returns the states of apps and users.
+	// listSharedStates returns app and user states.
 	listSharedStates(ctx context.Context) ([]sharedState, error)
 	// importRest imports what is neither session nor state, and adds notes about
 	// the whole source to the report. It runs after the known sessions were read.
@@ -82,7 +82,7 @@ type sessionHead struct {
 	err     error // why the session is unreadable
 }
 
-// A sharedState is the state of an app, or of a user of an app.
+// A sharedState is the state of an app, or of an app's user.
 type sharedState struct {
 	app, user string
 	keys      map[string]any

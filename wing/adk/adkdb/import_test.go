@@ -13,10 +13,10 @@ import (
 	"agenthost/pkg/store/sqlstore/sqlite"
 )
 
-// engines are those of the tests.
+// engines are the tests' engines.
 var engines = sqlstore.Engines{sqlite.Engine()}
 
-// endsAfter is a context that is canceled after a number of calls of Done.
+// endsAfter is a context that is canceled after a number of Done calls.
 type endsAfter struct {
 	context.Context
 	end  context.CancelFunc

@@ -8,10 +8,10 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A Report is the result of an import.
+// A Report is an import's result.
 type Report struct {
-	// Source is the program that wrote the source, Target the URL of the target
-	// without its password.
+	// Source is the program that wrote the source, Target the target's URL without its
+	// password.
 	Source   string `json:"source"`
 	Target   string `json:"target"`
 	DryRun   bool   `json:"dryRun"`
@@ -28,11 +28,11 @@ type Report struct {
 	Notes []string `json:"notes"`
 }
 
-// A Count counts the imported items of one type.
+// A Count counts the imported items with one type.
 type Count struct {
 	Read    int `json:"read"`
 	Written int `json:"written"`
-	// Present is the number of items that the target already had.
+	// Present counts the items that the target already had.
 	Present int `json:"present"`
 	LeftOut int `json:"leftOut"`
 }

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// offsetLayouts are the layouts of times with an offset, written by Go drivers.
+// offsetLayouts are time layouts with an offset, written by Go drivers.
 func offsetLayouts() []string {
 	return []string{"2006-01-02 15:04:05.999999999 -0700 MST", "2006-01-02 15:04:05.999999999-07:00", time.RFC3339Nano}
 }
 
-// zonelessLayouts are the layouts of times without an offset, written by Python.
+// zonelessLayouts are time layouts without an offset, written by Python.
 func zonelessLayouts() []string {
 	return []string{"2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999", "2006-01-02"}
 }

@@ -18,7 +18,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A Mode is the streaming mode of a run, as in the names of files.
+// A Mode is a run's streaming mode, as in file names.
 type Mode string
 
 // The modes.
@@ -27,7 +27,7 @@ const (
 	ModeSSE  Mode = "sse"
 )
 
-// fileSuffix is the end of the names of the files of a mode.
+// fileSuffix ends the file names for a mode.
 func (m Mode) fileSuffix() string {
 	if m == ModeSSE {
 		return "-sse.yaml"
@@ -35,14 +35,14 @@ func (m Mode) fileSuffix() string {
 	return ".yaml"
 }
 
-// maxFileBytes limits a file of a case.
+// maxFileBytes limits a case file.
 const maxFileBytes = 64 << 20
 
 // A Case is a folder with a spec.yaml.
 type Case struct {
-	// Category and Name are the names of the last two folders.
+	// Category and Name are the last two folder names.
 	Category, Name string
-	// Dir is the absolute path of the folder.
+	// Dir is the folder's absolute path.
 	Dir  string
 	Spec *Spec
 }
@@ -58,7 +58,7 @@ type Spec struct {
 	Messages     []Message
 }
 
-// A Message is a message of the user.
+// A Message is a user message.
 type Message struct {
 	// Content is the message, State the state delta that is sent with it.
 	Content *genai.Content
@@ -190,7 +190,7 @@ func readYAML(path string) (*spec.Node, error) {
 	return n, nil
 }
 
-// recordingsPath returns the recordings of a case; ok reports whether there are any.
+// recordingsPath returns a case's recordings; ok reports whether there are any.
 func recordingsPath(dir string, mode Mode) (path string, ok bool) {
 	path = filepath.Join(dir, "generated-recordings"+mode.fileSuffix())
 	_, err := os.Stat(path)
@@ -203,7 +203,7 @@ func (c *Case) HasRecordings(mode Mode) bool {
 	return ok
 }
 
-// readSession reads the recorded session of a folder.
+// readSession reads the recorded session in a folder.
 func readSession(dir string, mode Mode) (map[string]any, error) {
 	n, err := readYAML(filepath.Join(dir, "generated-session"+mode.fileSuffix()))
 	if err != nil {
@@ -213,7 +213,7 @@ func readSession(dir string, mode Mode) (map[string]any, error) {
 	return m, nil
 }
 
-// A recording is a call of a model or of a tool, with what it returned.
+// A recording is a model or tool call, with what it returned.
 type recording struct {
 	Message int             `json:"user_message_index"`
 	Agent   string          `json:"agent_name"`
@@ -224,7 +224,7 @@ type recording struct {
 type modelRecording struct {
 	Request   map[string]any    `json:"llm_request"`
 	Responses []json.RawMessage `json:"llm_responses"`
-	// Response is the form of adk-python 1.
+	// Response is the adk-python 1 form.
 	Response json.RawMessage `json:"llm_response"`
 }
 
@@ -240,7 +240,7 @@ type toolCall struct {
 	Args map[string]any `json:"args"`
 }
 
-// readRecordings reads the recordings of a folder.
+// readRecordings reads the recordings in a folder.
 func readRecordings(dir string, mode Mode) ([]*recording, error) {
 	path, _ := recordingsPath(dir, mode)
 	n, err := readYAML(path)

@@ -21,23 +21,23 @@ import (
 	"agenthost/pkg/session"
 )
 
-// userID is the user of all recorded cases.
+// userID is the user in all recorded cases.
 const userID = "adk_conformance_test_user"
 
-// A Runner is the client of ADK's conformance suite: it drives a server, and compares the
+// A Runner is the client in ADK's conformance suite: it drives a server, and compares the
 // session that the server has stored. Several goroutines may use it.
 type Runner struct {
 	Client *http.Client
-	// URL is the address of the server, without a slash at the end.
+	// URL is the server's address, without a slash at the end.
 	URL string
 	// Timeout limits a request; 0 is 30 seconds.
 	Timeout time.Duration
-	// OwnUsers gives each case a user of its own, whose state and artifacts no other case has
-	// written, on a server that keeps the sessions of other runs.
+	// OwnUsers gives each case its own user, whose state and artifacts no other case has
+	// written, on a server that keeps sessions from other runs.
 	OwnUsers bool
 }
 
-// RunCase runs a case that has recordings of the mode.
+// RunCase runs a case that has recordings for the mode.
 func (r *Runner) RunCase(ctx context.Context, c *Case, mode Mode) *Result {
 	result := &Result{Case: c, Mode: mode}
 	err := r.replayCase(ctx, result)
@@ -53,7 +53,7 @@ func (r *Runner) RunCase(ctx context.Context, c *Case, mode Mode) *Result {
 	return result
 }
 
-// ReadVersion returns the version of the server.
+// ReadVersion returns the server's version.
 func (r *Runner) ReadVersion(ctx context.Context) (*Version, error) {
 	m, err := r.sendJSON(ctx, http.MethodGet, "/version", nil)
 	if err != nil {
@@ -64,7 +64,7 @@ func (r *Runner) ReadVersion(ctx context.Context) (*Version, error) {
 	return &Version{Version: version, Language: language}, nil
 }
 
-// replayCase sends the messages of a case and compares the session.
+// replayCase sends a case's messages and compares the session.
 func (r *Runner) replayCase(ctx context.Context, result *Result) error {
 	recorded, err := readSession(result.Case.Dir, result.Mode)
 	if err != nil {
@@ -78,8 +78,8 @@ func (r *Runner) replayCase(ctx context.Context, result *Result) error {
 	return err
 }
 
-// runConversation sends the messages of a case in a new session, and returns the session, which it
-// deletes. Key is that of the config in the state deltas.
+// runConversation sends a case's messages in a new session, and returns the session, which it
+// deletes. Key selects the config in the state deltas.
 func (r *Runner) runConversation(ctx context.Context, c *Case, mode Mode, key string) (map[string]any, error) {
 	state := c.Spec.InitialState
 	if state == nil {
@@ -127,7 +127,7 @@ func (r *Runner) newUser() string {
 	return userID
 }
 
-// addressResponse gives a function response the ID of the last call of the function.
+// addressResponse gives a function response the ID of the function's last call.
 func addressResponse(content *genai.Content, calls map[string]string) (*genai.Content, error) {
 	if len(content.Parts) == 0 || content.Parts[0].FunctionResponse == nil {
 		return content, nil
@@ -180,7 +180,7 @@ func (r *Runner) sendRequest(ctx context.Context, method, path string, body any)
 	return resp, nil
 }
 
-// sendJSON returns the object of a response, or nil for another value.
+// sendJSON returns the object in a response, or nil for another value.
 func (r *Runner) sendJSON(ctx context.Context, method, path string, body any) (map[string]any, error) {
 	ctx, cancel := r.limitRequest(ctx)
 	defer cancel()
@@ -201,7 +201,7 @@ func (r *Runner) sendJSON(ctx context.Context, method, path string, body any) (m
 	return m, nil
 }
 
-// streamRun sends a message, and adds the calls of the events.
+// streamRun sends a message, and adds the calls in the events.
 func (r *Runner) streamRun(ctx context.Context, run map[string]any, calls map[string]string) error {
 	ctx, cancel := r.limitRequest(ctx)
 	defer cancel()

@@ -137,7 +137,7 @@ func TestNormalizeDeclaration(t *testing.T) {
 }
 
 // TestCompareRequests: the author's parts of an instruction must be the recorded ones, in
-// order; the notes of the host may have other words.
+// order; the host's notes may have other words.
 func TestCompareRequests(t *testing.T) {
 	call := func(instruction string, notes ...string) *runtime.ModelCall {
 		return &runtime.ModelCall{Notes: notes, Request: &model.Request{
@@ -163,7 +163,7 @@ func TestCompareRequests(t *testing.T) {
 	}
 }
 
-// TestCompareValues: a value in the text of a request counts, and its notation does not.
+// TestCompareValues: a value in a request's text counts, and its notation does not.
 func TestCompareValues(t *testing.T) {
 	recorded := decode(t, `{"model": "m", "contents": [{"role": "user", "parts": [{"text": "[a] called tool `+"`f`"+` with parameters: {'x': None, 'y': 1.0}"}]}],
 		"config": {"system_instruction": "The guest {'vip': True} pays: True."}}`)
@@ -187,7 +187,7 @@ func TestCompareValues(t *testing.T) {
 	}
 }
 
-// Numbers of requests, sessions and calls are compared by their digits, not as floats, and not
+// Numbers in requests, sessions and calls are compared by their digits, not as floats, and not
 // by how they are written.
 func TestCompareNumbers(t *testing.T) {
 	for _, tt := range []struct {
@@ -222,7 +222,7 @@ func callWith(args map[string]any) any {
 	return map[string]any{"role": "model", "parts": []any{map[string]any{"function_call": call}}}
 }
 
-// TestReplayFolders: the state of a session selects only folders below the root, also through
+// TestReplayFolders: a session's state selects only folders below the root, also through
 // symbolic links, and the error does not report which folders exist. The control joins the
 // paths without a check.
 func TestReplayFolders(t *testing.T) {

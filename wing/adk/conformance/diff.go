@@ -6,7 +6,7 @@ import (
 	"agenthost/internal/textdiff"
 )
 
-// diffValues returns the unified diff of two values as sorted JSON.
+// diffValues returns the unified diff between two values as sorted JSON.
 func diffValues(from, to string, a, b any) string {
 	return textdiff.FormatDiff(from, to, indentJSON(a), indentJSON(b))
 }

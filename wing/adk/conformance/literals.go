@@ -9,17 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// Texts of a request show values: the arguments and results of calls of other agents, and the
-// state in an instruction. adk-python writes them as Python does, {'a': None}, adk-go and
-// agenthost as JSON, {"a":null}. They are brought into one form before they are compared.
+// Request texts show values: the arguments and results of other agents' calls, and the state
+// in an instruction. adk-python writes them as Python does, {'a': None}, adk-go and agenthost
+// as JSON, {"a":null}. They are brought into one form before they are compared.
 
-// maxLiteralDepth limits the nesting of a value.
+// maxLiteralDepth limits a value's nesting.
 const maxLiteralDepth = 64
 
-// normalizeLiterals replaces the mappings and lists in text, in the notation of Python or JSON,
-// by JSON with sorted keys. All other text stays as it is. Each bracket of the text may begin a
-// value; those that were open when a value turned out to be none are not tried again, so that the
-// time is linear.
+// normalizeLiterals replaces the mappings and lists in text, in Python or JSON notation, by JSON
+// with sorted keys. All other text stays as it is. Each bracket in the text may begin a value;
+// those that were open when a value turned out to be none are not tried again, so that the time
+// is linear.
 func normalizeLiterals(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	failed := map[int]bool{} // brackets, as the length of the text from there
@@ -54,8 +54,8 @@ var pythonConstant = regexp.MustCompile(`\b(None|True|False)\b`)
 
 var jsonConstants = map[string]string{"None": "null", "True": "true", "False": "false"}
 
-// normalizeConstants replaces the constants of Python by those of JSON: a template writes the
-// values of the state into an instruction.
+// normalizeConstants replaces Python's constants by JSON's: a template writes state values
+// into an instruction.
 func normalizeConstants(text string) string {
 	return pythonConstant.ReplaceAllStringFunc(text, func(word string) string { return jsonConstants[word] })
 }
@@ -64,8 +64,8 @@ func normalizeConstants(text string) string {
 // none.
 type literalReader struct {
 	rest string
-	// open are the brackets of the mappings and lists that have not ended, as the length of the
-	// text from there.
+	// open are the brackets for the mappings and lists that have not ended, as the length of
+	// the text from there.
 	open []int
 }
 
@@ -106,7 +106,7 @@ func (r *literalReader) readValue() (v any, ok bool) {
 	return r.readWord()
 }
 
-// readMapping reads the entries of a mapping after its brace.
+// readMapping reads a mapping's entries after its brace.
 func (r *literalReader) readMapping() (any, bool) {
 	entries := map[string]any{}
 	for !r.skipByte('}') {
@@ -127,7 +127,7 @@ func (r *literalReader) readMapping() (any, bool) {
 	return entries, true
 }
 
-// readList reads the items of a list or tuple after its bracket. A tuple with one item ends with
+// readList reads the items in a list or tuple after its bracket. A tuple with one item ends with
 // a comma.
 func (r *literalReader) readList(end byte) (any, bool) {
 	items := []any{}
@@ -152,7 +152,7 @@ var escapedCharacters = map[byte]byte{
 	'n': '\n', 't': '\t', 'r': '\r', 'b': '\b', 'f': '\f', '\\': '\\', '\'': '\'', '"': '"', '/': '/',
 }
 
-// escapedDigits is how many hexadecimal digits the code of a character has.
+// escapedDigits is how many hexadecimal digits a character code has.
 var escapedDigits = map[byte]int{'x': 2, 'u': 4, 'U': 8}
 
 // readString reads a string in single or double quotes.
@@ -193,7 +193,7 @@ func (r *literalReader) readString() (string, bool) {
 	}
 }
 
-// readCode reads the hexadecimal code of a character, or of both halves of a surrogate pair.
+// readCode reads a character's hexadecimal code, or both halves of a surrogate pair.
 func readCode(text string, digits int) (code rune, rest string, ok bool) {
 	if len(text) < digits {
 		return 0, "", false
@@ -211,7 +211,7 @@ func readCode(text string, digits int) (code rune, rest string, ok bool) {
 	return code, rest, true
 }
 
-// maxNumberBytes limits the digits of a number that is compared by value.
+// maxNumberBytes limits the digits in a number that is compared by value.
 const maxNumberBytes = 400
 
 // readWord reads a constant or a number.
@@ -235,7 +235,7 @@ func (r *literalReader) readWord() (any, bool) {
 	return normalizeNumber(word)
 }
 
-// normalizeNumber returns a number in the one form of its value: 5.0 is 5, and 1e+16 is 1e16.
+// normalizeNumber returns the one form for a number's value: 5.0 is 5, and 1e+16 is 1e16.
 func normalizeNumber(word string) (any, bool) {
 	if !json.Valid([]byte(word)) {
 		return nil, false

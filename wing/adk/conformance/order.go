@@ -10,12 +10,13 @@ import (
 	"agenthost/pkg/session"
 )
 
-// orderPatience is how long an answer waits for the events that were recorded before its own. A recorded
-// event that never comes delays the message only once: the rest of it is replayed without an order.
+// orderPatience is how long an answer waits for the events that were recorded before its own. A
+// recorded event that never comes delays the message only once: the rest is replayed without an
+// order.
 const orderPatience = 5 * time.Second
 
-// An eventOrder is the order in which the events of a message were recorded. Answers wait for it, so that
-// parallel agents store their events as they were recorded, whichever of them is faster.
+// An eventOrder is the order in which a message's events were recorded. Answers wait for it, so
+// that parallel agents store their events as they were recorded, whichever agent is faster.
 type eventOrder struct {
 	mu sync.Mutex
 	// pending are the recorded events that are not stored yet.
@@ -26,8 +27,8 @@ type eventOrder struct {
 
 type recordedEvent struct{ author, branch string }
 
-// newEventOrder returns the order of the events that follow a message of the user. A session that cannot be
-// read has none; its comparison reports why.
+// newEventOrder returns the order for the events that follow a user message. A session that cannot
+// be read has none; its comparison reports why.
 func newEventOrder(recorded map[string]any, message int) *eventOrder {
 	o := &eventOrder{changed: make(chan struct{})}
 	events, err := normalizeEvents(recorded)
@@ -62,8 +63,8 @@ func (o *eventOrder) announceChange() {
 	o.changed = make(chan struct{})
 }
 
-// waitForTurn waits until all events are stored that were recorded before the next event of an agent, and
-// belong to agents that run in parallel to it.
+// waitForTurn waits until all events are stored that were recorded before an agent's next event,
+// and belong to agents that run in parallel to it.
 func (o *eventOrder) waitForTurn(ctx context.Context, agent string) {
 	patience := time.NewTimer(orderPatience)
 	defer patience.Stop()
@@ -82,7 +83,8 @@ func (o *eventOrder) waitForTurn(ctx context.Context, agent string) {
 	}
 }
 
-// isTurn reports whether the next event of an agent may be stored; changed is closed when it may have changed.
+// isTurn reports whether an agent's next event may be stored; changed is closed when it may have
+// changed.
 func (o *eventOrder) isTurn(agent string) (changed <-chan struct{}, ready bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -101,8 +103,8 @@ func (o *eventOrder) abandonOrder() {
 	o.announceChange()
 }
 
-// areParallel reports whether the agents of two branches run in parallel. An agent without a branch,
-// or with a branch that contains the other one, runs before or after.
+// areParallel reports whether the agents on two branches run in parallel. An agent without a
+// branch, or with a branch that contains the other one, runs before or after.
 func areParallel(a, b string) bool {
 	return a != "" && b != "" && a != b && !strings.HasPrefix(a, b+".") && !strings.HasPrefix(b, a+".")
 }

@@ -12,8 +12,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// TestEventOrder: an answer waits for the events that parallel agents stored earlier when the message was
-// recorded: not for its own, those of other messages, or those of agents that run before or after it.
+// TestEventOrder: an answer waits for the events that parallel agents stored earlier when the
+// message was recorded: not for its own, those for other messages, or those from agents that run
+// before or after it.
 func TestEventOrder(t *testing.T) {
 	recorded := decode(t, `{"events": [
 		{"author": "user", "content": {"role": "user", "parts": [{"text": "go"}]}},

@@ -21,7 +21,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// A Recorder records the calls of models and tools of runs whose state delta has [RecordKey].
+// A Recorder records the model and tool calls in runs whose state delta has [RecordKey].
 // Several goroutines may use it.
 type Recorder struct {
 	mu      sync.Mutex
@@ -45,7 +45,7 @@ type modelRequest struct {
 	Config   *genai.GenerateContentConfig `json:"config,omitempty"`
 }
 
-// A recordedTurn is where the calls of a run are recorded.
+// A recordedTurn is where a run's calls are recorded.
 type recordedTurn struct {
 	dir     string
 	message int
@@ -64,7 +64,7 @@ func (r *Recorder) Run(ctx context.Context, run RunFunc, req *runtime.RunRequest
 	return run(context.WithValue(ctx, recordKey{}, &recordedTurn{dir: dir, message: index}), req)
 }
 
-// addEntry adds an entry when its call begins: recordings have the order of the requests, as in ADK.
+// addEntry adds an entry when its call begins: recordings are in request order, as in ADK.
 func (r *Recorder) addEntry(t *recordedTurn, e *entry) {
 	e.message = t.message
 	r.mu.Lock()
@@ -127,8 +127,8 @@ func (r *Recorder) RunTool(ctx context.Context, x *tool.Execution) (*tool.Result
 	return result, err
 }
 
-// RecordCase sends the messages of a case to a server with this recorder, and writes the
-// recordings and the session into the folder of the case.
+// RecordCase sends a case's messages to a server with this recorder, and writes the
+// recordings and the session into the case's folder.
 func (r *Recorder) RecordCase(ctx context.Context, client *Runner, c *Case, mode Mode) error {
 	s, err := client.runConversation(ctx, c, mode, RecordKey)
 	if err != nil {
@@ -165,7 +165,7 @@ func (r *Recorder) RecordCase(ctx context.Context, client *Runner, c *Case, mode
 	return writeYAML(filepath.Join(c.Dir, "generated-session"+mode.fileSuffix()), n)
 }
 
-// removeConfigs removes the config of the recording from a session.
+// removeConfigs removes the recording config from a session.
 func removeConfigs(s map[string]any) {
 	if state, ok := s["state"].(map[string]any); ok {
 		s["state"] = withoutConfigs(state)
@@ -243,8 +243,8 @@ func encodeNode(v any) (*yaml.Node, error) {
 	return parseJSON(b)
 }
 
-// parseJSON returns JSON as nodes in block style, with the keys of structs in snake_case, and
-// without nulls and empty defaults.
+// parseJSON returns JSON as nodes in block style, with struct keys in snake_case, and without
+// nulls and empty defaults.
 func parseJSON(b []byte) (*yaml.Node, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(b, &doc); err != nil {
@@ -297,7 +297,7 @@ func formatMapping(key string, n *yaml.Node) {
 	n.Content = kept
 }
 
-// isEmptyPath reports the node info of an event outside of a workflow.
+// isEmptyPath reports the node info for an event outside a workflow.
 func isEmptyPath(n *yaml.Node) bool {
 	path := childOf(n, "path")
 	return len(n.Content) == 2 && path != nil && path.Value == ""

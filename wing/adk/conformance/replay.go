@@ -17,7 +17,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// A Replayer replays the recordings of runs whose state delta selects them with [ReplayKey].
+// A Replayer replays the recordings for runs whose state delta selects them with [ReplayKey].
 // All other runs call their models and tools. Several goroutines may use it.
 type Replayer struct {
 	// Root is the folder whose cases may be replayed.
@@ -77,7 +77,7 @@ func (r *Replayer) openTurn(config any) (*turn, error) {
 	}
 	recordings, err := readRecordings(dir, Mode(mode))
 	if err != nil {
-		// The client receives the error, without the folders of the host.
+		// The client receives the error, without the host's folders.
 		return nil, errors.New(strings.ReplaceAll(err.Error(), filepath.Dir(dir)+string(filepath.Separator), ""))
 	}
 	recorded, _ := readSession(dir, Mode(mode)) // the comparison reports errors
@@ -97,7 +97,7 @@ func (r *Replayer) openTurn(config any) (*turn, error) {
 
 var errOutsideRoot = errors.New("the folder of recordings is not below that of --replay-recordings")
 
-// resolveDir returns the real path of a folder below the root.
+// resolveDir returns the real path to a folder below the root.
 func (r *Replayer) resolveDir(dir string) (string, error) {
 	root, err := filepath.EvalSymlinks(r.Root)
 	if err == nil {
@@ -133,8 +133,8 @@ func asInt(v any) (int, bool) {
 
 type turnKey struct{}
 
-// A turn is the replay of one message. Model calls take the recordings of their agent in
-// order, tool calls those with their name and arguments.
+// A turn is one message's replay. Model calls take their agent's recordings in order, tool
+// calls those with their name and arguments.
 type turn struct {
 	message int
 	models  []*recording
@@ -167,8 +167,8 @@ func (t *turn) recordFailure(format string, args ...any) error {
 	return t.failure
 }
 
-// reserveModel returns the index of the next recording of an agent, and its number among
-// those of the agent. Found is negative if all are used; number is then how many there are.
+// reserveModel returns the index of an agent's next recording, and its number among the
+// agent's recordings. Found is negative if all are used; number is then how many there are.
 func (t *turn) reserveModel(agent string) (found, number int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -186,7 +186,7 @@ func (t *turn) reserveModel(agent string) (found, number int) {
 	return -1, number
 }
 
-// CallModel answers with the recording of a call; see [runtime.Replay].
+// CallModel answers with a call's recording; see [runtime.Replay].
 func (r *Replayer) CallModel(ctx context.Context, call *runtime.ModelCall) iter.Seq2[*model.Response, error] {
 	t, ok := ctx.Value(turnKey{}).(*turn)
 	if !ok {
@@ -266,7 +266,7 @@ func (t *turn) hasModelCalls(agent string) bool {
 	return false
 }
 
-// reserveTool returns the first recording with the name and arguments of a call.
+// reserveTool returns the first recording with a call's name and arguments.
 func (t *turn) reserveTool(call *tool.Call) (*recording, error) {
 	args := asJSON(call.Args)
 	t.mu.Lock()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A Summary has the results of all cases in one mode.
+// A Summary has the results from all cases in one mode.
 type Summary struct {
 	Mode    Mode
 	Results []*Result
@@ -26,7 +26,7 @@ func (s *Summary) countPassed() int {
 // Failed returns how many cases failed.
 func (s *Summary) Failed() int { return len(s.Results) - s.countPassed() }
 
-// successRate returns the share of passed cases in percent.
+// successRate returns the passed cases in percent.
 func (s *Summary) successRate() float64 {
 	if len(s.Results) == 0 {
 		return 0
@@ -58,7 +58,7 @@ type Version struct {
 	Language string `json:"language"`
 }
 
-// ReportName returns the name of the report file of ADK.
+// ReportName returns the name that ADK gives its report file.
 func (v *Version) ReportName() string {
 	return v.Language + "_" + strings.ReplaceAll(v.Version, ".", "_") + "_report.md"
 }
@@ -87,16 +87,16 @@ func WriteMarkdown(w io.Writer, v *Version, all []*Summary) error {
 	return err
 }
 
-// escapeCell returns text for a cell of a Markdown table.
+// escapeCell returns text for a Markdown table cell.
 func escapeCell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(strings.TrimSpace(text))
 }
 
-// A Result is the outcome of a case in a mode.
+// A Result is a case's outcome in a mode.
 type Result struct {
 	Case *Case
 	Mode Mode
-	// Error is why the case failed; empty if it passed. Differences are those of the sessions.
+	// Error is why the case failed; empty if it passed. Differences are between the sessions.
 	Error       string
 	Differences []string
 }
@@ -104,12 +104,12 @@ type Result struct {
 // Passed reports whether the case passed.
 func (r *Result) Passed() bool { return r.Error == "" }
 
-// FailCase returns the result of a case that could not run.
+// FailCase returns the result for a case that could not run.
 func FailCase(c *Case, mode Mode, err error) *Result {
 	return &Result{Case: c, Mode: mode, Error: "Test setup failed: " + err.Error()}
 }
 
-// A replayError is an error that the server has sent in the stream of a run.
+// A replayError is an error that the server has sent in a run's stream.
 type replayError struct{ message string }
 
 func (e *replayError) Error() string { return e.message }

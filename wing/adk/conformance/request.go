@@ -11,11 +11,11 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// freeMaps are keys whose values have keys of their own, which are compared as written.
+// freeMaps are keys whose values have their own keys, which are compared as written.
 var freeMaps = []string{"args", "response", "properties", "labels", "default", "enum", "example"}
 
-// normalizeRequest returns what is compared of a request, of both spellings and without the
-// system instruction (adk-python _conformance_test_google_llm.py).
+// normalizeRequest returns the compared parts of a request, from both spellings and without
+// the system instruction (adk-python _conformance_test_google_llm.py).
 func normalizeRequest(raw map[string]any) (request map[string]any, instruction string) {
 	request = map[string]any{}
 	for _, key := range []string{"model", "contents", "config"} {
@@ -45,7 +45,7 @@ func normalizeRequest(raw map[string]any) (request map[string]any, instruction s
 	return asJSON(request), instruction
 }
 
-// normalizeTexts brings the values in the texts of a content into one notation (adk-go
+// normalizeTexts brings the values in a content's texts into one notation (adk-go
 // replay_plugin.go canonicalizeRequestContents).
 func normalizeTexts(content map[string]any) {
 	parts, _ := content["parts"].([]any)
@@ -69,7 +69,7 @@ func isEmpty(v any) bool {
 	return false
 }
 
-// camelizeKeys converts the keys of structs to camelCase and drops nulls.
+// camelizeKeys converts struct keys to camelCase and drops nulls.
 func camelizeKeys(key string, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -108,7 +108,7 @@ func camelCase(key string) string {
 	return strings.Join(words, "")
 }
 
-// readInstruction returns the text of a string, a content or a list of parts.
+// readInstruction returns the text in a string, a content or a list of parts.
 func readInstruction(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -128,7 +128,7 @@ func readInstruction(v any) string {
 	return ""
 }
 
-// normalizeTools brings the declarations of functions into one form.
+// normalizeTools brings function declarations into one form.
 func normalizeTools(config map[string]any) {
 	tools, _ := config["tools"].([]any)
 	for _, item := range tools {
@@ -173,13 +173,13 @@ func takesNoArgs(schema map[string]any) bool {
 	return schema["type"] == "object" && isMap && len(properties) == 0
 }
 
-// normalizeDescription returns the words of a description: recordings have the line breaks and
-// the indentation of docstrings. The fence of an MCP server's description does not count.
+// normalizeDescription returns a description's words: recordings have docstring line breaks
+// and indentation. The fence in an MCP server's description does not count.
 func normalizeDescription(text string) string {
 	return strings.Join(strings.Fields(fence.Remove(text)), " ")
 }
 
-// dropReason removes the parameter of transfers that ADK has since 2.9.
+// dropReason removes the transfer parameter that ADK has since 2.9.
 func dropReason(d map[string]any) {
 	for _, key := range []string{"parameters", "parametersJsonSchema"} {
 		schema, _ := d[key].(map[string]any)
@@ -188,18 +188,18 @@ func dropReason(d map[string]any) {
 	}
 }
 
-// maxSchemaDepth ends the resolution of schemas that refer to themselves.
+// maxSchemaDepth ends resolution when schemas refer to themselves.
 const maxSchemaDepth = 50
 
-// uncomparedKeywords are keywords of schemas that do not count: texts, and those that the schemas of
-// Gemini, in which ADK records most parameters, do not have.
+// uncomparedKeywords are schema keywords that do not count: texts, and those missing in Gemini
+// schemas, in which ADK records most parameters.
 var uncomparedKeywords = []string{
 	"title", "default", "description", "$defs", "defs", "definitions", "$schema", "$id", "$anchor", "$comment",
 	"additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames", "dependentRequired",
 	"exclusiveMinimum", "exclusiveMaximum", "multipleOf", "uniqueItems", "const", "examples", "deprecated", "readOnly", "writeOnly", "not",
 }
 
-// comparedFormats are the formats that ADK keeps in a schema of Gemini (adk-python
+// comparedFormats are the formats that ADK keeps in a Gemini schema (adk-python
 // tools/_gemini_schema_util.py).
 var comparedFormats = []any{"int32", "int64", "date-time", "enum"}
 
@@ -245,8 +245,8 @@ func normalizeSchemaAt(schema, root map[string]any, depth int) map[string]any {
 	return unifyNull(own)
 }
 
-// normalizeType returns a type in lower case. A list of a type and null is the type, and sets
-// nullable.
+// normalizeType returns a type in lower case. A list with a type and null is the type, and
+// sets nullable.
 func normalizeType(schema map[string]any, v any) any {
 	switch v := v.(type) {
 	case string:
@@ -285,7 +285,7 @@ func findDefinition(root map[string]any, ref string) map[string]any {
 	return target
 }
 
-// unifyNull replaces anyOf of a schema and null by the schema with nullable.
+// unifyNull replaces anyOf with a schema and null by the schema with nullable.
 func unifyNull(schema map[string]any) map[string]any {
 	options, _ := schema["anyOf"].([]any)
 	if len(options) != 2 {
@@ -306,8 +306,8 @@ func unifyNull(schema map[string]any) map[string]any {
 }
 
 // compareRequests returns the difference between a recorded and an actual request; empty if
-// they are equal. The host's own notes in the instruction have another wording than those of
-// ADK, so only the instructions of the author are compared.
+// they are equal. The host words its own notes in the instruction differently than ADK, so
+// only the author's instructions are compared.
 func compareRequests(recorded map[string]any, call *runtime.ModelCall) (string, error) {
 	actual, err := describeRequest(call)
 	if err != nil {
@@ -324,7 +324,7 @@ func compareRequests(recorded map[string]any, call *runtime.ModelCall) (string, 
 	return diffValues("recorded request", "actual request", want, got), nil
 }
 
-// describeRequest returns the request of a call with the keys of ADK.
+// describeRequest returns a call's request with ADK's keys.
 func describeRequest(call *runtime.ModelCall) (map[string]any, error) {
 	name := call.Request.Model
 	if name == "" {
@@ -358,7 +358,7 @@ func matchesInstruction(recorded, actual string, notes []string) bool {
 	return true
 }
 
-// normalizeInstruction returns a part of an instruction with its values in one notation.
+// normalizeInstruction returns an instruction part with its values in one notation.
 func normalizeInstruction(text string) string {
 	return normalizeConstants(normalizeLiterals(strings.TrimSpace(text)))
 }

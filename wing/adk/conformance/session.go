@@ -12,13 +12,13 @@ import (
 	"agenthost/pkg/session"
 )
 
-// The keys of the session state that switch on the replay and the recording of a run.
+// The session state keys that switch on replay and recording in a run.
 const (
 	ReplayKey = "_adk_replay_config"
 	RecordKey = "_adk_recordings_config"
 )
 
-// compareSessions returns the differences of two sessions in any spelling, one for each
+// compareSessions returns the differences between two sessions in any spelling, one for each
 // message, or nil. Ids, times and signatures are not compared (adk-python
 // _replay_validators.py).
 func compareSessions(recorded, actual map[string]any) ([]string, error) {
@@ -52,7 +52,7 @@ func compareSessions(recorded, actual map[string]any) ([]string, error) {
 	return all, nil
 }
 
-// normalizeHead returns what is compared of a session besides its events.
+// normalizeHead returns the compared parts of a session besides its events.
 func normalizeHead(s map[string]any) map[string]any {
 	head := map[string]any{"appName": firstValue(s, "app_name", "appName"), "userId": firstValue(s, "user_id", "userId")}
 	state, _ := s["state"].(map[string]any)
@@ -150,7 +150,7 @@ func normalizeActions(event map[string]any) {
 	}
 }
 
-// normalizeParts removes ids and signatures from the parts of a content.
+// normalizeParts removes ids and signatures from a content's parts.
 func normalizeParts(content map[string]any) {
 	parts, _ := content["parts"].([]any)
 	for _, item := range parts {
@@ -168,8 +168,8 @@ func normalizeParts(content map[string]any) {
 	}
 }
 
-// deleteOriginalID removes the id of the call that a confirmation is about: it is new in each
-// run, as all ids.
+// deleteOriginalID removes the id that a confirmation's call has: it is new in each run, as
+// all ids.
 func deleteOriginalID(call map[string]any) {
 	args, _ := call["args"].(map[string]any)
 	for _, key := range []string{"originalFunctionCall", "original_function_call"} {

@@ -1,5 +1,5 @@
-// Package export converts apps to plain files of ADK's Agent Config, and reports what ADK does
-// not support.
+// Package export converts apps to plain ADK Agent Config files, and reports what ADK does not
+// support.
 package export
 
 import (
@@ -16,8 +16,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// CheckPortability reports all problems of the app in a folder, and a warning for everything
-// that plain ADK does not support.
+// CheckPortability reports all problems in an app's folder, and a warning for everything that
+// plain ADK does not support.
 func CheckPortability(ctx context.Context, l *loader.Loader, dir string) spec.Diagnostics {
 	return l.InspectAgents(ctx, dir, func(in *loader.Inspection) {
 		for _, f := range newExportedApp(in).findForeign() {
@@ -30,9 +30,9 @@ func CheckPortability(ctx context.Context, l *loader.Loader, dir string) spec.Di
 	})
 }
 
-// ConvertApp converts the app in a folder to plain files of ADK's Agent Config, by file name:
-// root_agent.yaml, and one file for each other agent. Anything that cannot be
-// converted is an error, and then no files are returned.
+// ConvertApp converts the app in a folder to plain ADK Agent Config files, by file name:
+// root_agent.yaml, and one file for each other agent. Anything that cannot be converted is an
+// error, and then no files are returned.
 func ConvertApp(ctx context.Context, l *loader.Loader, dir string) (map[string][]byte, spec.Diagnostics) {
 	var files map[string][]byte
 	ds := l.InspectAgents(ctx, dir, func(in *loader.Inspection) {
@@ -80,9 +80,9 @@ func (f finding) withHint(hint string) finding {
 	return f
 }
 
-// adkFields returns the fields of ADK's agent classes (adk-python agents/*_config.py), and
-// those of its nodes that YAML can set (workflow/_base_node.py, _function_node.py). ADK's
-// sample of a graph has output_schema_code.
+// adkFields returns the fields in ADK's agent classes (adk-python agents/*_config.py), and
+// the node fields that YAML can set (workflow/_base_node.py, _function_node.py). ADK's graph
+// sample has output_schema_code.
 func adkFields() map[string][]string {
 	node := []string{"agent_class", "name", "description"}
 	common := append(slices.Clone(node), "sub_agents", "before_agent_callbacks", "after_agent_callbacks")
@@ -111,7 +111,7 @@ func foreignFieldHint(class, field string) string {
 	return ""
 }
 
-// findForeign returns the findings of an app.
+// findForeign returns an app's findings.
 func (a *exportedApp) findForeign() []finding {
 	var all []finding
 	if doc := a.in.Setting(); doc != nil {
@@ -156,7 +156,7 @@ func (a *exportedApp) findForeignInAgent(p *loader.InspectedAgent) []finding {
 	return all
 }
 
-// findForeignClass returns the finding for an agent of a class that ADK does not have.
+// findForeignClass returns the finding for an agent whose class ADK does not have.
 func findForeignClass(p *loader.InspectedAgent) finding {
 	if p.Class == "ToolNode" {
 		return newFinding(p.Base, "ADK for Python has no class ToolNode in YAML; adk-go has", false).
@@ -165,7 +165,7 @@ func findForeignClass(p *loader.InspectedAgent) finding {
 	return newFinding(p.Base, "ADK's config files do not support the class "+p.Class, false)
 }
 
-// findForeignInField returns the findings in the value of a field that ADK has.
+// findForeignInField returns the findings in a value whose field ADK has.
 func (a *exportedApp) findForeignInField(p *loader.InspectedAgent, e spec.Entry) []finding {
 	var all []finding
 	switch key := e.Key.Value; {
@@ -218,7 +218,7 @@ func findReferences(n *spec.Node) []finding {
 	return all
 }
 
-// optionalTag matches the second form of an optional placeholder.
+// optionalTag matches an optional placeholder's second form.
 var optionalTag = regexp.MustCompile(`<([A-Za-z_][A-Za-z0-9_]*(?::[A-Za-z_][A-Za-z0-9_]*)?\?)>`)
 
 func findForeignInText(n *spec.Node) []finding {
@@ -232,8 +232,8 @@ func findForeignInText(n *spec.Node) []finding {
 	return all
 }
 
-// isScripted reports whether a model of the app is scripted. ADK has no such model: an
-// agent without a model uses the model of its parent or ADK's default.
+// isScripted reports whether one of the app's models is scripted. ADK has no such model: an
+// agent without a model uses its parent's model or ADK's default.
 func (a *exportedApp) isScripted(name string) bool {
 	provider := a.in.DeclaredModel(name).Get("provider")
 	return !provider.IsNull() && provider.Value == "scripted"
@@ -243,8 +243,8 @@ func scriptedModelMessage(name string) string {
 	return "ADK does not support the scripted model " + name + ": an export omits it, and ADK uses the model of the parent agent or its default"
 }
 
-// exportedModelName returns the name of a model for ADK. plain reports that the name is
-// written as is, lowered that an export may convert it.
+// exportedModelName returns a model's name for ADK. plain reports that the name is written as
+// is, lowered that an export may convert it.
 func (a *exportedApp) exportedModelName(name string) (exported string, lowered, plain bool) {
 	prefix, bare := "", name
 	if m := a.in.DeclaredModel(name); m != nil {
@@ -304,7 +304,7 @@ type exporter struct {
 	files map[string][]byte
 }
 
-// writeAgent writes an agent and its descendants, each to a file of its own.
+// writeAgent writes an agent and its descendants, each to its own file.
 func (x *exporter) writeAgent(p *loader.InspectedAgent, file string) {
 	x.files[file] = nil // reserves the name
 	var text bytes.Buffer
@@ -312,7 +312,7 @@ func (x *exporter) writeAgent(p *loader.InspectedAgent, file string) {
 	x.files[file] = text.Bytes()
 }
 
-// exportAgent returns the mapping of an agent, and writes the files that it refers to.
+// exportAgent returns an agent's mapping, and writes the files that it refers to.
 func (x *exporter) exportAgent(p *loader.InspectedAgent) *spec.Node {
 	out := *p.Base
 	out.Entries = nil

@@ -21,10 +21,10 @@ import (
 	"agenthost/wing/adk/export"
 )
 
-// TestExportLoadsAgain exports the apps of the repository, the conformance agents, the good apps of
-// testdata and the graphs of the runtime's transcripts. An exported app has no foreign
-// features, the same agents and edges, and sends the same requests to models. The golden
-// file lists the reasons of the apps that cannot be exported.
+// TestExportLoadsAgain exports the repository's apps, the conformance agents, the good apps in
+// testdata and the graphs in the runtime's transcripts. An exported app has no foreign features,
+// the same agents and edges, and sends the same requests to models. The golden file lists why apps
+// cannot be exported.
 func TestExportLoadsAgain(t *testing.T) {
 	dirs := map[string]string{}
 	for name, archive := range readArchives(t, "loader/testdata/ok") {
@@ -47,7 +47,7 @@ func TestExportLoadsAgain(t *testing.T) {
 	compareExports(t, dirs, "testdata/exports.txt")
 }
 
-// TestExportCorpus does the same with the apps of the corpus.
+// TestExportCorpus does the same with the corpus apps.
 func TestExportCorpus(t *testing.T) {
 	corpus := os.Getenv("AGENTHOST_CORPUS")
 	if corpus == "" {
@@ -134,8 +134,8 @@ func exportAndReload(t *testing.T, dir string) []string {
 	return nil
 }
 
-// describeTree returns the agents of an app, without what the requests to models show, and
-// with the edges of workflows in a fixed order.
+// describeTree returns an app's agents, without what the model requests show, and with
+// workflow edges in a fixed order.
 func describeTree(t *testing.T, dir string, opts *loader.Options) *runtime.AgentInfo {
 	t.Helper()
 	env := testenv.New(t, &testenv.Options{Loader: opts})
@@ -157,7 +157,7 @@ func normalizeInfo(info *runtime.AgentInfo) {
 	}
 }
 
-// previewAll returns the model requests of all agents in the tree.
+// previewAll returns the model requests from all agents in the tree.
 func previewAll(t *testing.T, dir string, opts *loader.Options) map[string]*runtime.Preview {
 	t.Helper()
 	env := testenv.New(t, &testenv.Options{Loader: opts})

@@ -25,11 +25,10 @@ import (
 //
 // An export writes the same graph by these rules where that is possible.
 
-// defaultRoute is ADK's name of the default route.
+// defaultRoute is ADK's name for the default route.
 const defaultRoute = "__DEFAULT__"
 
-// findForeignInGraph returns the findings in the edges of a workflow, without those in its
-// nodes.
+// findForeignInGraph returns the findings in a workflow's edges, without those in its nodes.
 func (a *exportedApp) findForeignInGraph(p *loader.InspectedAgent) []finding {
 	c, ok := p.Config.(agentconfig.EdgeConfig)
 	if !ok {
@@ -55,8 +54,8 @@ func (a *exportedApp) findForeignInGraph(p *loader.InspectedAgent) []finding {
 	return append(all, findForeignRoutes(p.Node.Get("edges"), listUses(g))...)
 }
 
-// findForeignUses returns the findings in the places that name nodes: ADK has no names
-// under agents, and no names of later edges.
+// findForeignUses returns the findings in the places that name nodes: ADK has no names under
+// agents, and no names from later edges.
 func findForeignUses(p *loader.InspectedAgent, g *agentconfig.Graph) []finding {
 	var all []finding
 	introduced := map[int]bool{}
@@ -76,8 +75,8 @@ func findForeignUses(p *loader.InspectedAgent, g *agentconfig.Graph) []finding {
 	return all
 }
 
-// findUseReferences returns the ${…} references in the name of a node. Those of inline
-// nodes are findings of the node.
+// findUseReferences returns the ${…} references in a node name. The node itself reports the
+// references in an inline node.
 func findUseReferences(n *spec.Node) []finding {
 	if n.Kind == spec.Mapping && len(n.Entries) > 1 {
 		return nil
@@ -91,7 +90,7 @@ func isInlineAgent(p *loader.InspectedAgent) bool {
 }
 
 // findDuplicateEdges returns a finding for each further edge between two nodes. An export
-// makes one edge of several routes; a default route cannot be part of a list.
+// merges several routes into one edge; a default route cannot be part of a list.
 func findDuplicateEdges(p *loader.InspectedAgent, g *agentconfig.Graph) []finding {
 	var all []finding
 	for _, same := range groupEdges(g.Edges) {
@@ -105,7 +104,7 @@ func findDuplicateEdges(p *loader.InspectedAgent, g *agentconfig.Graph) []findin
 }
 
 // listFurtherEdges returns the edges that ADK reads after a first one. A single edge with a
-// list of routes is one edge.
+// route list is one edge.
 func listFurtherEdges(same []agentconfig.GraphEdge) []agentconfig.GraphEdge {
 	var further []agentconfig.GraphEdge
 	for i, e := range same[1:] {
@@ -123,7 +122,7 @@ func nodeName(p *loader.InspectedAgent, i int) string {
 	return p.Agents[i].Name
 }
 
-// groupEdges groups edges by their nodes, in the order of the first edge of each group.
+// groupEdges groups edges by their nodes, in the order of each group's first edge.
 func groupEdges(edges []agentconfig.GraphEdge) [][]agentconfig.GraphEdge {
 	var groups [][]agentconfig.GraphEdge
 	at := map[[2]int]int{}
@@ -147,7 +146,7 @@ func listUses(g *agentconfig.Graph) map[*spec.Node]int {
 	return uses
 }
 
-// findForeignRoutes returns the findings in the routes below an element of edges.
+// findForeignRoutes returns the findings in the routes below an edges element.
 func findForeignRoutes(n *spec.Node, uses map[*spec.Node]int) []finding {
 	if _, isNode := uses[n]; isNode {
 		return nil
@@ -171,8 +170,8 @@ func findForeignRoutes(n *spec.Node, uses map[*spec.Node]int) []finding {
 	return all
 }
 
-// findEqualKeys returns a key of a mapping that is equal to an earlier one in Python: 1
-// and true, or 0 and false.
+// findEqualKeys returns a mapping key that equals an earlier one in Python: 1 and true, or 0
+// and false.
 func findEqualKeys(n *spec.Node) *spec.Node {
 	seen := map[string]bool{}
 	for _, e := range n.Entries {
@@ -193,7 +192,7 @@ func otherForm(key *spec.Node) string {
 	return map[any]string{int64(1): "true", int64(0): "false", true: "1", false: "0"}[key.TypedKey()]
 }
 
-// A graphWriter writes the edges of a workflow, with its nodes.
+// A graphWriter writes a workflow's edges, with its nodes.
 type graphWriter struct {
 	x    *exporter
 	p    *loader.InspectedAgent
@@ -202,8 +201,8 @@ type graphWriter struct {
 	written map[int]*spec.Node
 }
 
-// exportEdges writes the nodes of a workflow, and returns its edges in the form of the
-// document, or as single edges if ADK would reject that form.
+// exportEdges writes a workflow's nodes, and returns its edges in the document's form, or as
+// single edges if ADK would reject that form.
 func (x *exporter) exportEdges(p *loader.InspectedAgent) *spec.Node {
 	g := p.Config.(agentconfig.EdgeConfig).Graph()
 	edges := p.Node.Get("edges")
@@ -223,7 +222,7 @@ func (w *graphWriter) hasEqualKeys(n *spec.Node) bool {
 		slices.ContainsFunc(n.Entries, func(e spec.Entry) bool { return w.hasEqualKeys(e.Value) })
 }
 
-// rewriteElement returns an element of edges with the nodes as ADK reads them.
+// rewriteElement returns an edges element with the nodes as ADK reads them.
 func (w *graphWriter) rewriteElement(n *spec.Node) *spec.Node {
 	if i, isNode := w.uses[n]; isNode {
 		return w.writeNode(i)
@@ -248,7 +247,7 @@ func (w *graphWriter) rewriteElement(n *spec.Node) *spec.Node {
 	return &out
 }
 
-// rewriteRoutes returns a route, or a list of them, in ADK's spelling.
+// rewriteRoutes returns a route, or a list of routes, in ADK's spelling.
 func rewriteRoutes(n *spec.Node) *spec.Node {
 	if n.Kind == spec.Sequence {
 		out := *n
@@ -299,8 +298,8 @@ func (w *graphWriter) writeNode(i int) *spec.Node {
 	return w.written[i]
 }
 
-// writeSingleEdges returns edges in the form {from_node, to_node, route}, one for each
-// pair of nodes.
+// writeSingleEdges returns edges in the form {from_node, to_node, route}, one for each pair
+// of nodes.
 func (w *graphWriter) writeSingleEdges(edges []agentconfig.GraphEdge) *spec.Node {
 	list := &spec.Node{Kind: spec.Sequence, Tag: "!!seq"}
 	for _, same := range groupEdges(edges) {
@@ -318,7 +317,7 @@ func (w *graphWriter) writeSingleEdges(edges []agentconfig.GraphEdge) *spec.Node
 	return list
 }
 
-// writeRoutes returns the route of an edge, or the list of the routes of several.
+// writeRoutes returns an edge's route, or the list if it has several.
 func writeRoutes(edges []agentconfig.GraphEdge) *spec.Node {
 	list := &spec.Node{Kind: spec.Sequence, Tag: "!!seq"}
 	for _, e := range edges {
@@ -334,8 +333,8 @@ func writeRoutes(edges []agentconfig.GraphEdge) *spec.Node {
 	return list
 }
 
-// findForeignInNode returns the findings in a field of a Workflow or of one of its nodes
-// that ADK has, but in another form.
+// findForeignInNode returns the findings in a field of a Workflow or its nodes that ADK has,
+// but in another form.
 func findForeignInNode(e spec.Entry) []finding {
 	switch n := e.Value; e.Key.Value {
 	case "timeout", "initial_delay", "max_delay":
@@ -362,7 +361,7 @@ func isNumber(n *spec.Node) bool {
 	return n.IsNull() || n.Tag == "!!int" || n.Tag == "!!float"
 }
 
-// exportSeconds returns a duration, or the durations of a mapping, as a number of seconds.
+// exportSeconds returns a duration, or the durations in a mapping, as a number of seconds.
 func exportSeconds(key string, n *spec.Node) *spec.Node {
 	if key == "retry_config" {
 		out := *n
@@ -379,7 +378,7 @@ func exportSeconds(key string, n *spec.Node) *spec.Node {
 	return &spec.Node{Kind: spec.Scalar, Tag: "!!float", Value: strconv.FormatFloat(time.Duration(d).Seconds(), 'f', -1, 64)}
 }
 
-// exportSchema returns the JSON Schema of an input schema.
+// exportSchema returns an input schema's JSON Schema.
 func exportSchema(n *spec.Node) *spec.Node {
 	var short spec.ShortSchema
 	if n.IsNull() || short.DecodeSpec(n).HasErrors() || short.IsFull() {

@@ -11,8 +11,8 @@ import (
 	"agenthost/wing/adk/export"
 )
 
-// TestExportDurations writes durations of nodes as ADK's numbers of seconds, and reports
-// what ADK reads otherwise.
+// TestExportDurations writes node durations as ADK's numbers of seconds, and reports what ADK
+// reads otherwise.
 func TestExportDurations(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "app")
 	const head = "agent_class: Workflow\nname: flow\nedges:\n  - - START\n    - {agent_class: FunctionNode, name: f, expr: input, message: false, timeout: 90s, retry_config: {initial_delay: 500ms, max_delay: 2, exceptions: [TOOL_FAILED]}}\n"

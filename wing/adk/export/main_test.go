@@ -22,13 +22,13 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// lookUpEnv returns the environment of the test apps.
+// lookUpEnv returns the test apps' environment.
 func lookUpEnv(name string) (string, bool) {
 	v, ok := map[string]string{"SET": "from the environment", "SIXTY": "60", "ORDERS_KEY": "key", "OTHER_KEY": "key"}[name]
 	return v, ok
 }
 
-// readArchives returns the txtar files of a folder of pkg by name.
+// readArchives returns the txtar files from a folder of pkg by name.
 func readArchives(t testing.TB, folder string) map[string]*txtar.Archive {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("../../../pkg", folder, "*.txtar"))
@@ -49,9 +49,9 @@ func readArchives(t testing.TB, folder string) map[string]*txtar.Archive {
 	return all
 }
 
-// unpackArchive writes the files of an archive, except want, to a new folder. It
-// returns the folder of the app: app, or the first element of the paths if they are in
-// a folder of apps/. Files in secrets/ are the secrets of the app.
+// unpackArchive writes an archive's files, except want, to a new folder. It returns the app's
+// folder: app, or the first path element if the paths are in a folder in apps/. Files in
+// secrets/ are the app's secrets.
 func unpackArchive(t testing.TB, archive *txtar.Archive) string {
 	t.Helper()
 	top := t.TempDir()
@@ -85,8 +85,8 @@ func write(t testing.TB, file, content string) {
 	}
 }
 
-// newOptions returns the options of the tests: the overlay app.prod.yaml and the
-// secrets folder next to the app are used.
+// newOptions returns the tests' options: the overlay app.prod.yaml and the secrets folder
+// next to the app are used.
 func newOptions(dir string) *loader.Options {
 	opts := &loader.Options{Env: lookUpEnv, Overlay: "prod"}
 	if secrets := filepath.Join(filepath.Dir(dir), "secrets"); isFolder(secrets) {

@@ -7,7 +7,7 @@ import (
 	"agenthost/internal/command"
 )
 
-// Commands returns the commands of the package.
+// Commands returns the package's commands.
 func Commands(env command.Env) []*cobra.Command {
 	return []*cobra.Command{newEvalCommand(env), newEvalSetCommand(env), newOptimizeCommand(env)}
 }

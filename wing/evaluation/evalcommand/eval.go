@@ -23,7 +23,7 @@ import (
 	"agenthost/wing/evaluation/evalrun"
 )
 
-// evalFlags are the flags of eval.
+// evalFlags are eval's flags.
 type evalFlags struct {
 	load            command.LoadFlags
 	plan            evalrun.PlanOptions
@@ -38,7 +38,7 @@ type evalFlags struct {
 	noCache         bool
 }
 
-// The limits of --runs and --parallel: each run calls models, which costs money.
+// The limits for --runs and --parallel: each run calls models, which costs money.
 const (
 	maxEvalRuns     = 1000
 	maxEvalParallel = 256
@@ -110,7 +110,7 @@ func (f *evalFlags) validateFlags() error {
 	return nil
 }
 
-// subjectModels returns the models to run with; the empty name selects those of the app.
+// subjectModels returns the models to run with; the empty name selects the app's.
 func (f *evalFlags) subjectModels() []string {
 	if len(f.models) == 0 {
 		return []string{""}
@@ -161,8 +161,8 @@ func evaluateApp(ctx context.Context, env command.Env, f *evalFlags, args []stri
 	return e.runJobs(ctx, jobs)
 }
 
-// planFailure returns the error of a plan with its exit status: that of problems for a
-// file, of a failure if there is nothing to run, else of wrong usage.
+// planFailure returns a plan's error with its exit status: problems for a file, failure if
+// there is nothing to run, else wrong usage.
 func planFailure(env command.Env, err error) error {
 	if ds := spec.Diagnostics(nil); errors.As(err, &ds) {
 		if err := env.WriteDiagnostics(ds); err != nil {
@@ -184,13 +184,13 @@ type evaluation struct {
 	// subjects are the app, once for each model.
 	subjects []*evalSubject
 	judges   evalrun.Models
-	// service is that of Vertex AI, nil without one.
+	// service is Vertex AI, nil without it.
 	service eval.Service
-	// answers is the cache of judge answers, nil without one.
+	// answers is the cache for judge answers, nil without one.
 	answers      *evalrun.AnswerCache
 	fingerprints map[string]string
 	progress     *progressBar
-	// results is the store of --session-db, nil without one.
+	// results is the store for --session-db, nil without one.
 	results  *store.Results
 	releases []func()
 }
@@ -199,11 +199,11 @@ type evaluation struct {
 type evalSubject struct {
 	app   *runtime.App
 	model string
-	// baselines are those of --baseline by the IDs of the sets.
+	// baselines are the --baseline results by set ID.
 	baselines map[string]*eval.SetResult
 }
 
-// readBaselines reads the baselines of all sets and models, and prints the sets without one.
+// readBaselines reads the baselines for all sets and models, and prints the sets without one.
 func (e *evaluation) readBaselines(jobs []*evalrun.Job) error {
 	if e.flags.baseline == "" {
 		return nil
@@ -234,7 +234,7 @@ func (e *evaluation) resultFolder() string {
 	return cmp.Or(e.flags.results, filepath.Join(e.dir, filepath.FromSlash(eval.HistoryFolder)))
 }
 
-// loadAll loads the app and the models of judges and of --model.
+// loadAll loads the app, the judge models and the --model models.
 func (e *evaluation) loadAll(ctx context.Context, opts *loader.Options, judges []string) error {
 	l := e.env.NewLoader(opts)
 	app, err := e.loadApp(ctx, l)
@@ -263,7 +263,7 @@ func (e *evaluation) loadAll(ctx context.Context, opts *loader.Options, judges [
 	return nil
 }
 
-// openService opens the evaluation service of Vertex AI if there are credentials.
+// openService opens Vertex AI's evaluation service if there are credentials.
 func (e *evaluation) openService(ctx context.Context, l *loader.Loader) error {
 	service, release, err := l.OpenEvaluator(ctx, e.dir)
 	if service == nil {
@@ -298,7 +298,7 @@ func (e *evaluation) openModels(ctx context.Context, l *loader.Loader, names []s
 	return models, nil
 }
 
-// openResults opens the database of --session-db, and creates it if necessary. It does not
+// openResults opens the --session-db database, and creates it if necessary. It does not
 // migrate an older schema.
 func (e *evaluation) openResults(ctx context.Context) error {
 	if e.flags.sessionDB == "" {
@@ -313,7 +313,7 @@ func (e *evaluation) openResults(ctx context.Context) error {
 	return nil
 }
 
-// saveResult stores the file of a result in the database of --session-db.
+// saveResult stores a result file in the --session-db database.
 func (e *evaluation) saveResult(ctx context.Context, subject evalrun.Subject, setID, path string) error {
 	if e.results == nil {
 		return nil
@@ -321,7 +321,7 @@ func (e *evaluation) saveResult(ctx context.Context, subject evalrun.Subject, se
 	return evalrun.SaveResult(ctx, e.results, subject, setID, path)
 }
 
-// openCache opens the cache of judge answers. Without it, for example in a folder that
+// openCache opens the cache for judge answers. Without it, for example in a folder that
 // cannot be written, all answers are requested.
 func (e *evaluation) openCache(ctx context.Context, l *loader.Loader, judges []string) {
 	if e.flags.noCache || len(judges) == 0 {
@@ -382,8 +382,7 @@ func (e *evaluation) runJobs(ctx context.Context, jobs []*evalrun.Job) error {
 	return nil
 }
 
-// runJob runs the cases of a job, adds them to the reports, and returns how many runs have
-// ended.
+// runJob runs a job's cases, adds them to the reports, and returns how many runs have ended.
 func (e *evaluation) runJob(ctx context.Context, subject *evalSubject, job *evalrun.Job, reports *evalReports) (ended int, err error) {
 	journal, err := e.openJournal(subject, job)
 	if err != nil {
@@ -408,7 +407,7 @@ func (e *evaluation) runJob(ctx context.Context, subject *evalSubject, job *eval
 	return journal.Len(), e.saveResult(ctx, journal.Subject(), job.Set.ID, path)
 }
 
-// openJournal creates the journal of a job, or opens that of the interrupted run.
+// openJournal creates a job's journal, or opens the interrupted run's.
 func (e *evaluation) openJournal(s *evalSubject, job *evalrun.Job) (*evalrun.Journal, error) {
 	subject := evalrun.Subject{App: s.app.Name(), Revision: s.app.Revision(), Model: s.model}
 	folder := e.resultFolder()

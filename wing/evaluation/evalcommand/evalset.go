@@ -113,7 +113,7 @@ func newEvalSetPersonasCommand(env command.Env) *cobra.Command {
 	}
 }
 
-// A setFile is an eval set of ADK in the folder of an app.
+// A setFile is an ADK eval set in an app's folder.
 type setFile struct {
 	root      *os.Root
 	dir, name string

@@ -14,7 +14,7 @@ import (
 	"agenthost/wing/evaluation/evalrun"
 )
 
-// generateFlags are the flags of evalset generate.
+// generateFlags are the evalset generate flags.
 type generateFlags struct {
 	load            command.LoadFlags
 	config, persona string
@@ -103,7 +103,7 @@ func (f *generateFlags) findPersona() (*eval.Persona, error) {
 	return nil, fmt.Errorf("--persona must be one of %s, got %q", strings.Join(ids, ", "), f.persona)
 }
 
-// askModel loads the app and asks the model for scenarios. It sets the state of the session.
+// askModel loads the app and asks the model for scenarios. It sets the session's state.
 func (f *generateFlags) askModel(ctx context.Context, env command.Env, dir string, session *eval.SessionInput) ([]*eval.Scenario, error) {
 	opts, err := f.load.LoaderOptions(nil, dir)
 	if err != nil {

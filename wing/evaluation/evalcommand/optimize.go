@@ -22,7 +22,7 @@ import (
 	"agenthost/wing/evaluation/optimize"
 )
 
-// optimizeFlags are the flags of optimize.
+// optimizeFlags are optimize's flags.
 type optimizeFlags struct {
 	load                       command.LoadFlags
 	plan                       evalrun.PlanOptions
@@ -112,8 +112,8 @@ func (f *optimizeFlags) validateFlags(cmdArgs []string) error {
 	return nil
 }
 
-// readConfigs reads the config files of ADK, and sets the selections. Flags on the command
-// line come before the config of the optimizer.
+// readConfigs reads ADK's config files, and sets the selections. Flags on the command line
+// come before the optimizer's config.
 func (f *optimizeFlags) readConfigs(dir string, args []string) error {
 	f.trainCases, f.validationSets = eval.ParseSelections(args), eval.ParseSelections(f.validation)
 	f.optimizerConfig = &optimize.OptimizerConfig{}
@@ -176,7 +176,7 @@ type optimization struct {
 	loader *loader.Loader
 	meter  *evalrun.CostMeter
 	stop   stopReason
-	// instruction is that of the app, problems are the messages of check about the app.
+	// instruction is the app's instruction, problems are check's messages about the app.
 	instruction *loader.Instruction
 	problems    map[string]bool
 }
@@ -273,8 +273,8 @@ func (o *optimization) readInstruction(ctx context.Context) error {
 	return nil
 }
 
-// newProposer returns the model that proposes instructions. Without a config, the default
-// model of ADK thinks as in ADK.
+// newProposer returns the model that proposes instructions. Without a config, ADK's default
+// model thinks as in ADK.
 func (o *optimization) newProposer(llm model.LLM) (func(ctx context.Context, prompt string) (string, error), error) {
 	config := &genai.GenerateContentConfig{}
 	if raw := o.flags.optimizerConfig.ModelConfig; len(raw) > 0 {
@@ -387,7 +387,7 @@ func (o *optimization) reportResult(result *optimize.Result) error {
 	return nil
 }
 
-// writeProposal returns the diff of a better instruction, and writes the file with --write.
+// writeProposal returns a better instruction's diff, and writes the file with --write.
 func (o *optimization) writeProposal(result *optimize.Result) (string, error) {
 	if !result.Improved {
 		return "", nil
@@ -404,8 +404,8 @@ func (o *optimization) writeProposal(result *optimize.Result) (string, error) {
 	return textdiff.FormatDiff("a/"+o.shownFile(), "b/"+o.shownFile(), o.instruction.Source, edited), nil
 }
 
-// shownFile returns the path of the file for the diff: from the working folder, or from that
-// of the app if the working folder does not contain it.
+// shownFile returns the file's path for the diff: from the working folder, or from the app's
+// folder if the working folder does not contain it.
 func (o *optimization) shownFile() string {
 	file := filepath.Join(o.dir, filepath.FromSlash(o.instruction.File))
 	full, err := filepath.Abs(file)

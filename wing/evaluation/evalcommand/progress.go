@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// progressInterval is the minimum time between two updates of a progress bar.
+	// progressInterval is the minimum time between two progress bar updates.
 	progressInterval = 100 * time.Millisecond
 	progressWidth    = 24
 )
 
-// A progressBar shows the runs of cases on a line of a terminal. A nil bar shows nothing. It
-// is safe for concurrent use.
+// A progressBar shows case runs on a terminal line. A nil bar shows nothing. It is safe for
+// concurrent use.
 type progressBar struct {
 	out   io.Writer
 	now   func() time.Time
@@ -27,7 +27,7 @@ type progressBar struct {
 	total int
 
 	mu sync.Mutex
-	// resumed are the results of an interrupted run, which are part of done.
+	// resumed are the results from an interrupted run, which are part of done.
 	resumed, done, passed int
 	drawn                 time.Time
 	width                 int

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A progress bar has the runs that ended, how many passed, and the time left by the mean of
-// those of this process. It is drawn at most ten times a second, and at the end.
+// A progress bar shows the runs that ended, how many passed, and the time left by the mean
+// over the runs in this process. It is drawn at most ten times a second, and at the end.
 func TestProgressBar(t *testing.T) {
 	now := time.Unix(1700000000, 0)
 	var out bytes.Buffer

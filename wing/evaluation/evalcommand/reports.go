@@ -15,7 +15,7 @@ import (
 	"agenthost/wing/evaluation/evalrun"
 )
 
-// evalReports are the report of --output and those of --report.
+// evalReports are the --output report and the --report files.
 type evalReports struct {
 	output *evalreport.Report
 	files  []*reportFile
@@ -27,7 +27,7 @@ type reportFile struct {
 	report *evalreport.Report
 }
 
-// reportFormat returns the format of a report by the suffix of its file.
+// reportFormat returns a report's format by its file's suffix.
 func reportFormat(path string) (string, error) {
 	formats := map[string]string{".html": "html", ".xml": "junit", ".json": "json", ".csv": "csv"}
 	format, ok := formats[filepath.Ext(path)]
@@ -75,7 +75,7 @@ func (r *evalReports) closeAll() error {
 	return errors.Join(errs...)
 }
 
-// addRun adds a run, and the file of its result.
+// addRun adds a run, and its result's file.
 func (r *evalReports) addRun(job *evalrun.Job, journal *evalrun.Journal, baseline *eval.SetResult) error {
 	for _, report := range r.listAll() {
 		if err := report.AddRun(job, journal, baseline); err != nil {
@@ -91,7 +91,7 @@ func (r *evalReports) addFile(path string) {
 	}
 }
 
-// writeAll writes the files, and then the report of --output.
+// writeAll writes the files, and then the --output report.
 func (r *evalReports) writeAll(env command.Env, took time.Duration) error {
 	for _, f := range r.files {
 		f.report.Duration = took

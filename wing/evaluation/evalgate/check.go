@@ -1,4 +1,4 @@
-// Package evalgate makes evaluation a part of apps: a loader checks the eval sets in their
+// Package evalgate adds evaluation to apps: a loader checks the eval sets in their
 // folders, and a gate runs them before a changed app is activated.
 //
 //	evals := &evalgate.Kind{}
@@ -21,15 +21,15 @@ import (
 	"agenthost/wing/evaluation/evalrun"
 )
 
-// A Kind is evaluation in apps: the file kind of eval sets and the gate that runs them.
+// A Kind is evaluation in apps: the file kind for eval sets and the gate that runs them.
 type Kind struct {
-	// Metrics are custom metrics of a Go program, which eval sets and test_config.json may
+	// Metrics are a Go program's custom metrics, which eval sets and test_config.json may
 	// name.
 	Metrics map[string]eval.MeasureFunc
 }
 
-// Files returns the file kind of eval sets: *.eval.yaml, ADK's eval sets and test files in JSON
-// and YAML, and their test_config.json.
+// Files returns the file kind for eval sets: *.eval.yaml, ADK's eval sets and test files in
+// JSON and YAML, and their test_config.json.
 func (k *Kind) Files() loader.FileKind {
 	return loader.FileKind{
 		Name: "eval", Matches: func(file string) bool { return strings.HasSuffix(file, evalfile.Suffix) }, Schema: evalfile.Schema,
@@ -39,8 +39,8 @@ func (k *Kind) Files() loader.FileKind {
 	}
 }
 
-// nameCompletions returns the names of an app in an eval set: judges, the tools of expected calls,
-// and those with criteria.
+// nameCompletions returns the names from an app in an eval set: judges, the tools in expected
+// calls, and those with criteria.
 func nameCompletions(keys []string, key string) loader.NameKind {
 	switch {
 	case key == "judge_model":
@@ -51,13 +51,12 @@ func nameCompletions(keys []string, key string) loader.NameKind {
 	return loader.NoNames
 }
 
-// Gate returns the gate that lets an app pass if the cases of its eval sets pass.
+// Gate returns the gate that lets an app pass if the cases in its eval sets pass.
 func (k *Kind) Gate() loader.Gate {
 	return loader.Gate{Name: runtime.GateEvals, Rule: "eval-failed", Run: k.runGate, Unsteady: true}
 }
 
-// checkFiles reports the problems of eval files, and those of the gate that the app
-// configures.
+// checkFiles reports the problems in eval files and in the gate that the app configures.
 func (k *Kind) checkFiles(ctx context.Context, in *loader.Inspection) {
 	k.checkEvals(ctx, in)
 	if jobs, _ := k.planGatedEvals(ctx, in, false); jobs != nil {
@@ -65,7 +64,7 @@ func (k *Kind) checkFiles(ctx context.Context, in *loader.Inspection) {
 	}
 }
 
-// checkEvals reports the problems of eval files, of ADK's eval sets and test files, and of
+// checkEvals reports the problems in eval files, in ADK's eval sets and test files, and in
 // their configs.
 func (k *Kind) checkEvals(ctx context.Context, in *loader.Inspection) {
 	isUsable := in.HasAgents()
@@ -104,8 +103,8 @@ func (k *Kind) checkEvals(ctx context.Context, in *loader.Inspection) {
 	}
 }
 
-// readEvalConfigs reads the test_config.json of folders. One with problems, which are reported
-// elsewhere, is empty.
+// readEvalConfigs reads the test_config.json in each folder. One with problems, which are
+// reported elsewhere, is empty.
 func readEvalConfigs(in *loader.Inspection, files []string, names *evalfile.Names) map[string]*eval.Config {
 	configs := map[string]*eval.Config{}
 	for _, file := range files {
@@ -126,7 +125,7 @@ func readEvalConfigs(in *loader.Inspection, files []string, names *evalfile.Name
 	return configs
 }
 
-// checkADKFile returns the problems of a file of ADK.
+// checkADKFile returns the problems in an ADK file.
 func checkADKFile(in *loader.Inspection, file string, names *evalfile.Names) ([]spec.Text, spec.Diagnostics) {
 	at := in.DisplayPath(file)
 	src, err := in.ReadAppFile(file)
@@ -144,12 +143,12 @@ func checkADKFile(in *loader.Inspection, file string, names *evalfile.Names) ([]
 	return nil, ds
 }
 
-// casePlaces are the positions of cases by SET:CASE.
+// casePlaces are case positions by SET:CASE.
 type casePlaces map[string]spec.Pos
 
-// planGatedEvals reads the eval sets that the gate of the app runs, and reports their
-// problems. The jobs are nil if there are errors, or if evals do not gate the app. vertex
-// reports that the evaluation service of Vertex AI is available.
+// planGatedEvals reads the eval sets that the app's gate runs, and reports their problems.
+// The jobs are nil if there are errors, or if evals do not gate the app. vertex reports that
+// Vertex AI's evaluation service is available.
 func (k *Kind) planGatedEvals(ctx context.Context, in *loader.Inspection, vertex bool) ([]*evalrun.Job, casePlaces) {
 	options := in.Reload()
 	if in.HasErrors() || options == nil || !slices.Contains(options.Gate, runtime.GateEvals) {
@@ -178,8 +177,8 @@ func (k *Kind) planGatedEvals(ctx context.Context, in *loader.Inspection, vertex
 	return jobs, places
 }
 
-// resolveJudges returns the models of judges and simulated users. With a budget of cost,
-// it rejects models of the app and judges that have no price.
+// resolveJudges returns the models for judges and simulated users. With a cost budget, it
+// rejects app models and judges that have no price.
 func resolveJudges(ctx context.Context, in *loader.Inspection, jobs []*evalrun.Job) evalrun.Models {
 	at := in.Setting("reload", "gate")
 	models := evalrun.Models{}
@@ -200,7 +199,7 @@ func resolveJudges(ctx context.Context, in *loader.Inspection, jobs []*evalrun.J
 	return models
 }
 
-// readEvalSets reads all eval sets of the app with the places of their cases.
+// readEvalSets reads all eval sets in the app with their cases' places.
 func (k *Kind) readEvalSets(ctx context.Context, in *loader.Inspection, places casePlaces) []*evalrun.SetFile {
 	var sets []*evalrun.SetFile
 	for _, file := range in.FindFiles(ctx, "eval sets", evalfile.Suffix, evalfile.SetSuffix, eval.SetSuffix, eval.TestSuffix) {
@@ -223,12 +222,12 @@ func (k *Kind) readEvalSets(ctx context.Context, in *loader.Inspection, places c
 	return sets
 }
 
-// metricNames are the names of the metrics that the Go program has registered.
+// metricNames are the metrics that the Go program has registered.
 func (k *Kind) metricNames() *evalfile.Names {
 	return &evalfile.Names{Metrics: slices.Sorted(maps.Keys(k.Metrics))}
 }
 
-// addCases adds the places of the cases of a set in any form.
+// addCases adds the places for cases from a set in any form.
 func (p casePlaces) addCases(set, file string, text []byte) {
 	n, _ := spec.Parse(file, text)
 	if n == nil {

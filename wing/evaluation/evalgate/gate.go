@@ -14,11 +14,11 @@ import (
 	"agenthost/wing/evaluation/evalrun"
 )
 
-// maxGateCases limits the concurrent cases of eval sets, which mostly wait for models.
+// maxGateCases limits the concurrent cases, which mostly wait for models.
 const maxGateCases = 4
 
-// runGate runs the eval sets of an app on its own models and tools, within the budget of
-// cost. Each case that does not pass is a problem.
+// runGate runs an app's eval sets on its own models and tools, within the cost budget. Each
+// case that does not pass is a problem.
 func (k *Kind) runGate(ctx context.Context, run *loader.GateRun) spec.Diagnostics {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -45,7 +45,7 @@ type evalGate struct {
 	run    *loader.GateRun
 	jobs   []*evalrun.Job
 	places casePlaces
-	// runner has the app, which also owns the models of judges.
+	// runner has the app, which also owns the judge models.
 	runner *evalrun.Runner
 	// release releases the evaluation service.
 	release func()
@@ -148,7 +148,7 @@ func isNotEvaluated(o *eval.Outcome, metric string) bool {
 	return false
 }
 
-// maxReason limits the length of a reason in a diagnostic: it may be the answer of a judge.
+// maxReason limits a reason's length in a diagnostic: it may be a judge's answer.
 const maxReason = 300
 
 func shortenReason(reason string) string {

@@ -1,14 +1,13 @@
-// Package evaltest runs the eval sets of an app in go test, as AgentEvaluator of ADK does in
-// pytest:
+// Package evaltest runs an app's eval sets in go test, as ADK's AgentEvaluator does in pytest:
 //
 //	func TestDesk(t *testing.T) {
 //		evaltest.Run(t, "apps/desk", &evaltest.Options{Sets: []string{"orders"}, Runs: 2})
 //	}
 //
-// Each case is a subtest, SET/CASE. One that does not pass fails with the report of
-// agenthost eval: its scores and thresholds, the reasons, and the turns with what was
-// expected of them. Models and tools are those of the app: they are called. A Go program
-// replaces them, and registers its own metrics, with the options of the loader.
+// Each case is a subtest, SET/CASE. One that does not pass fails with the report that
+// agenthost eval prints: its scores and thresholds, the reasons, and the turns with their
+// expectations. The app's models and tools are called. A Go program replaces them, and
+// registers its own metrics, with the loader's options.
 package evaltest
 
 import (
@@ -28,41 +27,41 @@ import (
 	"agenthost/wing/evaluation/evalrun"
 )
 
-// Options configure [Run]. The zero value runs all sets of the app once.
+// Options configure [Run]. The zero value runs all sets in the app once.
 type Options struct {
 	// Sets are eval sets by file, name or ID, each with optional cases, such as
-	// "orders:status,refund"; empty for all of the app.
+	// "orders:status,refund"; empty for all sets.
 	Sets []string
-	// Runs is how often each case runs, at least 1. Scores are means over the turns of
-	// all runs. ADK's AgentEvaluator runs each case twice.
+	// Runs is how often each case runs, at least 1. Scores are means over the turns in all
+	// runs. ADK's AgentEvaluator runs each case twice.
 	Runs int
 	// Metrics are metrics by name or short name, each with an optional threshold, such as
-	// "response_match=0.7"; empty for those of the config.
+	// "response_match=0.7"; empty for the config's.
 	Metrics []string
-	// Config is a file with criteria; empty for those of the set, or of the
-	// test_config.json next to it.
+	// Config is a file with criteria; empty for the set's, or for the test_config.json next
+	// to it.
 	Config string
-	// Judge is the model of judges and simulated users whose config names none; empty for
+	// Judge is the model for judges and simulated users whose config names none; empty for
 	// [eval.DefaultJudgeModel].
 	Judge string
 	// AllowNotEvaluated lets a case pass by its other metrics if one was not evaluated, as
 	// ADK does.
 	AllowNotEvaluated bool
-	// Timeout limits the conversation of a case; 0 is 5 minutes.
+	// Timeout limits a case's conversation; 0 is 5 minutes.
 	Timeout time.Duration
 	// Kinds are what the app's documents may name.
 	Kinds loader.Kinds
-	// Custom are metrics of the Go program, which sets and configs may name.
+	// Custom are the Go program's metrics, which sets and configs may name.
 	Custom map[string]eval.MeasureFunc
-	// Loader has the models and tools of the Go program; nil for none.
+	// Loader has the Go program's models and tools; nil for none.
 	Loader *loader.Options
 }
 
 const defaultTimeout = 5 * time.Minute
 
-// Run runs eval sets of the app in a folder. Cases are parallel subtests, which -run selects
-// and -parallel limits. The test fails if the app, a set or a judge has problems, or if the
-// sets have no cases.
+// Run runs eval sets from the app in a folder. Cases are parallel subtests, which -run
+// selects and -parallel limits. The test fails if the app, a set or a judge has problems, or
+// if the sets have no cases.
 func Run(t *testing.T, dir string, opts *Options) {
 	t.Helper()
 	o := Options{}
@@ -100,7 +99,7 @@ func Run(t *testing.T, dir string, opts *Options) {
 	}
 }
 
-// openRunner loads the app and the models of judges. They are closed after all subtests.
+// openRunner loads the app and the judge models. They are closed after all subtests.
 func openRunner(t *testing.T, l *loader.Loader, dir string, judges []string) *evalrun.Runner {
 	t.Helper()
 	app, ds := l.Load(t.Context(), dir)
@@ -116,7 +115,7 @@ func openRunner(t *testing.T, l *loader.Loader, dir string, judges []string) *ev
 	return &evalrun.Runner{App: app, Models: models}
 }
 
-// openService opens the evaluation service of Vertex AI; nil without credentials.
+// openService opens Vertex AI's evaluation service; nil without credentials.
 func openService(t *testing.T, l *loader.Loader, dir string) eval.Service {
 	t.Helper()
 	service, release, err := l.OpenEvaluator(t.Context(), dir)
@@ -161,7 +160,7 @@ func runCase(t *testing.T, runner *evalrun.Runner, job *evalrun.Job, c *eval.Cas
 	}
 }
 
-// formatError formats an error with the source lines and hints of its diagnostics.
+// formatError formats an error with its diagnostics' source lines and hints.
 func formatError(err error) string {
 	ds := spec.Diagnostics(nil)
 	if !errors.As(err, &ds) {

@@ -14,10 +14,10 @@ import (
 	"agenthost/wing/evaluation/evaltest"
 )
 
-// failing is the variable that selects one of the failing calls of TestFailing.
+// failing is the variable that selects one failing call in TestFailing.
 const failing = "EVALTEST_FAILING"
 
-// failingCalls are calls of Run that fail, with what the output of the test has.
+// failingCalls are calls to Run that fail, with what the test's output has.
 var failingCalls = map[string]struct {
 	dir  string
 	opts *evaltest.Options
@@ -36,7 +36,7 @@ var failingCalls = map[string]struct {
 	"no judge":       {"testdata/desk", &evaltest.Options{Kinds: kinds, Metrics: []string{"safety"}, Judge: "none/x"}, []string{"cannot open the models of judges", `unknown provider "none"`}},
 }
 
-// A vagueModel is a model of a Go program.
+// A vagueModel is a Go program's model.
 type vagueModel struct{}
 
 func (vagueModel) Name() string { return "vague" }
@@ -47,7 +47,7 @@ func (vagueModel) Generate(context.Context, *model.Request) iter.Seq2[*model.Res
 	}
 }
 
-// TestFailing is run by TestFailures in a process of its own, since it fails.
+// TestFailing runs in a process that TestFailures starts, since it fails.
 func TestFailing(t *testing.T) {
 	if call, ok := failingCalls[os.Getenv(failing)]; ok {
 		evaltest.Run(t, call.dir, call.opts)

@@ -10,7 +10,7 @@ import (
 	"agenthost/wing/evaluation/eval"
 )
 
-// An evalBody is a request body with values of package eval.
+// An evalBody is a request body with values from package eval.
 type evalBody struct{ *jsonbody.Body }
 
 func (s *handlers) readEvalBody(w http.ResponseWriter, r *http.Request) (evalBody, error) {
@@ -75,8 +75,8 @@ func (b evalBody) readSimulator(name string) *eval.SimulatorConfig {
 	return config
 }
 
-// addEvalError records an error of package eval about the value at the keys. Its message
-// contains the path within the value; a position would be that of re-encoded text.
+// addEvalError records an error from package eval about the value at the keys. Its message
+// contains the path within the value; a position would refer to re-encoded text.
 func (b evalBody) addEvalError(err error, keys ...any) {
 	var ds spec.Diagnostics
 	switch {

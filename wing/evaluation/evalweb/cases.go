@@ -19,7 +19,7 @@ import (
 	"agenthost/wing/evaluation/eval"
 )
 
-// maxCaseID limits the characters of the ID of a new case.
+// maxCaseID limits the characters in a new case's ID.
 const maxCaseID = 200
 
 // isNotFound reports whether an error responds with 404.
@@ -32,7 +32,7 @@ func caseNotFound(set, id string) error {
 	return notFoundError("Eval set `" + set + "` or Eval `" + id + "` not found.")
 }
 
-// handleEvalCases lists the IDs of the cases of a set. A missing set is 400, as in ADK.
+// handleEvalCases lists a set's case IDs. A missing set is 400, as in ADK.
 func (s *handlers) handleEvalCases(w http.ResponseWriter, r *http.Request) error {
 	return s.sendEvalView(w, r, func() (any, error) {
 		set, err := s.readEvalSet(r)
@@ -51,7 +51,7 @@ func (s *handlers) handleEvalCases(w http.ResponseWriter, r *http.Request) error
 	})
 }
 
-// handleEvalCase responds with a case, or with what results have of one that was deleted.
+// handleEvalCase responds with a case, or with what results have about a deleted one.
 func (s *handlers) handleEvalCase(w http.ResponseWriter, r *http.Request) error {
 	return s.sendEval(w, r, func() (any, error) {
 		name, id := r.PathValue("name"), r.PathValue("case")
@@ -104,7 +104,7 @@ func (s *handlers) handleDeleteEvalCase(w http.ResponseWriter, r *http.Request) 
 	})
 }
 
-// editCase changes the set of the case in the path.
+// editCase changes the set that contains the case in the path.
 func (s *handlers) editCase(w http.ResponseWriter, r *http.Request, change func(set *eval.Set, i int) error) error {
 	name, id := r.PathValue("name"), r.PathValue("case")
 	err := s.editEvalSet(r, func(set *eval.Set) error {
@@ -127,8 +127,8 @@ func caseFields() []string {
 	return []string{"evalId", "conversation", "conversationScenario", "sessionInput", "creationTimestamp", "rubrics", "finalSessionState"}
 }
 
-// mergeIntoCase returns the case with the fields of the body. A conversation replaces a
-// scenario, and the other way round.
+// mergeIntoCase returns the case with the body's fields. A conversation replaces a scenario,
+// and the other way round.
 func (b evalBody) mergeIntoCase(c *eval.Case) (*eval.Case, error) {
 	text, err := eval.EncodeWire(c)
 	if err != nil {
@@ -166,7 +166,7 @@ func (b evalBody) mergeIntoCase(c *eval.Case) (*eval.Case, error) {
 	return edited, b.Err()
 }
 
-// handleAddEvalSession adds the conversation of a session to a set as a new case.
+// handleAddEvalSession adds a session's conversation to a set as a new case.
 func (s *handlers) handleAddEvalSession(w http.ResponseWriter, r *http.Request) error {
 	b, err := s.readEvalBody(w, r)
 	if err != nil {
@@ -203,13 +203,13 @@ func (s *handlers) handleAddEvalSession(w http.ResponseWriter, r *http.Request) 
 	return server.WriteJSON(w, nil)
 }
 
-// recordConversation returns the turns of a session, without those that were rewound, and
-// the session that they began in. Its state has the keys that no turn wrote and, as in
-// ADK, an empty value for each other key in an instruction.
+// recordConversation returns a session's turns, without those that were rewound, and the
+// session that they began in. Its state has the keys that no turn wrote and, as in ADK, an
+// empty value for each other key in an instruction.
 func (s *handlers) recordConversation(sess *session.Session) ([]*eval.Invocation, *eval.SessionInput) {
 	events := session.WithoutRewound(sess.Events())
 	turns := slices.DeleteFunc(eval.Turns(events), func(inv *eval.Invocation) bool {
-		// A change of the state is an invocation too.
+		// A state change is an invocation too.
 		return len(inv.UserContent.Parts) == 0 && inv.FinalResponse == nil && len(inv.Intermediate.Events) == 0
 	})
 	for _, inv := range turns {

@@ -25,7 +25,7 @@ func newFolders() *servertest.Folders {
 	return &servertest.Folders{Load: loader.Options{WrapModel: evalrun.WrapModel}}
 }
 
-// newEnv returns a server with the routes of evaluations.
+// newEnv returns a server with the evaluation routes.
 func newEnv(t *testing.T, opts *evalweb.Options) *servertest.Env {
 	t.Helper()
 	return newEnvWith(t, opts, &servertest.Options{})
@@ -51,7 +51,7 @@ func TestExchanges(t *testing.T) {
 
 func newExchangeEnv(t *testing.T, ar *txtar.Archive) (*servertest.Env, string) {
 	folders := newFolders()
-	// Cases run one after the other, and have the times and IDs of the host.
+	// Cases run one after the other, and have the host's times and IDs.
 	ids := 5000
 	evaluator := &evalrun.HostRunner{Apps: folders, Parallel: 1, Clock: servertest.FixedTime, NewID: func() string {
 		ids++

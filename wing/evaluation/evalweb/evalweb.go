@@ -1,5 +1,5 @@
-// Package evalweb serves evaluations over HTTP: the routes of ADK's web client for eval sets,
-// their cases, runs and results, and those of the page's Evaluations view.
+// Package evalweb serves evaluations over HTTP: the routes that ADK's web client uses for
+// eval sets, their cases, runs and results, and those for the page's Evaluations view.
 package evalweb
 
 import (
@@ -14,9 +14,9 @@ import (
 )
 
 // Options configure the routes. The zero value is valid: it serves the metrics and the
-// results of the session database.
+// session database's results.
 type Options struct {
-	// Folders has the eval sets and the results, as files of apps; nil has none.
+	// Folders has the eval sets and the results, as app files; nil has none.
 	Folders appfolder.Folders
 	// Dev lets any client that may use the developer routes change and run eval sets.
 	Dev bool
@@ -26,15 +26,15 @@ type Options struct {
 
 // An Evaluator runs eval sets.
 type Evaluator interface {
-	// Evaluate runs cases on the active revision of an app, and stores the result. It
-	// yields the start of the run, and each case that ended. An error ends the run, and
-	// nothing is stored; an error of the request is a [runtime.RunError], for an unknown
-	// name with an [eval.UnknownNameError], and comes before the start. A consumer that
-	// stops cancels the run, and nothing is stored.
+	// Evaluate runs cases on an app's active revision, and stores the result. It yields the
+	// run's start, and each case that ended. An error ends the run, and nothing is stored; a
+	// request error is a [runtime.RunError], for an unknown name with an
+	// [eval.UnknownNameError], and comes before the start. A consumer that stops cancels the
+	// run, and nothing is stored.
 	Evaluate(ctx context.Context, req *eval.RunRequest) iter.Seq2[*eval.RunProgress, error]
 }
 
-// components are the parameters and schemas of the routes.
+// components are the routes' parameters and schemas.
 //
 //go:embed components.yaml
 var components []byte
@@ -44,12 +44,12 @@ type handlers struct {
 	*server.Services
 	opts  Options
 	edits sync.Mutex // serializes changes of eval sets
-	// runs is the semaphore of eval runs.
+	// runs is the semaphore for eval runs.
 	runs   chan struct{}
 	checks resultChecks
 }
 
-// Extend returns an extension of servers; opts may be nil.
+// Extend returns an extension for servers; opts may be nil.
 func Extend(opts *Options) func(*server.Services) *server.Extension {
 	if opts == nil {
 		opts = &Options{}

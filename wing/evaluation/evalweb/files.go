@@ -25,7 +25,7 @@ var errEvalSetsReadOnly = forbiddenError("Eval sets cannot be changed: start the
 
 func evalSetNotFound(name string) error { return notFoundError("Eval set `" + name + "` not found.") }
 
-// sendEval sends a value of package eval within the limit of large responses.
+// sendEval sends a value from package eval within the limit for large responses.
 func (s *handlers) sendEval(w http.ResponseWriter, r *http.Request, read func() (any, error)) error {
 	return s.WriteLarge(w, r, false, func() ([]byte, error) {
 		v, err := read()
@@ -36,7 +36,7 @@ func (s *handlers) sendEval(w http.ResponseWriter, r *http.Request, read func() 
 	})
 }
 
-// requireEvalEdits rejects requests unless developers may write the files of apps.
+// requireEvalEdits rejects requests unless developers may write app files.
 func (s *handlers) requireEvalEdits(h server.Handler) server.Handler {
 	if !s.opts.Dev || s.opts.Folders == nil {
 		return rejectWith(errEvalSetsReadOnly)
@@ -44,8 +44,7 @@ func (s *handlers) requireEvalEdits(h server.Handler) server.Handler {
 	return h
 }
 
-// handleListEvalSets lists the names of the sets of an app, as a list or in the given
-// field of an object.
+// handleListEvalSets lists an app's set names, as a list or in the given field of an object.
 func (s *handlers) handleListEvalSets(field string) server.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		names := []string{}
@@ -75,8 +74,8 @@ func (s *handlers) readEvalSet(r *http.Request) (*evalrun.SetFile, error) {
 	return readEvalFile(root, name)
 }
 
-// readEvalFile reads a set of the folder of an app by its name: in a form of ADK, which has
-// no config, or else in YAML.
+// readEvalFile reads a set in an app's folder by its name: in an ADK form, which has no
+// config, or else in YAML.
 func readEvalFile(root *os.Root, name string) (*evalrun.SetFile, error) {
 	for _, suffix := range setSuffixes() {
 		if isRegularFile(root, ".", name, suffix) {
@@ -86,7 +85,7 @@ func readEvalFile(root *os.Root, name string) (*evalrun.SetFile, error) {
 	return nil, evalSetNotFound(name)
 }
 
-// readSetFile reads a set in any form by its path in the folder of an app.
+// readSetFile reads a set in any form by its path in an app's folder.
 func readSetFile(root *os.Root, file string) (*evalrun.SetFile, error) {
 	missing := notFoundError("Eval set file `" + file + "` not found.")
 	if !fs.ValidPath(file) || evalrun.SetName(file) == path.Base(file) {
@@ -104,7 +103,7 @@ func readSetFile(root *os.Root, file string) (*evalrun.SetFile, error) {
 	return set, wrapEvalFileError(err)
 }
 
-// readEvalConfig reads the config in the folder of an app, or returns nil if there is none.
+// readEvalConfig reads the config in an app's folder, or returns nil if there is none.
 func readEvalConfig(root *os.Root) (*eval.Config, error) {
 	if !isRegularFile(root, ".", eval.ConfigFile, "") {
 		return nil, nil
@@ -141,7 +140,7 @@ func (s *handlers) editEvalSet(r *http.Request, change func(*eval.Set) error) er
 	return writeEvalSet(root, name, set)
 }
 
-// rejectEvalFile rejects a change of a set in YAML, which would lose its comments.
+// rejectEvalFile rejects a change to a set in YAML, which would lose its comments.
 func rejectEvalFile(root *os.Root, name string) error {
 	if isRegularFile(root, ".", name, eval.SetSuffix) {
 		return nil
@@ -154,10 +153,10 @@ func rejectEvalFile(root *os.Root, name string) error {
 	return nil
 }
 
-// setSuffixes end the names of eval sets. The routes of ADK change those in JSON.
+// setSuffixes end eval set names. ADK's routes change the sets in JSON.
 func setSuffixes() []string { return append([]string{eval.SetSuffix}, evalfile.YAMLSuffixes()...) }
 
-// openWritableFolder opens the folder of an app for changes by developers.
+// openWritableFolder opens an app's folder for changes by developers.
 func (s *handlers) openWritableFolder(app string) (*os.Root, error) {
 	root, err := appfolder.Open(s.opts.Folders, app)
 	switch {
@@ -170,7 +169,7 @@ func (s *handlers) openWritableFolder(app string) (*os.Root, error) {
 	}
 }
 
-// readEvalSet reads a set, in any form of ADK, from the folder of an app, to change it.
+// readEvalSet reads a set, in any ADK form, from an app's folder, to change it.
 func readEvalSet(root *os.Root, name string) (*eval.Set, error) {
 	if !isRegularFile(root, ".", name, eval.SetSuffix) {
 		return nil, evalSetNotFound(name)
@@ -184,8 +183,8 @@ func readEvalSet(root *os.Root, name string) (*eval.Set, error) {
 	return set, wrapEvalFileError(err)
 }
 
-// isRegularFile reports whether a directory of a folder has a file with this name and
-// suffix. Links do not count, as in lists.
+// isRegularFile reports whether a directory in a folder has a file with this name and suffix.
+// Links do not count, as in lists.
 func isRegularFile(root *os.Root, dir, name, suffix string) bool {
 	if eval.CheckPathSegment(name) != nil {
 		return false
@@ -194,7 +193,7 @@ func isRegularFile(root *os.Root, dir, name, suffix string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// readLimited reads a file up to the limit of package eval, which reports a larger one.
+// readLimited reads a file up to package eval's limit; that package reports a larger one.
 func readLimited(root *os.Root, file string) ([]byte, error) {
 	f, err := regular.Open(root.OpenFile, file, os.O_RDONLY)
 	if err != nil {
@@ -204,7 +203,7 @@ func readLimited(root *os.Root, file string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, int64(limit.EvalFile.Bytes)+1))
 }
 
-// wrapEvalFileError makes the problems of a file the detail of the response.
+// wrapEvalFileError makes a file's problems the response's detail.
 func wrapEvalFileError(err error) error {
 	var ds spec.Diagnostics
 	if errors.As(err, &ds) {
@@ -213,7 +212,7 @@ func wrapEvalFileError(err error) error {
 	return err
 }
 
-// writeEvalSet replaces the file of a set atomically.
+// writeEvalSet replaces a set file atomically.
 func writeEvalSet(root *os.Root, name string, set *eval.Set) error {
 	return wrapWriteError(evalfile.WriteSet(root, name, set))
 }

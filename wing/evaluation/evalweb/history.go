@@ -18,17 +18,17 @@ import (
 	"agenthost/wing/evaluation/eval"
 )
 
-// An evalHistory reads the results of an app: the files of its folder, and those of the
-// session database, which replicas share. A result in both places is read from its file.
+// An evalHistory reads an app's results: the files in its folder, and those in the session
+// database, which replicas share. A result in both places is read from its file.
 type evalHistory struct {
 	app string
-	// root is the folder of the app, nil without one.
+	// root is the app's folder, nil without one.
 	root   *os.Root
 	stored *store.Results
 }
 
 // An evalResultEntry is a result in a list. Time is 0 and SetID is empty if they are unknown,
-// Bytes is 0 for a result of the session database.
+// Bytes is 0 for a result in the session database.
 type evalResultEntry struct {
 	ID    string  `json:"id"`
 	SetID string  `json:"setId,omitempty"`
@@ -39,7 +39,7 @@ type evalResultEntry struct {
 	changed    time.Time
 }
 
-// openEvalHistory opens the results of an app, which may have no folder.
+// openEvalHistory opens an app's results; the app may have no folder.
 func (s *handlers) openEvalHistory(app string) (*evalHistory, error) {
 	root, err := appfolder.Open(s.opts.Folders, app)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -54,7 +54,7 @@ func (h *evalHistory) closeFolder() {
 	}
 }
 
-// listResults lists the results of both places, newest first.
+// listResults lists the results in both places, newest first.
 func (h *evalHistory) listResults(ctx context.Context) ([]evalResultEntry, error) {
 	results, err := h.listFiles()
 	if err != nil {
@@ -104,7 +104,7 @@ func (h *evalHistory) listFiles() ([]evalResultEntry, error) {
 	return results, nil
 }
 
-// splitResultID returns the set and the time of a result that is named as ADK does:
+// splitResultID returns the set and the time for a result that is named as ADK does:
 // app_set_time.
 func splitResultID(id, app string) (set string, at float64) {
 	i := strings.LastIndexByte(id, '_')

@@ -36,7 +36,7 @@ cases:
 - {name: a, user: Hi, expect: {text: Hello.}}
 `
 
-// newEvalReplica returns a server on a session database, with folders of its own.
+// newEvalReplica returns a server on a session database, with its own folders.
 func newEvalReplica(t *testing.T, url, app string, logger *slog.Logger) (*servertest.Env, string) {
 	t.Helper()
 	folders, dir := newFolders(), t.TempDir()
@@ -99,8 +99,8 @@ func TestEvalResultOfReplica(t *testing.T) {
 	servertest.ExpectResponse(t, other.Serve("GET", paths[0], ""), http.StatusOK, `{"evalResultIds":[]}`)
 }
 
-// Results of files and of the session database are listed together, newest first. A result
-// in both places is that of the file.
+// Results in files and in the session database are listed together, newest first. For a
+// result in both places, the file counts.
 func TestEvalResultsOfBothPlaces(t *testing.T) {
 	e, dir := newEvalReplica(t, databaseURL(t), replicaApp, nil)
 	for _, at := range []string{"1.5", "3.5"} {

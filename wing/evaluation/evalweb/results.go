@@ -24,9 +24,9 @@ import (
 	"agenthost/wing/evaluation/evalrun"
 )
 
-// handleListEvalResults lists the results of an app, as a list or in the given field of an
-// object. It omits those that cannot be read and logs them: ADK's web client reads all
-// listed results, and shows none if one fails.
+// handleListEvalResults lists an app's results, as a list or in the given field of an object.
+// It omits those that cannot be read and logs them: ADK's web client reads all listed
+// results, and shows none if one fails.
 func (s *handlers) handleListEvalResults(field string) server.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		return s.sendEvalView(w, r, func() (any, error) {
@@ -93,7 +93,7 @@ func (c *resultChecks) isReadable(ctx context.Context, history *evalHistory, ent
 	return err == nil
 }
 
-// describePlace names the file of the result, or its row.
+// describePlace names the result's file, or its row.
 func (e evalResultEntry) describePlace() string {
 	if e.inDatabase {
 		return e.ID + " in the session database"
@@ -116,7 +116,7 @@ func (s *handlers) handleEvalResult(w http.ResponseWriter, r *http.Request) erro
 	})
 }
 
-// maxServedSessions limits the bytes of the sessions that a response with a result contains.
+// maxServedSessions limits the session bytes in a response with a result.
 const maxServedSessions = 4 << 20
 
 // omitLargeSessions removes the sessions if they are large together. ADK's web client loads
@@ -156,8 +156,8 @@ func (s *handlers) readEvalResult(r *http.Request) (*eval.SetResult, error) {
 // maxSearchedBytes limits the results that are searched for a session or a case.
 const maxSearchedBytes = 256 << 20
 
-// findCaseResult returns the newest result of a case for which match returns true, or nil.
-// Results contain the word, unless JSON escapes it.
+// findCaseResult returns a case's newest result for which match returns true, or nil. Results
+// contain the word, unless JSON escapes it.
 func (s *handlers) findCaseResult(ctx context.Context, app, word string, match func(*eval.CaseResult) bool) (*eval.CaseResult, error) {
 	history, err := s.openEvalHistory(app)
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *handlers) findCaseResult(ctx context.Context, app, word string, match f
 }
 
 // findRecordedCase returns a case as its newest result has it, or nil. ADK's web client opens
-// a result only with its case, which may have been deleted since. The turns of a scenario are
+// a result only with its case, which may have been deleted since. A scenario's turns are
 // those that happened.
 func (s *handlers) findRecordedCase(ctx context.Context, app, set, id string) (*eval.Case, error) {
 	result, err := s.findCaseResult(ctx, app, id, func(c *eval.CaseResult) bool { return c.SetID == set && c.CaseID == id })
@@ -209,11 +209,11 @@ func (s *handlers) findRecordedCase(ctx context.Context, app, set, id string) (*
 	return c, nil
 }
 
-// evalSessions are the sessions of eval runs, which are stored in their results only.
+// evalSessions are the sessions from eval runs, which are stored in their results only.
 type evalSessions struct{ handlers *handlers }
 
-// Owns reports whether an evaluation created the ID of a session (adk-python
-// cli/cli_eval.py, until 2.10 and since 2.11).
+// Owns reports whether an evaluation created a session ID (adk-python cli/cli_eval.py, until
+// 2.10 and since 2.11).
 func (e *evalSessions) Owns(id string) bool {
 	return strings.HasPrefix(id, "___eval___session___") || strings.HasPrefix(id, evalrun.SessionPrefix)
 }
@@ -268,7 +268,7 @@ func withoutInformational(all []*eval.MetricResult) []*eval.MetricResult {
 	})
 }
 
-// convertKeys converts the keys of ADK's files to camelCase.
+// convertKeys converts the keys in ADK's files to camelCase.
 func convertKeys(text []byte) []byte {
 	var v any
 	dec := json.NewDecoder(bytes.NewReader(text))

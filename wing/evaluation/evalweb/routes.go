@@ -4,7 +4,7 @@ import (
 	"agenthost/pkg/server"
 )
 
-// evalRoutes are those of ADK's evaluations, and those of the page's Evaluations view.
+// evalRoutes are ADK's evaluation routes, and those for the page's Evaluations view.
 func (s *handlers) evalRoutes() []server.Route {
 	return []server.Route{
 		{Method: "GET", Pattern: "/-/evals/{app}", Handler: s.handleEvalOverview, Doc: server.Doc{Tag: "server", ID: "getEvalOverview", Summary: "List the eval sets and results of an app", Answer: "AnyObject"}},

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// maxEvalRuns limits the eval runs in progress, maxEvalCases the cases of each.
+	// maxEvalRuns limits the eval runs in progress, maxEvalCases the cases in each.
 	maxEvalRuns  = 2
 	maxEvalCases = 1000
 )
@@ -41,7 +41,7 @@ func (s *handlers) requireEvaluator(h server.Handler) server.Handler {
 	return h
 }
 
-// handleRunEvalSet runs a set and responds with the result of each case.
+// handleRunEvalSet runs a set and responds with each case's result.
 func (s *handlers) handleRunEvalSet(w http.ResponseWriter, r *http.Request) error {
 	return s.runEvalSet(w, r, func(list []byte) []byte {
 		return append(append([]byte(`{"runEvalResults":`), list...), '}')
@@ -78,8 +78,8 @@ func (s *handlers) runEvalSet(w http.ResponseWriter, r *http.Request, wrap func(
 	})
 }
 
-// appendRunResult appends the result of a case as ADK responds with it: without the
-// session, and with a list that ADK leaves empty.
+// appendRunResult appends a case's result as ADK responds with it: without the session, and
+// with a list that ADK leaves empty.
 func appendRunResult(list []byte, result *eval.CaseResult) ([]byte, error) {
 	sent := *result
 	sent.Session, sent.Extra = nil, eval.Extra{"evalMetricResults": json.RawMessage("[]")}
@@ -88,7 +88,7 @@ func appendRunResult(list []byte, result *eval.CaseResult) ([]byte, error) {
 	return append(list, text...), err
 }
 
-// readEvalRequest reads the body of a run.
+// readEvalRequest reads a run's body.
 func (s *handlers) readEvalRequest(w http.ResponseWriter, r *http.Request) (*eval.RunRequest, error) {
 	b, err := s.readEvalBody(w, r)
 	if err != nil {
@@ -137,8 +137,8 @@ func checkEvalCases(req *eval.RunRequest) error {
 	return nil
 }
 
-// evaluateSet runs a request of which the errors become responses. The run ends with ctx, and
-// a shutdown waits for it as for other runs. AddSet adds the set and its config to the request,
+// evaluateSet runs a request and turns its errors into responses. The run ends with ctx, and a
+// shutdown waits for it as for other runs. AddSet adds the set and its config to the request,
 // only if the run may start: sets may be large.
 func (s *handlers) evaluateSet(ctx context.Context, req *eval.RunRequest, addSet func() error) iter.Seq2[*eval.RunProgress, error] {
 	return func(yield func(*eval.RunProgress, error) bool) {

@@ -109,8 +109,8 @@ func TestUnreadableEvalResult(t *testing.T) {
 	servertest.ExpectResponse(t, e.Serve("GET", "/dev/apps/shop/eval_results", ""), http.StatusOK, `["shop_basics_1.5"]`)
 }
 
-// A result is served without the sessions of its cases if they are above 4 MiB together, and
-// each session by its ID.
+// A result is served without its cases' sessions if they are above 4 MiB together, and each
+// session by its ID.
 func TestLargeEvalResult(t *testing.T) {
 	e, dir := newEvalRunEnv(t, &evalweb.Options{}, nil)
 	history := filepath.Join(dir, "shop", ".adk", "eval_history")
@@ -138,7 +138,7 @@ func TestLargeEvalResult(t *testing.T) {
 	}
 }
 
-// Every path of ADK's evaluation API is served under both prefixes and in both spellings
+// Every path in ADK's evaluation API is served under both prefixes and in both spellings
 // (adk-python cli/dev_server.py), and so are those that ADK's web client calls beyond it.
 func TestEvalRoutes(t *testing.T) {
 	const set = "/{name}"
@@ -169,7 +169,7 @@ func TestEvalRoutes(t *testing.T) {
 	}
 }
 
-// Only administrators read the sessions of eval runs: a case may have the ID of any user.
+// Only administrators read eval runs' sessions: a case may have any user's ID.
 func TestEvalSessionOfUser(t *testing.T) {
 	e, dir := newEvalRunEnv(t, &evalweb.Options{}, &server.Options{Auth: newAuth(t, `tokens: [{token: ana-ana-ana-ana-ana, claims: {sub: ana}}, {token: ops-ops-ops-ops-ops, claims: {sub: ops}}]
 admin: claims.sub == "ops"`)})

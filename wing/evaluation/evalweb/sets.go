@@ -8,7 +8,7 @@ import (
 	"agenthost/wing/evaluation/eval"
 )
 
-// maxEvalSetID limits the characters of an ID, which is a part of file names.
+// maxEvalSetID limits the characters in an ID, which is a part of file names.
 const maxEvalSetID = 100
 
 // handleEvalMetrics lists the metrics that have a threshold. ADK's web client cannot show

@@ -28,7 +28,7 @@ agent_class: SequentialAgent
   {"invocationId": "i-1", "author": "user", "content": {"role": "user", "parts": [{"text": "Hi"}]}}]}
 `
 
-// Concurrent changes of an eval set are all kept, and leave only the set behind.
+// Concurrent changes to an eval set are all kept, and leave only the set behind.
 func TestConcurrentEvalEdits(t *testing.T) {
 	e, dir := newExchangeEnv(t, txtar.Parse([]byte(evalApp)))
 	const cases = 20
@@ -60,7 +60,7 @@ func listFolder(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// Changes of eval sets neither replace the app nor are reported as changes of it.
+// Changes to eval sets neither replace the app nor are reported as changes to it.
 func TestEvalEditsKeepApp(t *testing.T) {
 	folders := newFolders()
 	e := newEnv(t, &evalweb.Options{Folders: folders, Dev: true})
@@ -100,7 +100,7 @@ func TestEvalEditsOfReadOnlyFolder(t *testing.T) {
 		`{"detail":"Eval sets cannot be changed: the server has no permission to write to the app's folder"}`)
 }
 
-// A link out of the folder is neither read nor replaced.
+// A link that leads outside the folder is neither read nor replaced.
 func TestLinkedEvalSet(t *testing.T) {
 	e, dir := newExchangeEnv(t, txtar.Parse([]byte(evalApp)))
 	secret := filepath.Join(dir, "secret.json")

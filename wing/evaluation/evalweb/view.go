@@ -16,17 +16,17 @@ import (
 	"agenthost/wing/evaluation/evalrun"
 )
 
-// The page's Evaluations view reads lists first, and one case of a result at a time: a
-// result contains the sessions of all its cases.
+// The page's Evaluations view reads lists first, and one case in a result at a time: a result
+// contains the sessions for all its cases.
 
 const (
-	// maxListedResults limits the results of an overview; the newest are listed.
+	// maxListedResults limits the results in an overview; the newest are listed.
 	maxListedResults = 500
-	// maxFirstMessage limits the characters of a message in the list of cases.
+	// maxFirstMessage limits a message's characters in the case list.
 	maxFirstMessage = 200
 )
 
-// An evalOverview lists the eval sets and the results of an app.
+// An evalOverview lists an app's eval sets and results.
 type evalOverview struct {
 	// Locked is why sets can be neither changed nor run; empty if they can.
 	Locked  string            `json:"locked,omitempty"`
@@ -38,7 +38,7 @@ type evalOverview struct {
 
 // An evalSetEntry is a file with an eval set.
 type evalSetEntry struct {
-	// File is the path in the app's folder, ID the name of the set.
+	// File is the path in the app's folder, ID the set's name.
 	File string `json:"file"`
 	ID   string `json:"id"`
 	// Cases is nil if the set was not read: the sets that an overview reads are limited.
@@ -48,7 +48,7 @@ type evalSetEntry struct {
 	Problem  string `json:"problem,omitempty"`
 }
 
-// handleEvalOverview lists the eval sets and the results of an app.
+// handleEvalOverview lists an app's eval sets and results.
 func (s *handlers) handleEvalOverview(w http.ResponseWriter, r *http.Request) error {
 	return s.sendEvalView(w, r, func() (any, error) {
 		app := r.PathValue("app")
@@ -76,7 +76,7 @@ func (s *handlers) handleEvalOverview(w http.ResponseWriter, r *http.Request) er
 	})
 }
 
-// sendEvalView sends a value within the limit of large responses.
+// sendEvalView sends a value within the limit for large responses.
 func (s *handlers) sendEvalView(w http.ResponseWriter, r *http.Request, read func() (any, error)) error {
 	return s.WriteLarge(w, r, false, func() ([]byte, error) {
 		v, err := read()
@@ -87,7 +87,7 @@ func (s *handlers) sendEvalView(w http.ResponseWriter, r *http.Request, read fun
 	})
 }
 
-// findEvalLock returns why the sets of an app can be neither changed nor run, or "".
+// findEvalLock returns why an app's sets can be neither changed nor run, or "".
 func (s *handlers) findEvalLock(app string) string {
 	if !s.opts.Dev || s.opts.Folders == nil {
 		return "Eval sets can be neither changed nor run: they call models. Start the server with --dev."
@@ -100,8 +100,8 @@ func (s *handlers) findEvalLock(app string) string {
 	return ""
 }
 
-// listEvalSets lists the sets of a folder with the number of their cases. It reads sets
-// until their files exceed the limit of one file together.
+// listEvalSets lists the sets in a folder with their case counts. It reads sets until their
+// files exceed the limit for one file together.
 func listEvalSets(root *os.Root) ([]evalSetEntry, error) {
 	files, err := evalrun.ListSets(root.Name())
 	if err != nil {
@@ -133,12 +133,12 @@ func listEvalSets(root *os.Root) ([]evalSetEntry, error) {
 	return sets, nil
 }
 
-// isEditableSet reports whether the routes of ADK can change a set.
+// isEditableSet reports whether ADK's routes can change a set.
 func isEditableSet(file string) bool {
 	return strings.HasSuffix(file, eval.SetSuffix) && !strings.Contains(file, "/")
 }
 
-// readSetWithConfig reads a set with its metrics: its own, or those of the config next to it.
+// readSetWithConfig reads a set with its metrics: its own, or those in the config next to it.
 func readSetWithConfig(root *os.Root, file string) (*eval.Set, *eval.Config, error) {
 	f, err := readSetFile(root, file)
 	if err != nil {
@@ -157,7 +157,7 @@ func readSetWithConfig(root *os.Root, file string) (*eval.Set, *eval.Config, err
 	return f.Set, evalfile.MergeConfigs(f.Config, folder), nil
 }
 
-// An evalSetView is a set with the beginnings of its cases.
+// An evalSetView is a set with its cases' beginnings.
 type evalSetView struct {
 	evalSetEntry
 	Description string         `json:"description,omitempty"`
@@ -166,18 +166,18 @@ type evalSetView struct {
 	Metrics []json.RawMessage `json:"metrics"`
 }
 
-// An evalCaseView is a case in the list of a set.
+// An evalCaseView is a case in a set's list.
 type evalCaseView struct {
 	ID string `json:"id"`
 	// Turns is 0 for a case whose user is simulated.
 	Turns int `json:"turns"`
-	// OwnMetrics reports whether the case has criteria of its own.
+	// OwnMetrics reports whether the case has its own criteria.
 	OwnMetrics bool `json:"ownMetrics,omitempty"`
-	// Message is the beginning of the first message of the user.
+	// Message begins the user's first message.
 	Message string `json:"message"`
 }
 
-// handleEvalSetView lists the cases of a set.
+// handleEvalSetView lists a set's cases.
 func (s *handlers) handleEvalSetView(w http.ResponseWriter, r *http.Request) error {
 	return s.sendEvalView(w, r, func() (any, error) {
 		file := r.PathValue("file")

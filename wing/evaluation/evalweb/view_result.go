@@ -13,27 +13,27 @@ type evalResultView struct {
 	ID    string  `json:"id"`
 	SetID string  `json:"setId"`
 	Time  float64 `json:"time"`
-	// Model is the model that replaced those of the app, Revision the app's.
+	// Model is the model that replaced the app's models, Revision the app's revision.
 	Model    string            `json:"model,omitempty"`
 	Revision string            `json:"revision,omitempty"`
 	Cases    []evalCaseOutcome `json:"cases"`
 }
 
-// An evalCaseOutcome is a run of a case without its conversation.
+// An evalCaseOutcome is a case run without its conversation.
 type evalCaseOutcome struct {
 	CaseID  string            `json:"id"`
 	Status  eval.Status       `json:"status"`
 	Turns   int               `json:"turns"`
 	Metrics []evalMetricScore `json:"metrics"`
-	// Tokens and Cost in US dollars are those of the app and of judges; without them if they
-	// are unknown.
+	// Tokens and Cost, in US dollars, include the app and the judges; they are omitted if
+	// unknown.
 	Tokens int64    `json:"tokens,omitempty"`
 	Cost   *float64 `json:"costUsd,omitempty"`
 	// Reason is the first note about the case itself, such as why it crashed.
 	Reason string `json:"reason,omitempty"`
 }
 
-// An evalMetricScore is the score of a metric for a case.
+// An evalMetricScore is a metric's score for a case.
 type evalMetricScore struct {
 	Metric    string      `json:"metric"`
 	Score     *float64    `json:"score,omitempty"`
@@ -41,7 +41,7 @@ type evalMetricScore struct {
 	Status    eval.Status `json:"status"`
 }
 
-// handleEvalResultView responds with the scores of a result.
+// handleEvalResultView responds with a result's scores.
 func (s *handlers) handleEvalResultView(w http.ResponseWriter, r *http.Request) error {
 	return s.sendEvalView(w, r, func() (any, error) {
 		result, err := s.readEvalResult(r)
@@ -75,7 +75,7 @@ func newCaseOutcome(c *eval.CaseResult) evalCaseOutcome {
 	return o
 }
 
-// handleEvalCaseResult responds with a case of a result, by its index.
+// handleEvalCaseResult responds with one case in a result, by its index.
 func (s *handlers) handleEvalCaseResult(w http.ResponseWriter, r *http.Request) error {
 	return s.sendEval(w, r, func() (any, error) {
 		result, err := s.readEvalResult(r)

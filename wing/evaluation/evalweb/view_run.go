@@ -7,7 +7,7 @@ import (
 	"agenthost/wing/evaluation/eval"
 )
 
-// An evalRunFrame is a step of a run that the page follows: its start, a case that ended, or
+// An evalRunFrame is a step in a run that the page follows: its start, a case that ended, or
 // its end.
 type evalRunFrame struct {
 	ResultID string           `json:"resultId,omitempty"`
@@ -17,7 +17,7 @@ type evalRunFrame struct {
 	Done bool `json:"done,omitempty"`
 }
 
-// handleFollowEvalRun runs a set and streams the scores of each case when it has ended, with
+// handleFollowEvalRun runs a set and streams each case's scores when it has ended, with
 // comments while none does. A client that disconnects cancels the run, and nothing is stored.
 func (s *handlers) handleFollowEvalRun(w http.ResponseWriter, r *http.Request) error {
 	req, err := s.readEvalViewRequest(w, r)
@@ -48,7 +48,7 @@ func (s *handlers) handleFollowEvalRun(w http.ResponseWriter, r *http.Request) e
 	return nil
 }
 
-// readEvalViewRequest reads the body of a run.
+// readEvalViewRequest reads a run's body.
 func (s *handlers) readEvalViewRequest(w http.ResponseWriter, r *http.Request) (*eval.RunRequest, error) {
 	b, err := s.readEvalBody(w, r)
 	if err != nil {

@@ -59,8 +59,8 @@ func caseStep(id string, score float64) *eval.RunProgress {
 	return &eval.RunProgress{Result: &eval.CaseResult{CaseID: id, Status: m.Status, Overall: []*eval.MetricResult{m}}}
 }
 
-// A run streams its start, each case that ended, and its end. It has the metrics of the
-// request, and the config of the set.
+// A run streams its start, each case that ended, and its end. It has the request's metrics,
+// and the set's config.
 func TestFollowEvalRun(t *testing.T) {
 	var got *eval.RunRequest
 	e := newEvalViewEnv(t, &evalweb.Options{Dev: true, Evaluator: evaluatorFunc(func(_ context.Context, req *eval.RunRequest, yield func(*eval.RunProgress, error) bool) {
@@ -85,8 +85,7 @@ data: {"resultId":"shop_short_1.5","done":true}
 	}
 }
 
-// An error of the request is the response; an error of a run that has started is the last
-// frame.
+// A request error is the response; an error in a run that has started is the last frame.
 func TestFollowEvalRunErrors(t *testing.T) {
 	unknown := &eval.UnknownNameError{Kind: "case", Name: "c", Known: []string{"a", "b"}}
 	fail := func(started bool, err error) evalweb.Evaluator {

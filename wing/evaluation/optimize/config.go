@@ -14,11 +14,11 @@ import (
 	"agenthost/wing/evaluation/eval"
 )
 
-// A SamplerConfig is ADK's sampler config: the cases and metrics of a search.
+// A SamplerConfig is ADK's sampler config: a search's cases and metrics.
 type SamplerConfig struct {
 	// EvalConfig is a test_config.json.
 	EvalConfig json.RawMessage `json:"evalConfig"`
-	// App is the name of the app's folder.
+	// App is the app folder's name.
 	App               string   `json:"appName"`
 	TrainSet          string   `json:"trainEvalSet"`
 	TrainCases        []string `json:"trainEvalCaseIds,omitempty"`
@@ -26,7 +26,7 @@ type SamplerConfig struct {
 	ValidationCaseIDs []string `json:"validationEvalCaseIds,omitempty"`
 }
 
-// An OptimizerConfig is the config of ADK's GEPA optimizer of instructions.
+// An OptimizerConfig configures ADK's GEPA instruction optimizer.
 type OptimizerConfig struct {
 	Model string `json:"optimizerModel,omitempty"`
 	// ModelConfig is a GenerateContentConfig as it is written.
@@ -39,7 +39,7 @@ type OptimizerConfig struct {
 	RunDir string `json:"runDir,omitempty"`
 }
 
-// The defaults of ADK.
+// ADK's defaults.
 const (
 	DefaultMaxCaseRuns = 100
 	DefaultBatchSize   = 3
@@ -48,7 +48,7 @@ const (
 // maxConfigBytes limits a config file.
 const maxConfigBytes = 1 << 20
 
-// ReadSamplerConfig reads a sampler config for an app. A problem of the file is a
+// ReadSamplerConfig reads a sampler config for an app. A problem in the file is a
 // [spec.Diagnostics].
 func ReadSamplerConfig(file, app string) (*SamplerConfig, error) {
 	c := &SamplerConfig{}
@@ -75,13 +75,12 @@ func ReadSamplerConfig(file, app string) (*SamplerConfig, error) {
 	return c, nil
 }
 
-// Train returns the selection of training cases.
+// Train selects the training cases.
 func (c *SamplerConfig) Train() *eval.Selection {
 	return &eval.Selection{Set: c.TrainSet, Cases: c.TrainCases}
 }
 
-// Validation returns the selection of validation cases: by default, that of the training
-// cases.
+// Validation selects the validation cases: by default, the training cases.
 func (c *SamplerConfig) Validation() *eval.Selection {
 	s := c.Train()
 	if c.ValidationSet != "" && c.ValidationSet != c.TrainSet {
@@ -99,7 +98,7 @@ func (c *SamplerConfig) IsOneSelection() bool {
 	return train.Set == validation.Set && slices.Equal(train.Cases, validation.Cases)
 }
 
-// ReadOptimizerConfig reads the config of the optimizer. A problem of the file is a
+// ReadOptimizerConfig reads the optimizer's config. A problem in the file is a
 // [spec.Diagnostics].
 func ReadOptimizerConfig(file string) (*OptimizerConfig, error) {
 	c := &OptimizerConfig{}
@@ -135,8 +134,7 @@ func problemAt(file string, src []byte, message string, path ...any) error {
 	return spec.Diagnostics{{Pos: eval.NewLocator(filepath.ToSlash(file), src).Locate(path...), Rule: "eval-file", Message: message}}.Err()
 }
 
-// WriteResult writes the result of a search to optimization.json in a folder, which it
-// creates.
+// WriteResult writes a search's result to optimization.json in a folder, which it creates.
 func WriteResult(dir string, result *Result) error {
 	text, err := json.MarshalIndent(result, "", "  ")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"agenthost/wing/evaluation/optimize"
 )
 
-// TestSamplerConfig: validation cases are those of training unless the config names others;
-// cases of the training set do not select cases of another set.
+// TestSamplerConfig: validation uses the training cases unless the config names others; cases
+// in the training set do not select cases in another set.
 func TestSamplerConfig(t *testing.T) {
 	for _, c := range []struct {
 		name, fields string

@@ -21,18 +21,18 @@ type Optimizer struct {
 	// Open opens the app with another instruction. A [*RejectedError] rejects the
 	// instruction; another error ends the search. The caller closes the app.
 	Open func(ctx context.Context, instruction string) (*runtime.App, error)
-	// Ask returns the answer of the model that proposes instructions.
+	// Ask returns the answer from the model that proposes instructions.
 	Ask func(ctx context.Context, prompt string) (string, error)
 	// Runner runs cases on the apps that Open returns.
 	Runner evalrun.Runner
-	// Iterations is the maximum number of proposals, BatchSize the number of training
-	// cases for each, MaxCaseRuns the maximum number of case runs.
+	// Iterations is the maximum number of proposals, BatchSize the number of training cases
+	// for each, MaxCaseRuns the maximum number of case runs.
 	Iterations, BatchSize, MaxCaseRuns int
 	// Seed selects batches and parents.
 	Seed uint64
 	// Report receives each step when it ends; nil is allowed.
 	Report func(*Step)
-	// Stopped returns why the search must stop, such as a limit of cost, or nil.
+	// Stopped returns why the search must stop, such as a cost limit, or nil.
 	Stopped func() error
 
 	random     *rand.Rand
@@ -42,15 +42,15 @@ type Optimizer struct {
 	runs  int
 }
 
-// A Step is one iteration of a search. Step 0 scores the instruction of the app.
+// A Step is one search iteration. Step 0 scores the app's instruction.
 type Step struct {
 	Iteration int `json:"iteration"`
-	// Parent is the iteration of the instruction that the model improved.
+	// Parent is the iteration with the instruction that the model improved.
 	Parent int `json:"parent"`
 	// Instruction is the proposal; empty if there is none.
 	Instruction string `json:"instruction,omitempty"`
-	// Batch and ParentBatch are the scores of the proposal and its parent for the training
-	// cases of the step, Validation is that for the validation cases; nil if there is none.
+	// Batch and ParentBatch score the proposal and its parent on the step's training cases,
+	// Validation scores the proposal on the validation cases; nil if there is none.
 	Batch       *Score `json:"batch,omitempty"`
 	ParentBatch *Score `json:"parentBatch,omitempty"`
 	Validation  *Score `json:"validation,omitempty"`
@@ -58,10 +58,9 @@ type Step struct {
 	Rejected string `json:"rejected,omitempty"`
 }
 
-// A Result is the result of a search.
+// A Result is a search's result.
 type Result struct {
-	// Before and After are the validation scores of the instruction of the app and of the
-	// best one.
+	// Before and After are the validation scores for the app's instruction and the best one.
 	Before Score `json:"before"`
 	After  Score `json:"after"`
 	// Instruction is the best one; Improved reports whether it is better.
@@ -199,8 +198,7 @@ func (o *Optimizer) improveCandidate(ctx context.Context, step *Step, train, val
 	return child, o.runCases(ctx, child, validation)
 }
 
-// wrapStop returns the reason of a limit that was reached instead of the error that follows
-// from it.
+// wrapStop returns the limit that was reached instead of the error that follows from it.
 func (o *Optimizer) wrapStop(err error) error {
 	if o.Stopped != nil {
 		if reason := o.Stopped(); reason != nil {
@@ -210,8 +208,8 @@ func (o *Optimizer) wrapStop(err error) error {
 	return err
 }
 
-// chooseParent returns a candidate that is best for some validation case. It is chosen by the
-// number of these cases.
+// chooseParent returns a candidate that is best for some validation case. Candidates that are
+// best for more cases are more likely.
 func (o *Optimizer) chooseParent(validation []example) *candidate {
 	var pool []*candidate
 	for _, ex := range validation {
@@ -225,7 +223,7 @@ func (o *Optimizer) chooseParent(validation []example) *candidate {
 	return pool[o.random.IntN(len(pool))]
 }
 
-// findBest returns the candidate with the highest validation score, the first of equal ones.
+// findBest returns the candidate with the highest validation score, the first among equal ones.
 func (o *Optimizer) findBest(validation []example) *candidate {
 	best := o.candidates[0]
 	for _, c := range o.candidates[1:] {
@@ -236,7 +234,7 @@ func (o *Optimizer) findBest(validation []example) *candidate {
 	return best
 }
 
-// nextBatch returns training cases in a random order, all of them before one is used again.
+// nextBatch returns training cases in a random order, each once before one is used again.
 func (o *Optimizer) nextBatch(train []example) []example {
 	var batch []example
 	for len(batch) < min(o.BatchSize, len(train)) {

@@ -14,7 +14,7 @@ import (
 // maxProposalBytes limits a proposed instruction.
 const maxProposalBytes = 64 << 10
 
-// readProposal returns the instruction of an answer, which is between two lines with ```, or
+// readProposal returns the instruction in an answer, which is between two lines with ```, or
 // else the whole answer. A [*RejectedError] is why it cannot replace the old one.
 func readProposal(answer, old string) (string, error) {
 	text := strings.TrimSpace(strings.ReplaceAll(answer, "\r\n", "\n"))
@@ -41,8 +41,8 @@ func readProposal(answer, old string) (string, error) {
 	return text, compareKept(old, text)
 }
 
-// compareKept rejects an instruction whose placeholders and references are not those of the
-// old one.
+// compareKept rejects an instruction whose placeholders and references differ from the old
+// one's.
 func compareKept(old, text string) error {
 	before, after := listKept(old), listKept(text)
 	for _, p := range before {
@@ -61,8 +61,7 @@ func compareKept(old, text string) error {
 // reference matches references such as ${env:NAME}, which loading replaces.
 var reference = regexp.MustCompile(`\$\{[^}]*\}`)
 
-// listKept returns the placeholders and references of an instruction as they are written,
-// sorted.
+// listKept returns an instruction's placeholders and references as they are written, sorted.
 func listKept(text string) []string {
 	kept := map[string]bool{}
 	for _, r := range reference.FindAllString(text, -1) {
@@ -75,7 +74,7 @@ func listKept(text string) []string {
 	return slices.Sorted(maps.Keys(kept))
 }
 
-// writtenRef returns the placeholder at the beginning of a string.
+// writtenRef returns the placeholder that begins a string.
 func writtenRef(text string) string {
 	end := "}"
 	if strings.HasPrefix(text, "<") {

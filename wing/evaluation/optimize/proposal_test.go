@@ -6,7 +6,7 @@ import (
 )
 
 // TestReadProposal: the instruction is between fences, or else the whole answer; it keeps the
-// placeholders and references of the old one.
+// old one's placeholders and references.
 func TestReadProposal(t *testing.T) {
 	const old = "Help {tier?} at ${env:SHOP} with {artifact.rules.txt}."
 	kept := " {tier?} ${env:SHOP} {artifact.rules.txt}"
@@ -39,8 +39,8 @@ func TestReadProposal(t *testing.T) {
 	}
 }
 
-// FuzzReadProposal: no answer panics, and an accepted one has the placeholders of the old
-// instruction.
+// FuzzReadProposal: no answer panics, and an accepted one has the old instruction's
+// placeholders.
 func FuzzReadProposal(f *testing.F) {
 	f.Add("```\nBe {a?}\n```", "{a?}")
 	f.Add("{{a}} <b?> {!c}", "<b?>")

@@ -20,15 +20,15 @@ These placeholders are replaced before the agent runs. The new instruction conta
 
 const answerPrompt = "\nAnswer with the whole new instruction between two lines with ```, and nothing else.\n"
 
-// The limits of a prompt, in bytes.
+// The limits for a prompt, in bytes.
 const (
 	maxValueBytes   = 2000
 	maxExampleBytes = 20_000
 	maxPromptBytes  = 400_000
 )
 
-// buildPrompt shows the instruction of a candidate and its results of a batch, as ADK's
-// sampler does: for each turn the messages, the calls with their responses and the scores.
+// buildPrompt shows a candidate's instruction and its results on a batch, as ADK's sampler
+// does: for each turn the messages, the calls with their responses and the scores.
 func buildPrompt(c *candidate, batch []example) string {
 	var b strings.Builder
 	b.WriteString(reflectPrompt)
@@ -47,7 +47,7 @@ func buildPrompt(c *candidate, batch []example) string {
 	return b.String()
 }
 
-// describeOutcome describes the first run of a case that did not pass, or else its last one.
+// describeOutcome describes a case's first run that did not pass, or else its last one.
 func describeOutcome(o *eval.Outcome) string {
 	i := slices.IndexFunc(o.Runs, func(r *eval.CaseResult) bool { return r.Status != eval.Passed })
 	if i < 0 {

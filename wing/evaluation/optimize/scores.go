@@ -8,7 +8,7 @@ import (
 	"agenthost/wing/evaluation/evalrun"
 )
 
-// An example is a case of a set.
+// An example is a case in a set.
 type example struct {
 	job *evalrun.Job
 	c   *eval.Case
@@ -17,7 +17,7 @@ type example struct {
 // formatName returns the set and the case, as on the command line.
 func (e example) formatName() string { return e.job.Set.ID + ":" + e.c.ID }
 
-// listExamples returns the cases of all jobs.
+// listExamples returns the cases from all jobs.
 func listExamples(jobs []*evalrun.Job) []example {
 	var all []example
 	for _, job := range jobs {
@@ -28,8 +28,8 @@ func listExamples(jobs []*evalrun.Job) []example {
 	return all
 }
 
-// A Score is the number of cases that passed, of all that ran. ADK's score of a case is 1 if
-// it passed, else 0.
+// A Score is how many cases passed, and how many ran. ADK's score for a case is 1 if it
+// passed, else 0.
 type Score struct {
 	Passed int `json:"passed"`
 	Cases  int `json:"cases"`
@@ -60,7 +60,7 @@ func (c *candidate) scoreOf(examples []example) Score {
 	return s
 }
 
-// runCases runs the cases of a candidate that have no result yet.
+// runCases runs a candidate's cases that have no result yet.
 func (o *Optimizer) runCases(ctx context.Context, c *candidate, examples []example) error {
 	missing := map[*evalrun.Job][]*eval.Case{}
 	count := 0
@@ -101,7 +101,7 @@ func (o *Optimizer) runCases(ctx context.Context, c *candidate, examples []examp
 	return nil
 }
 
-// listJobs returns the jobs of examples, each once.
+// listJobs returns the examples' jobs, each once.
 func listJobs(examples []example) []*evalrun.Job {
 	var jobs []*evalrun.Job
 	seen := map[*evalrun.Job]bool{}
