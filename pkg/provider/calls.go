@@ -13,10 +13,10 @@ import (
 type CallsConfig struct {
 	Retry    retryConfig    `yaml:"retry" doc:"When to retry failed calls."`
 	Timeouts timeoutsConfig `yaml:"timeouts" doc:"How long the service may be silent before the call fails."`
-	Limits   LimitsConfig   `yaml:"limits" doc:"The limits of calls. All models of the host with the same key, address and name share them."`
-	Price    *PriceConfig   `yaml:"price" doc:"The price of tokens. Default: that of the file of --prices, or none."`
-	Context  *ContextConfig `yaml:"context" doc:"The maximum sizes of prompts and responses, for warnings of check. Default: those of the file of --prices, or unknown."`
-	Fallback []FallbackRef  `yaml:"fallback" doc:"Models of the app to try in this order when this one fails and retries did not help."`
+	Limits   LimitsConfig   `yaml:"limits" doc:"Limits for calls. All models on the host with the same key, address and name share them."`
+	Price    *PriceConfig   `yaml:"price" doc:"The token price. Default: the price in the --prices file, or none."`
+	Context  *ContextConfig `yaml:"context" doc:"The maximum prompt and response sizes, for check's warnings. Default: the sizes in the --prices file, or unknown."`
+	Fallback []FallbackRef  `yaml:"fallback" doc:"Models in the app to try in this order when this one fails and retries did not help."`
 }
 
 type retryConfig struct {
@@ -71,8 +71,8 @@ type ContextLimits struct{ Input, Output int }
 
 // A ContextConfig is the YAML for [ContextLimits].
 type ContextConfig struct {
-	Input  int `yaml:"input" doc:"The maximum tokens of a prompt, with the instruction and the tools."`
-	Output int `yaml:"output" doc:"The maximum tokens of a response: max_output_tokens must not exceed it."`
+	Input  int `yaml:"input" doc:"The maximum prompt tokens, with the instruction and the tools."`
+	Output int `yaml:"output" doc:"The maximum response tokens: max_output_tokens must not exceed it."`
 }
 
 // A SizedConfig is the config for a model that may have context limits.
@@ -115,8 +115,8 @@ type TimeoutOptions struct {
 }
 
 type timeoutsConfig struct {
-	FirstByte spec.Duration `yaml:"first_byte" default:"5m" doc:"Maximum time from the request to the first byte of the response. 0 disables the limit."`
-	Idle      spec.Duration `yaml:"idle" default:"2m" doc:"Maximum time between two chunks of the response. 0 disables the limit."`
+	FirstByte spec.Duration `yaml:"first_byte" default:"5m" doc:"Maximum time from the request to the response's first byte. 0 disables the limit."`
+	Idle      spec.Duration `yaml:"idle" default:"2m" doc:"Maximum time between two response chunks. 0 disables the limit."`
 }
 
 func (c *timeoutsConfig) timeoutOptions() TimeoutOptions {

@@ -22,9 +22,9 @@ const maxPrice = 10_000
 
 // A PriceConfig is a price in YAML.
 type PriceConfig struct {
-	Input  float64 `yaml:"input" required:"true" doc:"US dollars per million tokens of the prompt."`
-	Output float64 `yaml:"output" required:"true" doc:"US dollars per million tokens of the response, including thoughts."`
-	Cached float64 `yaml:"cached" doc:"US dollars per million cached tokens of the prompt. Default: the price of input."`
+	Input  float64 `yaml:"input" required:"true" doc:"US dollars per million prompt tokens."`
+	Output float64 `yaml:"output" required:"true" doc:"US dollars per million response tokens, including thoughts."`
+	Cached float64 `yaml:"cached" doc:"US dollars per million cached prompt tokens. Default: the input price."`
 
 	cachedSet bool
 }
@@ -54,9 +54,9 @@ func (*PriceConfig) SchemaSpec() map[string]any {
 	return map[string]any{
 		"type": "object", "additionalProperties": false, "required": []string{"input", "output"},
 		"properties": map[string]any{
-			"input":  price("US dollars per million tokens of the prompt."),
-			"output": price("US dollars per million tokens of the response, including thoughts."),
-			"cached": price("US dollars per million cached tokens of the prompt. Default: the price of input."),
+			"input":  price("US dollars per million prompt tokens."),
+			"output": price("US dollars per million response tokens, including thoughts."),
+			"cached": price("US dollars per million cached prompt tokens. Default: the input price."),
 		},
 	}
 }

@@ -24,7 +24,7 @@ type routeConfig struct {
 
 // routeChoice is one route.
 type routeChoice struct {
-	When  spec.Expr `yaml:"when" doc:"Condition of the route; the last route may omit it and is then the default. It can use state, user, session, run_config, invocation and agent."`
+	When  spec.Expr `yaml:"when" doc:"The route's condition; the last route may omit it and is then the default. It can use state, user, session, run_config, invocation and agent."`
 	Model spec.Text `yaml:"model" required:"true" doc:"The model's name."`
 }
 

@@ -21,17 +21,17 @@ import (
 // A ScriptEntry is one reply in a script. It requires at least one of text, json, calls, thought,
 // parts, finish and close, or only error, or only tool, or only transcript.
 type ScriptEntry struct {
-	When       spec.Expr         `yaml:"when" doc:"The condition of the entry. Default: always."`
+	When       spec.Expr         `yaml:"when" doc:"The entry's condition. Default: always."`
 	Text       spec.Text         `yaml:"text" doc:"The reply's text, with {placeholders}."`
-	JSON       *spec.Node        `yaml:"json" doc:"A value whose JSON is the text of the reply."`
+	JSON       *spec.Node        `yaml:"json" doc:"A value whose JSON is the reply text."`
 	Calls      []ScriptCall      `yaml:"calls" doc:"The functions that the model calls."`
 	Thought    spec.Text         `yaml:"thought" doc:"A thought before the reply, with {placeholders}."`
 	Parts      []*genai.Part     `yaml:"parts" doc:"Raw parts at the end of the reply."`
 	Error      *ScriptFailure    `yaml:"error" doc:"The error that the call fails with."`
 	Finish     *ScriptFinish     `yaml:"finish" doc:"A finish reason other than STOP. Without content, and when streaming, it is an error on the event."`
-	Tool       *ScriptTool       `yaml:"tool" doc:"Instead of a model's answer: the result of a tool call. Used by run --replay."`
+	Tool       *ScriptTool       `yaml:"tool" doc:"Instead of a model's answer: a tool call's result. Used by run --replay."`
 	Transcript *ScriptTranscript `yaml:"transcript" doc:"Instead of a model's answer: the transcript of the user's audio in a live conversation."`
-	Close      *ScriptClose      `yaml:"close" doc:"Ends the connection of a live conversation after the text, before the reply is complete. Other calls fail."`
+	Close      *ScriptClose      `yaml:"close" doc:"Ends a live conversation's connection after the text, before the reply is complete. Other calls fail."`
 	Usage      *ScriptUsage      `yaml:"usage" doc:"The tokens that the answer reports."`
 	Times      int               `yaml:"times" doc:"How many times the entry answers in a session. Default: unlimited."`
 	Chunks     int               `yaml:"chunks" doc:"The number of chunks that the text is streamed in. Default: one per word, at most 16."`
@@ -47,8 +47,8 @@ type ScriptCall struct {
 // A ScriptTranscript transcribes the user's audio in a live conversation, whatever the audio is. It
 // is answered like typed words. Entries apply in their order, each once unless it has times.
 type ScriptTranscript struct {
-	Text  spec.Text     `yaml:"text" required:"true" doc:"The words of the user."`
-	After spec.Duration `yaml:"after" default:"1.5s" doc:"The duration of audio since the last words after which these apply, or the end of speech."`
+	Text  spec.Text     `yaml:"text" required:"true" doc:"The user's words."`
+	After spec.Duration `yaml:"after" default:"1.5s" doc:"How much audio must arrive after the last words before these apply, unless speech ends earlier."`
 }
 
 // A ScriptClose says how the service ends the connection (RFC 6455, 7.4).
@@ -60,20 +60,20 @@ type ScriptClose struct {
 // A ScriptFailure is a failed model call.
 type ScriptFailure struct {
 	Code    int       `yaml:"code" default:"500" doc:"The HTTP status."`
-	Status  string    `yaml:"status" doc:"The status of the service. Default: Google's status for the code."`
-	Message spec.Text `yaml:"message" doc:"The message of the service, with {placeholders}."`
+	Status  string    `yaml:"status" doc:"The service's status. Default: Google's status for the code."`
+	Message spec.Text `yaml:"message" doc:"The service's message, with {placeholders}."`
 }
 
 // A ScriptFinish is a service's finish reason.
 type ScriptFinish struct {
 	Reason  string    `yaml:"reason" required:"true" doc:"The finish reason, such as MAX_TOKENS or SAFETY."`
-	Message spec.Text `yaml:"message" doc:"The message of the service, with {placeholders}."`
+	Message spec.Text `yaml:"message" doc:"The service's message, with {placeholders}."`
 }
 
 // A ScriptUsage is a reply's token usage.
 type ScriptUsage struct {
-	Prompt     int32 `yaml:"prompt" doc:"Tokens of the prompt."`
-	Candidates int32 `yaml:"candidates" doc:"Tokens of the answer."`
+	Prompt     int32 `yaml:"prompt" doc:"Prompt tokens."`
+	Candidates int32 `yaml:"candidates" doc:"Answer tokens."`
 }
 
 // A Script is a checked and compiled entry list. It is immutable and safe for concurrent use.
@@ -341,8 +341,8 @@ func (e *scriptEntry) fieldError(field string, err error) error {
 type ScriptTool struct {
 	Name     string         `yaml:"name" required:"true" doc:"The tool's name."`
 	Args     map[string]any `yaml:"args" doc:"The arguments that the call must have. Default: any."`
-	Response map[string]any `yaml:"response" doc:"The response of the tool. Default: none."`
-	Error    string         `yaml:"error" doc:"Instead of response: the error of the tool."`
+	Response map[string]any `yaml:"response" doc:"The tool's response. Default: none."`
+	Error    string         `yaml:"error" doc:"Instead of response: the tool's error."`
 	State    map[string]any `yaml:"state" doc:"The state keys that the call set; null removed a key."`
 }
 

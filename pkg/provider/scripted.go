@@ -16,12 +16,12 @@ import (
 type scriptedConfig struct {
 	Provider string    `yaml:"provider" doc:"scripted."`
 	Script   spec.Text `yaml:"script" required:"true" doc:"The file with the script, such as demo.script.yaml."`
-	Model    string    `yaml:"model" default:"scripted" doc:"The name of the model."`
+	Model    string    `yaml:"model" default:"scripted" doc:"The model's name."`
 
 	Retry    *retryConfig   `yaml:"retry" doc:"When to retry failed calls. Default: never."`
-	Price    *PriceConfig   `yaml:"price" doc:"The price of tokens. Default: none."`
-	Context  *ContextConfig `yaml:"context" doc:"The maximum sizes of prompts and responses, for warnings of check. Default: unknown."`
-	Fallback []FallbackRef  `yaml:"fallback" doc:"Models of the app to try in this order when this one fails."`
+	Price    *PriceConfig   `yaml:"price" doc:"The token price. Default: none."`
+	Context  *ContextConfig `yaml:"context" doc:"The maximum prompt and response sizes, for check's warnings. Default: unknown."`
+	Fallback []FallbackRef  `yaml:"fallback" doc:"Models in the app to try in this order when this one fails."`
 }
 
 var (

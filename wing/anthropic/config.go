@@ -16,14 +16,14 @@ import (
 type anthropicConfig struct {
 	Provider             string                 `yaml:"provider" doc:"anthropic."`
 	Model                string                 `yaml:"model" required:"true" doc:"The model's name, such as claude-sonnet-4-5, or its full name on Vertex AI: projects/P/locations/L/publishers/anthropic/models/M."`
-	BaseURL              spec.Text              `yaml:"base_url" doc:"The URL of the service, without /v1/messages. Default: ANTHROPIC_BASE_URL, or Anthropic's; with vertex ANTHROPIC_VERTEX_BASE_URL, or Google's."`
+	BaseURL              spec.Text              `yaml:"base_url" doc:"The service URL, without /v1/messages. Default: ANTHROPIC_BASE_URL, or Anthropic's; with vertex ANTHROPIC_VERTEX_BASE_URL, or Google's."`
 	APIKey               spec.Secret            `yaml:"api_key" secret:"true" doc:"The API key. Default, if base_url is not set: ANTHROPIC_API_KEY."`
 	Headers              map[string]spec.Secret `yaml:"headers" doc:"Headers to send with each call, such as anthropic-beta."`
 	Vertex               *vertexConfig          `yaml:"vertex" doc:"Calls the model on Vertex AI with the host's Google credentials. {} uses GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION."`
-	Thinking             thinkingSetting        `yaml:"thinking" doc:"off, adaptive, or a budget of at least 1024 tokens. Default: that of the model. An agent's thinking config takes precedence."`
-	Effort               string                 `yaml:"effort" enum:"low|medium|high|xhigh|max" doc:"How much work the model puts into its answers. Default: that of the model."`
-	Cache                string                 `yaml:"cache" enum:"auto|1h|off" default:"auto" doc:"Prompt caching of the tools, the instruction and the conversation: auto for 5 minutes or as long as context_cache_config sets, 1h for an hour, off never."`
-	MaxOutputTokens      int32                  `yaml:"max_output_tokens" doc:"The maximum length of a response, thoughts included. Default: 8192, in addition to the budget of thinking. An agent's max_output_tokens takes precedence."`
+	Thinking             thinkingSetting        `yaml:"thinking" doc:"off, adaptive, or a budget of at least 1024 tokens. Default: the model's. An agent's thinking config takes precedence."`
+	Effort               string                 `yaml:"effort" enum:"low|medium|high|xhigh|max" doc:"How much work the model puts into its answers. Default: the model's."`
+	Cache                string                 `yaml:"cache" enum:"auto|1h|off" default:"auto" doc:"Prompt caching for the tools, the instruction and the conversation: auto for 5 minutes or as long as context_cache_config sets, 1h for an hour, off never."`
+	MaxOutputTokens      int32                  `yaml:"max_output_tokens" doc:"The maximum response length, thoughts included. Default: 8192, in addition to the thinking budget. An agent's max_output_tokens takes precedence."`
 	provider.CallsConfig `yaml:",inline"`
 }
 

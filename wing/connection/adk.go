@@ -17,24 +17,24 @@ import (
 type ADKAuth struct {
 	Scheme     *adkScheme     `yaml:"auth_scheme" doc:"How the service expects the credential."`
 	Credential *adkCredential `yaml:"auth_credential" doc:"The credential."`
-	Key        spec.Text      `yaml:"credential_key" doc:"The name under which the tokens of users are stored; toolsets with the same key share them. Default: a name that depends on scheme and credential."`
+	Key        spec.Text      `yaml:"credential_key" doc:"The name under which users' tokens are stored; toolsets with the same key share them. Default: a name that depends on scheme and credential."`
 }
 
 // adkScheme is an OpenAPI security scheme, or OpenID Connect with its endpoints.
 type adkScheme struct {
-	Type   string `yaml:"type" enum:"apiKey|http|oauth2|openIdConnect" required:"true" doc:"The type of the scheme."`
-	In     string `yaml:"in" enum:"header|query|cookie" doc:"The place of an API key."`
-	Name   string `yaml:"name" doc:"The name of the header, query parameter or cookie of an API key."`
-	Scheme string `yaml:"scheme" doc:"The scheme of http: basic or bearer."`
+	Type   string `yaml:"type" enum:"apiKey|http|oauth2|openIdConnect" required:"true" doc:"The scheme's type."`
+	In     string `yaml:"in" enum:"header|query|cookie" doc:"Where the API key goes."`
+	Name   string `yaml:"name" doc:"The name of the header, query parameter or cookie for an API key."`
+	Scheme string `yaml:"scheme" doc:"The scheme for http: basic or bearer."`
 
-	Flows     *adkFlows `yaml:"flows" doc:"The flows of oauth2."`
-	IssuerURL spec.Text `yaml:"issuer_url" alias:"issuerUrl" doc:"The authorization server of oauth2, whose metadata names the endpoints."`
+	Flows     *adkFlows `yaml:"flows" doc:"The flows for oauth2."`
+	IssuerURL spec.Text `yaml:"issuer_url" alias:"issuerUrl" doc:"The authorization server for oauth2. Its metadata names the endpoints."`
 
-	OpenIDConnectURL      spec.Text `yaml:"openIdConnectUrl" alias:"open_id_connect_url" doc:"The metadata of the server of openIdConnect."`
-	AuthorizationEndpoint spec.Text `yaml:"authorization_endpoint" doc:"The authorization endpoint of openIdConnect."`
-	TokenEndpoint         spec.Text `yaml:"token_endpoint" doc:"The token endpoint of openIdConnect."`
-	GrantTypes            []string  `yaml:"grant_types_supported" doc:"The grants of the server; client_credentials authorizes the app itself."`
-	Scopes                []string  `yaml:"scopes" doc:"The scopes of openIdConnect."`
+	OpenIDConnectURL      spec.Text `yaml:"openIdConnectUrl" alias:"open_id_connect_url" doc:"The URL of the openIdConnect server's metadata."`
+	AuthorizationEndpoint spec.Text `yaml:"authorization_endpoint" doc:"The authorization endpoint for openIdConnect."`
+	TokenEndpoint         spec.Text `yaml:"token_endpoint" doc:"The token endpoint for openIdConnect."`
+	GrantTypes            []string  `yaml:"grant_types_supported" doc:"The server's grants; client_credentials authorizes the app itself."`
+	Scopes                []string  `yaml:"scopes" doc:"The scopes for openIdConnect."`
 
 	Description      string `yaml:"description" doc:"Not used."`
 	BearerFormat     string `yaml:"bearerFormat" alias:"bearer_format" doc:"Not used."`
@@ -59,11 +59,11 @@ type adkFlow struct {
 }
 
 type adkCredential struct {
-	AuthType       string             `yaml:"auth_type" alias:"authType" enum:"apiKey|http|oauth2|openIdConnect|serviceAccount" doc:"The type of the credential."`
+	AuthType       string             `yaml:"auth_type" alias:"authType" enum:"apiKey|http|oauth2|openIdConnect|serviceAccount" doc:"The credential's type."`
 	APIKey         spec.Secret        `yaml:"api_key" alias:"apiKey" secret:"true" doc:"The API key."`
 	HTTP           *adkHTTP           `yaml:"http" doc:"A token, or a user name and a password."`
-	OAuth2         *adkOAuth2         `yaml:"oauth2" doc:"The client of oauth2 or openIdConnect, or an access token."`
-	ServiceAccount *adkServiceAccount `yaml:"service_account" alias:"serviceAccount" doc:"An account of Google Cloud."`
+	OAuth2         *adkOAuth2         `yaml:"oauth2" doc:"The client for oauth2 or openIdConnect, or an access token."`
+	ServiceAccount *adkServiceAccount `yaml:"service_account" alias:"serviceAccount" doc:"A Google Cloud account."`
 
 	node *spec.Node
 }
@@ -83,27 +83,27 @@ type adkOAuth2 struct {
 	ClientID     spec.Secret `yaml:"client_id" alias:"clientId" doc:"The client ID."`
 	ClientSecret spec.Secret `yaml:"client_secret" alias:"clientSecret" secret:"true" doc:"The client secret."`
 	AccessToken  spec.Secret `yaml:"access_token" alias:"accessToken" secret:"true" doc:"An access token, sent as it is."`
-	Audience     string      `yaml:"audience" doc:"The audience of the tokens."`
+	Audience     string      `yaml:"audience" doc:"The tokens' audience."`
 	TokenAuth    string      `yaml:"token_endpoint_auth_method" alias:"tokenEndpointAuthMethod" enum:"client_secret_basic|client_secret_post" default:"client_secret_basic" doc:"How the client authenticates to the token endpoint."`
-	RedirectURI  string      `yaml:"redirect_uri" alias:"redirectUri" doc:"Not used: the redirect address is that of the host, or of the client."`
+	RedirectURI  string      `yaml:"redirect_uri" alias:"redirectUri" doc:"Not used: the redirect address is the host's, or the client's."`
 	Challenge    string      `yaml:"code_challenge_method" alias:"codeChallengeMethod" enum:"S256" doc:"PKCE, which is always used."`
 }
 
 type adkServiceAccount struct {
-	Key        *adkServiceAccountKey `yaml:"service_account_credential" alias:"serviceAccountCredential" doc:"The key of a service account."`
-	Scopes     []string              `yaml:"scopes" doc:"The scopes of access tokens."`
-	OfHost     bool                  `yaml:"use_default_credential" alias:"useDefaultCredential" doc:"Uses the account of the host, which its policy must allow."`
+	Key        *adkServiceAccountKey `yaml:"service_account_credential" alias:"serviceAccountCredential" doc:"A service account's key."`
+	Scopes     []string              `yaml:"scopes" doc:"Scopes for access tokens."`
+	OfHost     bool                  `yaml:"use_default_credential" alias:"useDefaultCredential" doc:"Uses the host's account. The host policy must allow it."`
 	UseIDToken bool                  `yaml:"use_id_token" alias:"useIdToken" doc:"Sends ID tokens for audience."`
-	Audience   string                `yaml:"audience" doc:"The audience of ID tokens."`
+	Audience   string                `yaml:"audience" doc:"The audience for ID tokens."`
 }
 
 // adkServiceAccountKey is a Google Cloud key file, as a mapping.
 type adkServiceAccountKey struct {
-	Type         string      `yaml:"type" enum:"service_account" default:"service_account" doc:"The type of the key."`
+	Type         string      `yaml:"type" enum:"service_account" default:"service_account" doc:"The key's type."`
 	ProjectID    string      `yaml:"project_id" alias:"projectId" doc:"Not used."`
-	PrivateKeyID string      `yaml:"private_key_id" alias:"privateKeyId" doc:"The ID of the key."`
+	PrivateKeyID string      `yaml:"private_key_id" alias:"privateKeyId" doc:"The key's ID."`
 	PrivateKey   spec.Secret `yaml:"private_key" alias:"privateKey" required:"true" secret:"true" doc:"The key, in PEM."`
-	Email        spec.Secret `yaml:"client_email" alias:"clientEmail" required:"true" doc:"The address of the account."`
+	Email        spec.Secret `yaml:"client_email" alias:"clientEmail" required:"true" doc:"The account's address."`
 	ClientID     string      `yaml:"client_id" alias:"clientId" doc:"Not used."`
 	AuthURI      string      `yaml:"auth_uri" alias:"authUri" doc:"Not used."`
 	TokenURI     string      `yaml:"token_uri" alias:"tokenUri" default:"https://oauth2.googleapis.com/token" doc:"The token endpoint."`

@@ -13,9 +13,9 @@ type Config struct {
 	Bearer spec.Secret   `yaml:"bearer" secret:"true" doc:"A bearer token, sent in the header Authorization."`
 	Basic  *basicConfig  `yaml:"basic" doc:"A user name and a password (HTTP Basic authentication)."`
 	APIKey *apiKeyConfig `yaml:"api_key" doc:"An API key in a header, the query or a cookie."`
-	OAuth2 *oauthConfig  `yaml:"oauth2" doc:"Access tokens of an authorization server (OAuth 2), renewed before they expire."`
-	Google *googleConfig `yaml:"google" doc:"Tokens of Google Cloud, of a service account or of the account of the host."`
-	Hosts  []spec.Text   `yaml:"hosts" doc:"The hosts that may receive the credential, such as api.example.com, api.example.com:8443 or *.example.com. Default: the hosts of the tool's own URLs."`
+	OAuth2 *oauthConfig  `yaml:"oauth2" doc:"Access tokens from an authorization server (OAuth 2), renewed before they expire."`
+	Google *googleConfig `yaml:"google" doc:"Google Cloud tokens, for a service account or for the host's account."`
+	Hosts  []spec.Text   `yaml:"hosts" doc:"The hosts that may receive the credential, such as api.example.com, api.example.com:8443 or *.example.com. Default: the hosts in the tool's own URLs."`
 
 	node *spec.Node
 }

@@ -19,9 +19,9 @@ import (
 // googleConfig is a Google Cloud account: a service account by its key, or the account that the
 // host itself has.
 type googleConfig struct {
-	ServiceAccount spec.Secret `yaml:"service_account" secret:"true" doc:"The key of a service account, in JSON, such as ${secret:ROBOT}. Default: the account of the host (application default credentials), which the host policy must allow."`
-	Scopes         []string    `yaml:"scopes" doc:"The scopes of access tokens, such as https://www.googleapis.com/auth/spreadsheets."`
-	Audience       string      `yaml:"audience" doc:"The audience of ID tokens, instead of scopes: the URL of a service on Cloud Run."`
+	ServiceAccount spec.Secret `yaml:"service_account" secret:"true" doc:"A service account's key, in JSON, such as ${secret:ROBOT}. Default: the host's account (application default credentials), which the host policy must allow."`
+	Scopes         []string    `yaml:"scopes" doc:"Scopes for access tokens, such as https://www.googleapis.com/auth/spreadsheets."`
+	Audience       string      `yaml:"audience" doc:"The audience for ID tokens, instead of scopes: a Cloud Run service's URL."`
 
 	// key is ServiceAccount's.
 	key *serviceAccountKey

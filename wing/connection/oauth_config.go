@@ -8,17 +8,17 @@ import (
 )
 
 type oauthConfig struct {
-	Grant            string      `yaml:"grant" enum:"client_credentials|authorization_code|device_code|token_exchange" required:"true" doc:"How tokens are issued: client_credentials issues them to the app itself (RFC 6749, 4.4), authorization_code to each user, who authorizes the app in a browser (RFC 6749, 4.1 with PKCE), device_code to each user, who enters a code in a browser on any device (RFC 8628), token_exchange for the tokens of the connection subject (RFC 8693)."`
+	Grant            string      `yaml:"grant" enum:"client_credentials|authorization_code|device_code|token_exchange" required:"true" doc:"How tokens are issued: client_credentials issues them to the app itself (RFC 6749, 4.4), authorization_code to each user, who authorizes the app in a browser (RFC 6749, 4.1 with PKCE), device_code to each user, who enters a code in a browser on any device (RFC 8628), token_exchange in exchange for the tokens of the connection that subject names (RFC 8693)."`
 	Subject          spec.Text   `yaml:"subject" doc:"For token_exchange: the connection in app.yaml whose tokens are exchanged."`
-	Issuer           spec.Text   `yaml:"issuer" doc:"The URL of the authorization server, whose metadata names its endpoints (RFC 8414, OpenID Connect Discovery)."`
+	Issuer           spec.Text   `yaml:"issuer" doc:"The authorization server's URL. Its metadata names the endpoints (RFC 8414, OpenID Connect Discovery)."`
 	AuthorizationURL spec.Text   `yaml:"authorization_url" doc:"The authorization endpoint for authorization_code, with token_url instead of issuer."`
 	DeviceURL        spec.Text   `yaml:"device_authorization_url" doc:"The device authorization endpoint for device_code, with token_url instead of issuer."`
 	TokenURL         spec.Text   `yaml:"token_url" doc:"The token endpoint, instead of issuer."`
 	ClientID         spec.Secret `yaml:"client_id" required:"true" doc:"The client ID."`
 	ClientSecret     spec.Secret `yaml:"client_secret" secret:"true" doc:"The client secret; required for client_credentials. A public client has none."`
 	TokenAuth        string      `yaml:"token_auth" enum:"client_secret_basic|client_secret_post" default:"client_secret_basic" doc:"How the client authenticates to the token endpoint: with HTTP Basic authentication, or in the body."`
-	Scopes           []string    `yaml:"scopes" doc:"The scopes of the tokens."`
-	Audience         string      `yaml:"audience" doc:"The audience of the tokens, for servers that require one."`
+	Scopes           []string    `yaml:"scopes" doc:"The tokens' scopes."`
+	Audience         string      `yaml:"audience" doc:"The tokens' audience, for servers that require one."`
 }
 
 const grantTokenExchange = "token_exchange"

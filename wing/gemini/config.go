@@ -14,7 +14,7 @@ import (
 type geminiConfig struct {
 	Provider             string      `yaml:"provider" doc:"gemini."`
 	Model                string      `yaml:"model" required:"true" doc:"The model's name, such as gemini-flash-latest."`
-	BaseURL              spec.Text   `yaml:"base_url" doc:"The URL of the service. Default: Google's."`
+	BaseURL              spec.Text   `yaml:"base_url" doc:"The service URL. Default: Google's."`
 	APIKey               spec.Secret `yaml:"api_key" secret:"true" doc:"The API key. Default, if base_url is not set: GOOGLE_API_KEY or GEMINI_API_KEY."`
 	provider.CallsConfig `yaml:",inline"`
 }

@@ -19,8 +19,8 @@ type vertexConfig struct {
 
 	Provider             string      `yaml:"provider" doc:"vertex_ai."`
 	Model                string      `yaml:"model" required:"true" doc:"The model's name, such as gemini-flash-latest or claude-opus-4-6."`
-	BaseURL              spec.Text   `yaml:"base_url" doc:"The URL of the service. Default: GOOGLE_VERTEX_BASE_URL, for Claude ANTHROPIC_VERTEX_BASE_URL, or Google's."`
-	APIKey               spec.Secret `yaml:"api_key" secret:"true" doc:"The API key of express mode. Default: the project in GOOGLE_CLOUD_PROJECT, with the host's Google credentials."`
+	BaseURL              spec.Text   `yaml:"base_url" doc:"The service URL. Default: GOOGLE_VERTEX_BASE_URL, for Claude ANTHROPIC_VERTEX_BASE_URL, or Google's."`
+	APIKey               spec.Secret `yaml:"api_key" secret:"true" doc:"The express mode API key. Default: the project in GOOGLE_CLOUD_PROJECT, with the host's Google credentials."`
 	provider.CallsConfig `yaml:",inline"`
 }
 
@@ -99,8 +99,8 @@ type apigeeConfig struct {
 	openAI modelapi.HostVendor
 
 	Provider             string      `yaml:"provider" doc:"apigee."`
-	Model                string      `yaml:"model" required:"true" doc:"[PROVIDER/][VERSION/]MODEL, where PROVIDER is openai, gemini or vertex_ai, and VERSION is such as v1. Default: that of Google's SDK."`
-	BaseURL              spec.Text   `yaml:"base_url" doc:"The URL of the proxy. Default: APIGEE_PROXY_URL."`
+	Model                string      `yaml:"model" required:"true" doc:"[PROVIDER/][VERSION/]MODEL, where PROVIDER is openai, gemini or vertex_ai, and VERSION is such as v1. Default: the version in Google's SDK."`
+	BaseURL              spec.Text   `yaml:"base_url" doc:"The proxy URL. Default: APIGEE_PROXY_URL."`
 	APIKey               spec.Secret `yaml:"api_key" secret:"true" doc:"The API key for Gemini, or the bearer token for openai. Default for Gemini, if base_url is not set: GOOGLE_API_KEY or GEMINI_API_KEY."`
 	provider.CallsConfig `yaml:",inline"`
 }

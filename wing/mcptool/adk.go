@@ -15,8 +15,8 @@ type adkConfig[A connections.ADKAuth] struct {
 	StdioConnectionParams      *adkStdio        `yaml:"stdio_connection_params" doc:"A server started as a program (stdio), with a timeout."`
 	SSEConnectionParams        *adkHTTPServer   `yaml:"sse_connection_params" doc:"A server that uses SSE, as older servers do."`
 	StreamableConnectionParams *adkStreamServer `yaml:"streamable_http_connection_params" doc:"A server that uses streamable HTTP."`
-	ToolListCacheTTLSeconds    float64          `yaml:"tool_list_cache_ttl_seconds" doc:"How long the lists of the server are used again, in seconds, unless it reports a change; default: tools are listed in each run of the agent."`
-	UseMCPResources            bool             `yaml:"use_mcp_resources" doc:"Gives the model the resources of the server. It sees their names, and loads contents with load_mcp_resource."`
+	ToolListCacheTTLSeconds    float64          `yaml:"tool_list_cache_ttl_seconds" doc:"How long the server's lists are reused, in seconds, unless it reports a change; default: tools are listed in each agent run."`
+	UseMCPResources            bool             `yaml:"use_mcp_resources" doc:"Gives the model the server's resources. It sees their names, and loads contents with load_mcp_resource."`
 	Offer                      offer            `yaml:",inline"`
 
 	Auth A `yaml:",inline"`
@@ -25,9 +25,9 @@ type adkConfig[A connections.ADKAuth] struct {
 type adkStdioServer struct {
 	Command  spec.Text              `yaml:"command" required:"true" doc:"The program."`
 	Args     []spec.Text            `yaml:"args" doc:"Its arguments."`
-	Env      map[string]spec.Secret `yaml:"env" doc:"Environment variables of the program; from the host it inherits only PATH, HOME and similar."`
-	Cwd      spec.Text              `yaml:"cwd" doc:"Working directory of the program, relative to the app folder; default: the app folder."`
-	Encoding string                 `yaml:"encoding" enum:"utf-8" default:"utf-8" doc:"The encoding of the protocol."`
+	Env      map[string]spec.Secret `yaml:"env" doc:"Environment variables for the program; from the host it inherits only PATH, HOME and similar."`
+	Cwd      spec.Text              `yaml:"cwd" doc:"The program's working directory, relative to the app folder; default: the app folder."`
+	Encoding string                 `yaml:"encoding" enum:"utf-8" default:"utf-8" doc:"The protocol's encoding."`
 }
 
 type adkStdio struct {
@@ -36,10 +36,10 @@ type adkStdio struct {
 }
 
 type adkHTTPServer struct {
-	URL            spec.Text              `yaml:"url" required:"true" doc:"The URL of the server."`
+	URL            spec.Text              `yaml:"url" required:"true" doc:"The server URL."`
 	Headers        map[string]spec.Secret `yaml:"headers" doc:"Request headers; they may contain {user:key} and other state keys, {session.user_id} and {agent}. An optional placeholder without a value omits the header."`
 	Timeout        float64                `yaml:"timeout" default:"5" doc:"Connection timeout in seconds."`
-	SSEReadTimeout float64                `yaml:"sse_read_timeout" default:"300" doc:"Maximum duration of a call in seconds."`
+	SSEReadTimeout float64                `yaml:"sse_read_timeout" default:"300" doc:"Maximum call duration in seconds."`
 }
 
 type adkStreamServer struct {

@@ -35,17 +35,17 @@ func Toolsets[A connections.ADKAuth]() spec.Kinds[tool.Env, tool.Set] {
 }
 
 type config struct {
-	URL            spec.Text              `yaml:"url" doc:"The URL of the server."`
+	URL            spec.Text              `yaml:"url" doc:"The server URL."`
 	Transport      string                 `yaml:"transport" enum:"http|sse" default:"http" doc:"The transport at the URL: streamable HTTP, or SSE for older servers."`
 	Headers        map[string]spec.Secret `yaml:"headers" doc:"Request headers; they may contain {user:key} and other state keys, {session.user_id} and {agent}. An optional placeholder without a value omits the header."`
 	Auth           *connections.Ref       `yaml:"auth" doc:"The connection that authorizes the requests to the URL: its name under connections in app.yaml, or the connection itself."`
 	Command        []spec.Text            `yaml:"command" doc:"Instead of url: the server program and its arguments. The host policy must allow it."`
-	Env            map[string]spec.Secret `yaml:"env" doc:"Environment variables of the program; from the host it inherits only PATH, HOME and similar."`
-	Cwd            spec.Text              `yaml:"cwd" doc:"Working directory of the program, relative to the app folder; default: the app folder."`
+	Env            map[string]spec.Secret `yaml:"env" doc:"Environment variables for the program; from the host it inherits only PATH, HOME and similar."`
+	Cwd            spec.Text              `yaml:"cwd" doc:"The program's working directory, relative to the app folder; default: the app folder."`
 	ConnectTimeout spec.Duration          `yaml:"connect_timeout" default:"10s" doc:"Maximum time to connect to the server, and to list its tools."`
-	Timeout        spec.Duration          `yaml:"timeout" default:"30s" doc:"Maximum duration of a call."`
-	ListCache      spec.Duration          `yaml:"list_cache" doc:"How long the lists of the server are used again, unless it reports a change; default: tools are listed in each run of the agent."`
-	Resources      resourcesConfig        `yaml:"resources" doc:"Gives the model the resources of the server: true, or their names. It sees the names, and loads contents with load_mcp_resource."`
+	Timeout        spec.Duration          `yaml:"timeout" default:"30s" doc:"Maximum call duration."`
+	ListCache      spec.Duration          `yaml:"list_cache" doc:"How long the server's lists are reused, unless it reports a change; default: tools are listed in each agent run."`
+	Resources      resourcesConfig        `yaml:"resources" doc:"Gives the model the server's resources: true, or their names. It sees the names, and loads contents with load_mcp_resource."`
 	Offer          offer                  `yaml:",inline"`
 }
 

@@ -135,8 +135,8 @@ type offer struct {
 	OnError        string          `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether an error is returned to the model or ends the invocation."`
 	Confirm        spec.Expr       `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, invocation, agent and mcp, such as mcp.destructive."`
 	Elicitation    bool            `yaml:"elicitation" doc:"Whether the server may ask the user questions during a call: the turn then ends with a request for confirmation that has a form, and the call is made again with the answers."`
-	Sampling       *samplingConfig `yaml:"sampling" doc:"Lets the server use the model of the calling agent during a call (sampling), without its conversation and tools; {} for the default limits. The host policy must allow it."`
-	MaxResult      spec.Size       `yaml:"max_result" default:"4MiB" doc:"Maximum size of a result."`
+	Sampling       *samplingConfig `yaml:"sampling" doc:"Lets the server use the calling agent's model during a call (sampling), without its conversation and tools; {} for the default limits. The host policy must allow it."`
+	MaxResult      spec.Size       `yaml:"max_result" default:"4MiB" doc:"Maximum result size."`
 
 	Async toolconfig.AsyncConfig `yaml:",inline"`
 }
@@ -156,8 +156,8 @@ func (o *offer) checkElicitation(n *spec.Node) spec.Diagnostics {
 
 // samplingConfig is the YAML for the limits.
 type samplingConfig struct {
-	MaxCalls  int `yaml:"max_calls" default:"3" doc:"Maximum number of requests during one call. They also count against max_llm_calls and max_cost of the run."`
-	MaxTokens int `yaml:"max_tokens" default:"1024" doc:"Maximum length of a response, in tokens; the server may ask for less."`
+	MaxCalls  int `yaml:"max_calls" default:"3" doc:"Maximum number of requests during one call. They also count against the run's max_llm_calls and max_cost."`
+	MaxTokens int `yaml:"max_tokens" default:"1024" doc:"Maximum response length, in tokens; the server may ask for less."`
 
 	at *spec.Node
 }

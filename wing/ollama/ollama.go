@@ -187,13 +187,13 @@ func (o *ollama) addHint(err error, req *model.Request) error {
 type ollamaConfig struct {
 	Provider             string                 `yaml:"provider" doc:"ollama, or ollama_chat, which is the same."`
 	Model                string                 `yaml:"model" required:"true" doc:"The model's name, such as qwen3:8b."`
-	BaseURL              spec.Text              `yaml:"base_url" doc:"The URL of the server. Default: OLLAMA_API_BASE, OLLAMA_HOST, or http://127.0.0.1:11434."`
+	BaseURL              spec.Text              `yaml:"base_url" doc:"The server URL. Default: OLLAMA_API_BASE, OLLAMA_HOST, or http://127.0.0.1:11434."`
 	APIKey               spec.Secret            `yaml:"api_key" secret:"true" doc:"The API key, if the server needs one. Default, if base_url is not set: OLLAMA_API_KEY."`
 	Headers              map[string]spec.Secret `yaml:"headers" doc:"Headers to send with each call."`
-	Think                spec.Text              `yaml:"think" doc:"Whether the model thinks: true, false, low, medium or high. thinking_config of an agent takes precedence. Default: that of the model."`
-	KeepAlive            spec.Text              `yaml:"keep_alive" doc:"How long the model stays loaded after a call: a duration such as 10m or a number of seconds; negative means forever. Default: that of the server."`
-	Options              map[string]any         `yaml:"options" doc:"Ollama's settings of the model, such as num_ctx, the size of the context in tokens: the server drops what exceeds it."`
-	Thoughts             string                 `yaml:"thoughts" enum:"drop|tools|always" default:"tools" doc:"Which of its own thoughts the model gets back: none, those of the current turn, or all."`
+	Think                spec.Text              `yaml:"think" doc:"Whether the model thinks: true, false, low, medium or high. An agent's thinking_config takes precedence. Default: the model's."`
+	KeepAlive            spec.Text              `yaml:"keep_alive" doc:"How long the model stays loaded after a call: a duration such as 10m or a number of seconds; negative means forever. Default: the server's."`
+	Options              map[string]any         `yaml:"options" doc:"Ollama's model settings, such as num_ctx, the context size in tokens: the server drops what exceeds it."`
+	Thoughts             string                 `yaml:"thoughts" enum:"drop|tools|always" default:"tools" doc:"Which of its own thoughts the model gets back: none, the current turn's, or all."`
 	provider.CallsConfig `yaml:",inline"`
 }
 

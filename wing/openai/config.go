@@ -18,11 +18,11 @@ type chatConfig struct {
 
 	Provider             string                 `yaml:"provider" doc:"One of the providers above."`
 	Model                string                 `yaml:"model" required:"true" doc:"The model's name at the service."`
-	BaseURL              spec.Text              `yaml:"base_url" doc:"The URL of the service, without /chat/completions. Default: that of the provider's variable, or its usual one."`
-	APIKey               spec.Secret            `yaml:"api_key" secret:"true" doc:"The API key. Default, if base_url is not set: that of the provider's variable. Local servers may need none."`
+	BaseURL              spec.Text              `yaml:"base_url" doc:"The service URL, without /chat/completions. Default: the URL in the provider's variable, or its usual URL."`
+	APIKey               spec.Secret            `yaml:"api_key" secret:"true" doc:"The API key. Default, if base_url is not set: the key in the provider's variable. Local servers may need none."`
 	Headers              map[string]spec.Secret `yaml:"headers" doc:"Headers to send with each call."`
-	API                  string                 `yaml:"api" enum:"chat|responses" doc:"The API of the service: chat completions, or OpenAI's Responses. Default: responses for reasoning models of the provider openai at OpenAI's own address, else chat."`
-	Thoughts             string                 `yaml:"thoughts" enum:"drop|tools|always" doc:"Which of its own thoughts the model gets back: none, those of the current turn, or all. Default: what the service requires."`
+	API                  string                 `yaml:"api" enum:"chat|responses" doc:"The service's API: chat completions, or OpenAI's Responses. Default: responses for the provider openai's reasoning models at OpenAI's own address, else chat."`
+	Thoughts             string                 `yaml:"thoughts" enum:"drop|tools|always" doc:"Which of its own thoughts the model gets back: none, the current turn's, or all. Default: what the service requires."`
 	provider.CallsConfig `yaml:",inline"`
 }
 

@@ -24,14 +24,14 @@ import (
 // googleConfig is the args for a toolset with one API. spec, sha256 and scopes are not ADK's, which
 // downloads the document when it loads an agent.
 type googleConfig struct {
-	Spec              spec.Text              `yaml:"spec" doc:"The discovery document of the API: a file of the app, or an https URL with sha256."`
-	SHA256            spec.Text              `yaml:"sha256" doc:"The SHA-256 hash of the document at a URL, in hexadecimal."`
-	ClientID          spec.Secret            `yaml:"client_id" doc:"The ID of an OAuth client of Google: each user authorizes the app in a browser."`
-	ClientSecret      spec.Secret            `yaml:"client_secret" secret:"true" doc:"The secret of the OAuth client."`
+	Spec              spec.Text              `yaml:"spec" doc:"The API's discovery document: a file in the app folder, or an https URL with sha256."`
+	SHA256            spec.Text              `yaml:"sha256" doc:"The SHA-256 hash of the document at the URL, in hexadecimal."`
+	ClientID          spec.Secret            `yaml:"client_id" doc:"A Google OAuth client's ID: each user authorizes the app in a browser."`
+	ClientSecret      spec.Secret            `yaml:"client_secret" secret:"true" doc:"The OAuth client's secret."`
 	ServiceAccount    *serviceAccount        `yaml:"service_account" doc:"The service account that calls the API for all users, instead of an OAuth client: its key in JSON, such as ${secret:ROBOT}, or {service_account_credential, scopes} or {use_default_credential: true}."`
-	Scopes            []string               `yaml:"scopes" doc:"The scopes to request, instead of those that the operations need."`
+	Scopes            []string               `yaml:"scopes" doc:"The scopes to request, instead of the scopes that the operations need."`
 	AdditionalScopes  []string               `yaml:"additional_scopes" doc:"Scopes to request besides those that the operations need."`
-	AdditionalHeaders map[string]spec.Secret `yaml:"additional_headers" doc:"Request headers; they may contain state keys, as headers of openapi tools."`
+	AdditionalHeaders map[string]spec.Secret `yaml:"additional_headers" doc:"Request headers; they may contain state keys, as in openapi tools."`
 	ToolFilter        []spec.Text            `yaml:"tool_filter" doc:"The tools to provide, by their names without the prefix, such as calendar_events_list; default: all."`
 	ToolNamePrefix    string                 `yaml:"tool_name_prefix" doc:"Prefix of the tool names, joined with _."`
 
@@ -43,9 +43,9 @@ type googleConfig struct {
 // anyGoogleConfig is ADK's GoogleApiToolset args (adk-python
 // tools/google_api_tool/google_api_toolset.py).
 type anyGoogleConfig struct {
-	APIName      spec.Text    `yaml:"api_name" required:"true" doc:"The name of the API, such as drive."`
-	APIVersion   spec.Text    `yaml:"api_version" required:"true" doc:"The version of the API, such as v3."`
-	DiscoveryURL spec.Text    `yaml:"discovery_url" doc:"The address of the discovery document, with {api} and {apiVersion}. It is only named in errors: a load reads spec."`
+	APIName      spec.Text    `yaml:"api_name" required:"true" doc:"The API's name, such as drive."`
+	APIVersion   spec.Text    `yaml:"api_version" required:"true" doc:"The API's version, such as v3."`
+	DiscoveryURL spec.Text    `yaml:"discovery_url" doc:"The discovery document's address, with {api} and {apiVersion}. Only errors name it: a load reads spec."`
 	Google       googleConfig `yaml:",inline"`
 }
 
@@ -59,9 +59,9 @@ type serviceAccount struct {
 }
 
 type serviceAccountConfig struct {
-	Credential spec.Secret `yaml:"service_account_credential" secret:"true" doc:"The key of the service account, in JSON."`
-	Scopes     []string    `yaml:"scopes" doc:"The scopes of the tokens."`
-	UseDefault bool        `yaml:"use_default_credential" doc:"Whether to use the account of the host, which the policy must allow."`
+	Credential spec.Secret `yaml:"service_account_credential" secret:"true" doc:"The service account's key, in JSON."`
+	Scopes     []string    `yaml:"scopes" doc:"The tokens' scopes."`
+	UseDefault bool        `yaml:"use_default_credential" doc:"Whether to use the host's account. The host policy must allow it."`
 }
 
 // DecodeSpec decodes the key or the mapping.

@@ -27,23 +27,23 @@ import (
 )
 
 type config struct {
-	Spec                  spec.Text                        `yaml:"spec" required:"true" doc:"The OpenAPI 3 document, or the discovery document of an API of Google, as JSON or YAML: a file of the app, or an https URL with sha256."`
-	SHA256                spec.Text                        `yaml:"sha256" doc:"The SHA-256 hash of the document at a URL, in hexadecimal."`
+	Spec                  spec.Text                        `yaml:"spec" required:"true" doc:"The OpenAPI 3 document, or a Google API's discovery document, as JSON or YAML: a file in the app folder, or an https URL with sha256."`
+	SHA256                spec.Text                        `yaml:"sha256" doc:"The SHA-256 hash of the document at the URL, in hexadecimal."`
 	Operations            []selector                       `yaml:"operations" doc:"The operations to provide: an operationId, a method with its path such as GET /pets/{petId}, {tag: NAME} or {method: GET}; default: all."`
 	Except                []selector                       `yaml:"except" doc:"Operations to leave out, written as in operations."`
-	BaseURL               spec.Text                        `yaml:"base_url" doc:"The address of the service, instead of the document's servers."`
+	BaseURL               spec.Text                        `yaml:"base_url" doc:"The service's address, instead of the document's servers."`
 	ToolNamePrefix        string                           `yaml:"tool_name_prefix" doc:"Prefix of the tool names, joined with _."`
-	Names                 map[string]spec.Text             `yaml:"names" doc:"Names of tools by operation, instead of the names that ADK derives from the operationId."`
+	Names                 map[string]spec.Text             `yaml:"names" doc:"Tool names by operation, instead of the names that ADK derives from the operationId."`
 	Auth                  *authConfig                      `yaml:"auth" doc:"The credential: the name of a connection under connections in app.yaml, {bearer: …}, {api_key: …} at the place that the document names, {api_key: {in, name, value}}, or {basic: {username, password}}."`
 	Headers               map[string]spec.Secret           `yaml:"headers" doc:"Request headers; they may contain {user:key} and other state keys, {session.user_id} and {agent}. An optional placeholder without a value omits the header."`
-	Params                map[string]map[string]*spec.Node `yaml:"params" doc:"Fixed values of parameters by operation, which the model does not see."`
+	Params                map[string]map[string]*spec.Node `yaml:"params" doc:"Fixed parameter values by operation. The model does not see them."`
 	Result                map[string]spec.Expr             `yaml:"result" doc:"Results by operation, computed from status, headers and body; default: the body."`
-	Artifacts             map[string]spec.Text             `yaml:"artifacts" doc:"Artifacts of the session that responses are saved as, by operation; names may contain {args.x} and {state.key}. Default: only a response that is neither JSON nor text is saved, under the name of the tool."`
+	Artifacts             map[string]spec.Text             `yaml:"artifacts" doc:"Session artifacts that responses are saved as, by operation; names may contain {args.x} and {state.key}. Default: only a response that is neither JSON nor text is saved, under the tool's name."`
 	Confirm               spec.Expr                        `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, invocation, agent and tool, such as tool.method != \"GET\"."`
 	OnError               string                           `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether an error is returned to the model or ends the invocation."`
-	Timeout               spec.Duration                    `yaml:"timeout" default:"30s" doc:"Maximum duration of a call."`
-	MaxResponse           spec.Size                        `yaml:"max_response" default:"1MiB" doc:"Maximum size of a response."`
-	PreservePropertyNames bool                             `yaml:"preserve_property_names" doc:"Whether parameters keep the names of the document; by default they are in snake_case, as in ADK."`
+	Timeout               spec.Duration                    `yaml:"timeout" default:"30s" doc:"Maximum call duration."`
+	MaxResponse           spec.Size                        `yaml:"max_response" default:"1MiB" doc:"Maximum response size."`
+	PreservePropertyNames bool                             `yaml:"preserve_property_names" doc:"Whether parameters keep the document's names; by default they are in snake_case, as in ADK."`
 	Async                 toolconfig.AsyncConfig           `yaml:",inline"`
 }
 

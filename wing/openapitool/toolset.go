@@ -73,7 +73,7 @@ func (s *selector) DecodeSpec(n *spec.Node) spec.Diagnostics {
 }
 
 type selectorConfig struct {
-	Tag    string `yaml:"tag" doc:"A tag of the document."`
+	Tag    string `yaml:"tag" doc:"A tag in the document."`
 	Method string `yaml:"method" doc:"A method, such as GET."`
 }
 

@@ -32,9 +32,9 @@ func newRetrieval(name string, retrieval *genai.Retrieval) tool.Set {
 type vertexSearchArgs struct {
 	DataStore  spec.Text                            `yaml:"data_store_id" doc:"The data store: projects/P/locations/L/collections/C/dataStores/D."`
 	Engine     spec.Text                            `yaml:"search_engine_id" doc:"The search engine: projects/P/locations/L/collections/C/engines/E."`
-	DataStores []*genai.VertexAISearchDataStoreSpec `yaml:"data_store_specs" doc:"The data stores of the engine to search, with their filters."`
-	Filter     string                               `yaml:"filter" doc:"A filter of the service."`
-	MaxResults int                                  `yaml:"max_results" doc:"Maximum number of results; the default is that of the service, 10."`
+	DataStores []*genai.VertexAISearchDataStoreSpec `yaml:"data_store_specs" doc:"The engine's data stores to search, with their filters."`
+	Filter     string                               `yaml:"filter" doc:"A filter in the service's syntax."`
+	MaxResults int                                  `yaml:"max_results" doc:"Maximum number of results; the service's default is 10."`
 	Bypass     bool                                 `yaml:"bypass_multi_tools_limit" doc:"Whether the tool becomes DiscoveryEngineSearchTool if the agent has other tools, which some models do not allow besides a search."`
 }
 
@@ -98,8 +98,8 @@ type ragRetrievalArgs struct {
 	Description string                             `yaml:"description" doc:"Accepted for ADK; models do not see it."`
 	Corpora     []spec.Text                        `yaml:"rag_corpora" doc:"The corpora: projects/P/locations/L/ragCorpora/C."`
 	Resources   []*genai.VertexRAGStoreRAGResource `yaml:"rag_resources" doc:"Corpora with the files to search."`
-	TopK        int                                `yaml:"similarity_top_k" doc:"Number of results."`
-	Threshold   *float64                           `yaml:"vector_distance_threshold" doc:"Maximum vector distance of results."`
+	TopK        int                                `yaml:"similarity_top_k" doc:"The number of results."`
+	Threshold   *float64                           `yaml:"vector_distance_threshold" doc:"The results' maximum vector distance."`
 }
 
 var (
