@@ -10,17 +10,6 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A runQueue serializes the runs of each session in FIFO order. A session
-// without a run has no entry.
-type runQueue struct {
-	mu      sync.Mutex
-	waiting map[session.Key][]chan struct{}
-
-	waits meter
-}
-
-func newRunQueue() *runQueue { return &runQueue{waiting: map[session.Key][]chan struct{}{}} }
-
 // Acquire waits until the caller is the only run of the session among all
 // stores that share it. It fails with ErrBusy after the given time. Within this
 // store, callers are served in order. The session need not exist. The caller
@@ -35,6 +24,7 @@ func (s *Sessions) Acquire(ctx context.Context, key session.Key, wait time.Durat
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
+	// First the turn in this store: a run that waits here needs no lease yet.
 	if turn := s.runs.acquireOrEnqueue(key); turn != nil {
 		began := time.Now()
 		if err := s.runs.waitTurn(ctx, key, turn, wait); err != nil {
@@ -42,12 +32,12 @@ func (s *Sessions) Acquire(ctx context.Context, key session.Key, wait time.Durat
 		}
 		wait -= time.Since(began)
 	}
-	if err := s.leases.acquireLease(ctx, key, wait); err != nil {
+	// Then the turn among all stores, in the time that is left.
+	r := &sessionRun{runContext: runContext{parent: ctx}, sessions: s, key: key}
+	if err := s.leases.acquireLease(ctx, key, wait, r); err != nil {
 		s.runs.releaseSession(key)
 		return nil, nil, err
 	}
-	r := &sessionRun{runContext: runContext{parent: ctx}, sessions: s, key: key}
-	s.leases.setRun(r)
 	return r, r.releaseOnce, nil
 }
 
@@ -59,6 +49,17 @@ func (s *Sessions) RunLease(ctx context.Context, key session.Key) (LeaseGrant, e
 	g.Epoch = epoch
 	return *g, err
 }
+
+// A runQueue serializes the runs of each session in FIFO order. A session
+// without a run has no entry.
+type runQueue struct {
+	mu      sync.Mutex
+	waiting map[session.Key][]chan struct{}
+
+	waits meter
+}
+
+func newRunQueue() *runQueue { return &runQueue{waiting: map[session.Key][]chan struct{}{}} }
 
 // acquireOrEnqueue acquires a free session and returns nil, or joins its queue
 // and returns a channel that is closed when it is the caller's turn.
@@ -123,64 +124,4 @@ func (r *runQueue) releaseSession(key session.Key) {
 	}
 	r.waiting[key] = waiting[1:]
 	close(waiting[0])
-}
-
-// Writes of at least largeGrowth bytes to the same shared state are serialized, so that
-// the limit of the state holds for all of them together. A write waits at most growthWait
-// for its turn.
-const (
-	largeGrowth = 64 << 10
-	growthWait  = 30 * time.Second
-)
-
-// lockGrowth waits for other large writes of the same shared state in this process,
-// and reads the state that they have left. Small writes do not wait.
-func (s *Sessions) lockGrowth(ctx context.Context, key session.Key, b *appendLimits, updates []SharedUpdate) (release func(), err error) {
-	growth := b.stateGrowth()
-	for _, u := range updates {
-		for _, step := range u.Steps {
-			growth[u.Scope] += session.EntrySize("", session.Normalize(step.Value))
-		}
-	}
-	var held []session.Key
-	release = func() {
-		for _, k := range held {
-			s.growing.releaseSession(k)
-		}
-	}
-	defer func() {
-		if err != nil {
-			release()
-		}
-	}()
-	// All wait in this order, so that no two wait for each other.
-	for _, scope := range []session.Scope{session.ScopeApp, session.ScopeUser} {
-		if growth[scope] < largeGrowth {
-			continue
-		}
-		owner := session.Key{App: key.App}
-		if scope == session.ScopeUser {
-			owner.User = key.User
-		}
-		if turn := s.growing.acquireOrEnqueue(owner); turn != nil {
-			if err := s.growing.waitTurn(ctx, owner, turn, growthWait); err != nil {
-				return nil, fmt.Errorf("writing state of the %s: %w", scopeName(scope), err)
-			}
-		}
-		held = append(held, owner)
-	}
-	if len(held) == 0 {
-		return release, nil
-	}
-	all, err := s.backend.ReadSharedState(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	for k, v := range b.state.All() {
-		if scope, _ := session.ScopeOf(k); scope == session.ScopeSession {
-			all[k] = v
-		}
-	}
-	b.state = session.NewState(all)
-	return release, nil
 }

@@ -8,6 +8,27 @@ import (
 	"agenthost/pkg/session"
 )
 
+// The cache makes a turn cost the same in a short and in a long session: the backend reads the
+// head, the state, and the events after the cached ones.
+//
+// An event never changes once it has its sequence number, so an entry is valid forever as a
+// prefix. It only falls behind, when another store appends. Each read names the entry's version
+// with the id of its last event, and the backend answers with the rest. If that id is not at that
+// version, the database was restored from a backup, and the backend sends the whole session.
+//
+// Invariants:
+//   - entry.history has exactly the events 1 … version, in order; appendEvents skips those that it
+//     has, because two readers may bring the same ones.
+//   - The head id belongs to one session for good. A session that was deleted and created again
+//     has another id, and replaces the entry.
+//   - Readers share the history, which only grows. Each has its own version and state. State is
+//     never cached, since app: and user: keys change in other sessions.
+//   - bytes is the sum of all entries, including what others derive from a history
+//     (session.History.Derive), which is counted when the entry is used next.
+//
+// Two locks: cache.mu guards the order and the sizes and is held for moments; cacheEntry.mu guards
+// one history. No code takes cache.mu while it has an entry's lock.
+
 // entryBytes is the memory cost of a cached session without its events.
 const entryBytes = 1024
 
@@ -154,8 +175,12 @@ func (e *cacheEntry) lastEvent() (seq int64, id string) {
 	return e.version, e.history.Events()[e.version-1].ID
 }
 
-// lastLease returns the head id and the last known lease epoch.
-func (e *cacheEntry) lastLease() (id, epoch int64) {
+// lastLease returns the head id and the last known lease epoch of a session; 0 is unknown.
+func (c *cache) lastLease(key session.Key) (id, epoch int64) {
+	e := c.get(key)
+	if e == nil {
+		return 0, 0
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.id, e.epoch

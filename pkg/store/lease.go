@@ -27,6 +27,32 @@ const (
 	minLeasePause, maxLeasePause = 5 * time.Millisecond, 100 * time.Millisecond
 )
 
+// A lease lets one store run a session. It is three columns in the session's row: an owner, an
+// expiry, and an epoch that each acquisition increases (the fencing token).
+//
+//	acquire   reuse the idle lease of the last run, or take a free or expired one: epoch+1.
+//	          A session that does not exist has a pending lease, which Create makes real.
+//	renew     every term/3, for all sessions of this store in one write
+//	append    the event's statement compares its epoch with the row's
+//	release   a run leaves its lease idle; the renewal goroutine ends idle leases in its second
+//	          round, 0.1 to 0.2 s later
+//
+// Invariant (fencing): an event is stored only under the newest epoch. A replica that was frozen
+// past its expiry cannot know that another one has taken over, so no clock or flag of its own may
+// decide: its next append fails with ErrFenced in the database. Renewal merely finds out sooner,
+// and cancels the model or tool call that the run waits for.
+//
+// Invariant (one run): a lease that is held and not idle belongs to the run that is first in the
+// session's runQueue. A lease in use leaves held only when it is lost or pending and its run ends,
+// and its cancel function is set in the same lock as the lease itself: a lease lost at any moment
+// cancels its run.
+//
+// Idle leases make the next turn of a conversation free: no statement before its first event. The
+// price is that another replica waits up to 0.2 s longer. A lease is reused only within term/2
+// since its last renewal by this store's clock, so that clocks which differ by less do no harm.
+// A new lease for each turn would cost two more writes; a lease kept for its whole term would make
+// replicas of one service wait for each other.
+
 // A leaseManager holds the leases of the sessions that run in this store or ran
 // a moment ago. A goroutine renews them as long as there are any.
 type leaseManager struct {
@@ -73,18 +99,18 @@ func NewOwner() string {
 
 // acquireLease acquires the lease of a session for a run of this store. It waits while
 // another store holds it. The caller is the only run of the session in this
-// store.
-func (l *leaseManager) acquireLease(ctx context.Context, key session.Key, most time.Duration) error {
-	if l.unshared || l.reuseIdle(key) {
+// store. A run whose lease is lost is canceled; nil keeps the run of a pending lease.
+func (l *leaseManager) acquireLease(ctx context.Context, key session.Key, most time.Duration, run *sessionRun) error {
+	if l.unshared || l.reuseIdle(key, run) {
 		return nil
 	}
-	holder, err := l.tryAcquire(ctx, key)
+	holder, err := l.tryAcquire(ctx, key, run)
 	if err != nil || holder == "" {
 		return err
 	}
 	defer l.waits.startWait()()
-	end := time.NewTimer(most)
-	defer end.Stop()
+	expired := time.NewTimer(most)
+	defer expired.Stop()
 	for pause := minLeasePause; ; pause = min(2*pause, maxLeasePause) {
 		busy := fmt.Errorf("session %s: %w, of %s", key.ID, session.ErrBusy, holder)
 		if most <= 0 {
@@ -93,14 +119,14 @@ func (l *leaseManager) acquireLease(ctx context.Context, key session.Key, most t
 		again := time.NewTimer(pause)
 		select {
 		case <-again.C:
-		case <-end.C:
+		case <-expired.C:
 			again.Stop()
 			return busy
 		case <-ctx.Done():
 			again.Stop()
 			return ctx.Err()
 		}
-		if holder, err = l.tryAcquire(ctx, key); err != nil || holder == "" {
+		if holder, err = l.tryAcquire(ctx, key, run); err != nil || holder == "" {
 			return err
 		}
 	}
@@ -108,19 +134,17 @@ func (l *leaseManager) acquireLease(ctx context.Context, key session.Key, most t
 
 // tryAcquire makes one attempt. If the session does not exist, the lease is
 // pending: it is created with the session, or with its first event.
-func (l *leaseManager) tryAcquire(ctx context.Context, key session.Key) (holder string, err error) {
+func (l *leaseManager) tryAcquire(ctx context.Context, key session.Key, run *sessionRun) (holder string, err error) {
 	g := l.newGrant(key)
-	if e := l.cache.get(key); e != nil {
-		g.ID, g.Epoch = e.lastLease()
-	}
-	if codec.CheckSession(key) == nil {
+	g.ID, g.Epoch = l.cache.lastLease(key)
+	if codec.CheckSession(key) == nil { // no session has an invalid key
 		holder, err = l.backend.AcquireLease(ctx, g)
 	}
 	if errors.Is(err, session.ErrNotFound) {
 		g.ID, g.Epoch, err = 0, 0, nil
 	}
 	if err == nil && holder == "" {
-		err = l.trackLease(g)
+		err = l.trackLease(g, run)
 	}
 	return holder, err
 }
@@ -131,7 +155,7 @@ func (l *leaseManager) newGrant(key session.Key) *LeaseGrant {
 
 // reuseIdle reuses the lease of the previous run if it certainly has not
 // expired.
-func (l *leaseManager) reuseIdle(key session.Key) bool {
+func (l *leaseManager) reuseIdle(key session.Key, run *sessionRun) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.held[key]
@@ -141,21 +165,22 @@ func (l *leaseManager) reuseIdle(key session.Key) bool {
 	if age := l.clock().Sub(e.Now); age < 0 || age >= l.term/2 {
 		return false
 	}
-	e.idle, e.expiring = false, false
+	e.idle, e.expiring, e.run = false, false, run
 	return true
 }
 
-func (l *leaseManager) trackLease(g *LeaseGrant) error {
+// trackLease holds a lease, which the renewal goroutine renews until its run has ended. Nil
+// keeps the run of the pending lease, which continues.
+func (l *leaseManager) trackLease(g *LeaseGrant, run *sessionRun) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return ErrClosed
 	}
-	e := &lease{LeaseGrant: *g}
-	if pending := l.held[g.Key]; pending != nil {
-		e.run = pending.run // the run of the pending lease continues
+	if pending := l.held[g.Key]; pending != nil && run == nil {
+		run = pending.run
 	}
-	l.held[g.Key] = e
+	l.held[g.Key] = &lease{LeaseGrant: *g, run: run}
 	if l.stopRenewal == nil {
 		quit := make(chan struct{})
 		l.stopRenewal = quit
@@ -165,15 +190,6 @@ func (l *leaseManager) trackLease(g *LeaseGrant) error {
 		})
 	}
 	return nil
-}
-
-// setRun registers the session's run, which ends when the lease is lost.
-func (l *leaseManager) setRun(r *sessionRun) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if e := l.held[r.key]; e != nil {
-		e.run = r
-	}
 }
 
 // markIdle records that the run of a session has ended.
@@ -251,7 +267,7 @@ func (l *leaseManager) resolveEpoch(ctx context.Context, key session.Key) (int64
 	if !isPending {
 		return epoch, nil
 	}
-	if err := l.acquireLease(ctx, key, 0); err != nil {
+	if err := l.acquireLease(ctx, key, 0, nil); err != nil {
 		return 0, err
 	}
 	l.mu.Lock()
@@ -286,8 +302,14 @@ func (l *leaseManager) renewPeriodically(quit chan struct{}) {
 // lease is held.
 func (l *leaseManager) renewOnce() (more bool) {
 	ended, due, more := l.collectDue()
-	l.releaseIdle(ended)
-	l.renewDue(due)
+	if len(ended) > 0 {
+		if err := l.backend.ReleaseLeases(context.Background(), ended); err != nil {
+			l.logger.Warn("releasing session leases failed; they expire after their term", "sessions", len(ended), "error", err)
+		}
+	}
+	if len(due) > 0 {
+		l.renewDue(due)
+	}
 	return more
 }
 
@@ -326,19 +348,9 @@ func (l *leaseManager) collectDue() (ended, due []*LeaseGrant, more bool) {
 	return ended, due, true
 }
 
-func (l *leaseManager) releaseIdle(ended []*LeaseGrant) {
-	if len(ended) == 0 {
-		return
-	}
-	if err := l.backend.ReleaseLeases(context.Background(), ended); err != nil {
-		l.logger.Warn("releasing session leases failed; they expire after their term", "sessions", len(ended), "error", err)
-	}
-}
-
+// renewDue renews leases, and cancels the runs whose lease is lost: fenced by another store, or
+// deleted with the session. A failed renewal cancels nothing, since the term may outlast it.
 func (l *leaseManager) renewDue(due []*LeaseGrant) {
-	if len(due) == 0 {
-		return
-	}
 	gone, err := l.backend.RenewLeases(context.Background(), due)
 	if err != nil {
 		l.logger.Warn("renewing session leases failed", "sessions", len(due), "error", err)
@@ -346,7 +358,10 @@ func (l *leaseManager) renewDue(due []*LeaseGrant) {
 	}
 	why := map[*LeaseGrant]error{}
 	for _, g := range gone {
-		why[g] = l.explainLoss(g.Key)
+		why[g] = backend.SessionFenced(g.Key.ID)
+		if _, err := l.backend.ReadSession(context.Background(), g.Key, EventWindow{}); errors.Is(err, session.ErrNotFound) {
+			why[g] = err
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -361,15 +376,6 @@ func (l *leaseManager) renewDue(due []*LeaseGrant) {
 			e.cancelRun(err)
 		}
 	}
-}
-
-// explainLoss returns why a lease was lost.
-func (l *leaseManager) explainLoss(key session.Key) error {
-	_, err := l.backend.ReadSession(context.Background(), key, EventWindow{})
-	if errors.Is(err, session.ErrNotFound) {
-		return err
-	}
-	return backend.SessionFenced(key.ID)
 }
 
 // close releases all leases. Runs that are still active can no longer store

@@ -75,7 +75,7 @@ func (s *Sessions) CreateExpiring(ctx context.Context, key session.Key, state ma
 		return nil, err
 	}
 	if g != nil {
-		if err := s.leases.trackLease(g); err != nil {
+		if err := s.leases.trackLease(g, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -130,7 +130,15 @@ func (s *Sessions) Get(ctx context.Context, key session.Key, opts *GetOptions) (
 		return nil, err
 	}
 	if w.IsNarrow() && s.cache.get(key) == nil {
-		return s.readNarrow(ctx, key, w)
+		snap, err := s.backend.ReadSession(ctx, key, w)
+		if err != nil {
+			return nil, err
+		}
+		events := make([]*session.Event, len(snap.Events))
+		for i, st := range snap.Events {
+			events[i] = st.Event
+		}
+		return newSessionView(key, snap, session.NewHistory(events)), nil
 	}
 	sess, err := s.readWhole(ctx, key)
 	if err == nil && w.IsNarrow() {
@@ -187,18 +195,6 @@ func (s *Sessions) readWhole(ctx context.Context, key session.Key) (*session.Ses
 	return newSessionView(key, snap, e.history), nil
 }
 
-func (s *Sessions) readNarrow(ctx context.Context, key session.Key, w EventWindow) (*session.Session, error) {
-	snap, err := s.backend.ReadSession(ctx, key, w)
-	if err != nil {
-		return nil, err
-	}
-	events := make([]*session.Event, len(snap.Events))
-	for i, st := range snap.Events {
-		events[i] = st.Event
-	}
-	return newSessionView(key, snap, session.NewHistory(events)), nil
-}
-
 func newSessionView(key session.Key, snap *Snapshot, h *session.History) *session.Session {
 	return session.New(session.Session{Key: key, Version: snap.Version, History: h, LastUpdate: snap.Updated}, snap.State)
 }
@@ -252,13 +248,15 @@ type PageRequest struct {
 // last update, user and id: the last one is the most recently active. An invalid
 // app or user is ErrInvalid.
 func (s *Sessions) List(ctx context.Context, app, user string) ([]*session.Session, error) {
-	all, err := s.listSessions(ctx, SessionQuery{App: app, User: user})
-	slices.SortFunc(all, compareActivity)
-	return all, err
-}
-
-func compareActivity(a, b *session.Session) int {
-	return cmp.Or(a.LastUpdate.Compare(b.LastUpdate), strings.Compare(a.User, b.User), strings.Compare(a.ID, b.ID))
+	rows, err := s.querySessions(ctx, SessionQuery{App: app, User: user})
+	if err != nil {
+		return nil, err
+	}
+	all := newSessionViews(rows)
+	slices.SortFunc(all, func(a, b *session.Session) int {
+		return cmp.Or(a.LastUpdate.Compare(b.LastUpdate), strings.Compare(a.User, b.User), strings.Compare(a.ID, b.ID))
+	})
+	return all, nil
 }
 
 // Page returns a page of the sessions of List in order of creation, and the token of
@@ -283,14 +281,6 @@ func (s *Sessions) Page(ctx context.Context, req *PageRequest) (all []*session.S
 		next = strconv.FormatInt(rows[req.Size-1].ID, 36)
 	}
 	return newSessionViews(rows), next, nil
-}
-
-func (s *Sessions) listSessions(ctx context.Context, q SessionQuery) ([]*session.Session, error) {
-	rows, err := s.querySessions(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return newSessionViews(rows), nil
 }
 
 func (s *Sessions) querySessions(ctx context.Context, q SessionQuery) ([]*ListedSession, error) {

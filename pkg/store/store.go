@@ -128,20 +128,16 @@ func New(b *Backends, opts *Options) *Store {
 	return &Store{
 		Sessions: &Sessions{
 			backend: b.Sessions, clock: o.Clock, newID: o.NewID, cache: c, limits: limits{o.MaxStateBytes, o.MaxEventBytes, o.MaxSessionBytes},
-			growing: newRunQueue(), runs: newRunQueue(), leases: newLeaseManager(b, c, o),
+			growing: newRunQueue(), runs: newRunQueue(), leases: &leaseManager{
+				unshared: b.Unshared, backend: b.Sessions, cache: c, clock: o.Clock, logger: o.Logger, term: o.Lease, owner: o.Owner,
+				held: map[session.Key]*lease{},
+			},
 		},
 		Artifacts: &Artifacts{backend: b.Artifacts, clock: o.Clock, maxBytes: o.MaxArtifactBytes},
 		Memories:  &Memories{backend: b.Memories, service: b.MemoryService, clock: o.Clock, newID: o.NewID},
 		Revisions: &Revisions{backend: b.Revisions, clock: o.Clock},
 		Results:   &Results{backend: results, clock: o.Clock},
 		Grants:    b.Grants,
-	}
-}
-
-func newLeaseManager(b *Backends, c *cache, o *Options) *leaseManager {
-	return &leaseManager{
-		unshared: b.Unshared, backend: b.Sessions, cache: c, clock: o.Clock, logger: o.Logger, term: o.Lease, owner: o.Owner,
-		held: map[session.Key]*lease{},
 	}
 }
 
