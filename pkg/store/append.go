@@ -11,6 +11,27 @@ import (
 	"agenthost/pkg/store/backend"
 )
 
+// An append is a compare-and-set: it names the version that it builds on, and the backend stores the
+// event as version+1 if nothing came between. The rules are here, once, and a backend
+// has only rows:
+//
+//	validate     ids and keys in a form that every database stores alike
+//	complete     a missing id and time
+//	fence        the epoch of this store's lease
+//	compute      updates of session keys from the state in memory, which the version protects;
+//	             those of app: and user: keys by the backend, from the rows it locks
+//	bound        the event, the session and the state of each scope
+//	write        AppendEvent, the only step that others see
+//	publish      the event in the caller's session, in the cache and in its state
+//
+// Invariants:
+//   - Before write nothing is changed but the event's id and time; after an error, the event has
+//     its actions back and Seq is 0. A retry therefore appends the same event, and the backend
+//     finds its id if the first attempt was stored (idempotent retry).
+//   - temp: keys reach the caller's state and never the backend.
+//   - The stored event is all that happened: its delta has the results of its updates, so a replay
+//     of the events gives the state.
+
 // Append stores an event and its state changes in one durable transaction. It
 // then sets ev.Seq and updates the history, state, version and time of sess.
 //

@@ -80,8 +80,11 @@ func (s *Sessions) appendBulk(ctx context.Context, bulk BulkAppender, sess *sess
 		b.first.ID = e.id
 	}
 	defer func() {
-		if err != nil {
-			b.restoreEvents()
+		if err == nil {
+			return
+		}
+		for i := range b.recs { // none is stored
+			b.recs[i].Event.Actions, b.recs[i].Event.Seq = b.given[i], 0
 		}
 	}()
 	for _, ev := range events {
@@ -153,11 +156,4 @@ func (s *Sessions) addEvent(b *bulkAppend, ev *session.Event) error {
 	b.bytes += len(text)
 	b.recs[len(b.recs)-1].Text = text
 	return err
-}
-
-// restoreEvents restores the events that were not stored.
-func (b *bulkAppend) restoreEvents() {
-	for i := range b.recs {
-		b.recs[i].Event.Actions, b.recs[i].Event.Seq = b.given[i], 0
-	}
 }

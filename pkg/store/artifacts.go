@@ -291,9 +291,11 @@ func (rec *ArtifactRecord) isAbsence() bool {
 	return rec.MIME == AbsenceMIME && !rec.Text && len(rec.Bytes) == 0 && !bytes.Contains(rec.Part, []byte(`"fileData"`))
 }
 
-// packPart separates the bytes from a part.
+// packPart separates the bytes from a part. The part is content, and not a step in a
+// conversation, such as a call.
 func packPart(name string, part *genai.Part) (*ArtifactRecord, error) {
-	if !isStorable(part) {
+	if part == nil || part.FunctionCall != nil || part.FunctionResponse != nil || part.ExecutableCode != nil ||
+		part.CodeExecutionResult != nil || part.ToolCall != nil || part.ToolResponse != nil {
 		return nil, fmt.Errorf("a part with inlineData, fileData or text is required: %w", session.ErrInvalid)
 	}
 	p := *part
@@ -315,13 +317,6 @@ func packPart(name string, part *genai.Part) (*ArtifactRecord, error) {
 		return nil, fmt.Errorf("%w: %w", err, session.ErrInvalid)
 	}
 	return rec, nil
-}
-
-// isStorable reports whether a part is content and not a step of a
-// conversation, such as a call.
-func isStorable(p *genai.Part) bool {
-	return p != nil && p.FunctionCall == nil && p.FunctionResponse == nil && p.ExecutableCode == nil &&
-		p.CodeExecutionResult == nil && p.ToolCall == nil && p.ToolResponse == nil
 }
 
 // RestorePart returns the part with its bytes.

@@ -115,11 +115,18 @@ func (m *Memories) Add(ctx context.Context, app, user string, memories ...*sessi
 	return m.writeBatch(ctx, MemoryBatch{Key: session.Key{App: app, User: user}, Replace: true}, given)
 }
 
-// writeBatch converts memories to records, and writes them.
+// writeBatch sets missing ids and times, converts the memories to records, and writes them.
 func (m *Memories) writeBatch(ctx context.Context, b MemoryBatch, memories []*session.Memory) error {
 	at := map[string]int{}
 	for _, mem := range memories {
-		rec, err := m.completeRecord(mem)
+		if mem.ID == "" {
+			mem.ID = m.newID()
+		}
+		if mem.Timestamp.IsZero() {
+			mem.Timestamp = m.clock()
+		}
+		mem.Timestamp = mem.Timestamp.UTC().Truncate(time.Microsecond)
+		rec, err := NewMemoryRecord(mem)
 		if err != nil {
 			return err
 		}
@@ -137,19 +144,6 @@ func (m *Memories) writeBatch(ctx context.Context, b MemoryBatch, memories []*se
 		return nil
 	}
 	return m.backend.PutMemories(ctx, &b)
-}
-
-// completeRecord sets a missing id and time of a memory, and converts it to a
-// record.
-func (m *Memories) completeRecord(mem *session.Memory) (*MemoryRecord, error) {
-	if mem.ID == "" {
-		mem.ID = m.newID()
-	}
-	if mem.Timestamp.IsZero() {
-		mem.Timestamp = m.clock()
-	}
-	mem.Timestamp = mem.Timestamp.UTC().Truncate(time.Microsecond)
-	return NewMemoryRecord(mem)
 }
 
 // NewMemoryRecord converts a complete memory to a record.
@@ -285,7 +279,6 @@ type TermCounts struct {
 
 // From fewMemories on, a word in half of the memories is common. A word in more
 // than ManyMemories is always common, which bounds the cost of a search.
-// at is bounded.
 const (
 	fewMemories  = 20
 	ManyMemories = 1000

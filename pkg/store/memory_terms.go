@@ -109,8 +109,12 @@ func (s *tokenizer) splitText(text string) []string {
 
 func (s *tokenizer) addRune(r rune) {
 	switch {
-	case unicode.Is(unicode.M, r):
-		s.addMark(r)
+	case unicode.Is(unicode.M, r): // belongs to the preceding character; ignored without one
+		if n := len(s.units); n > 0 {
+			s.units[n-1] += string(r)
+		} else if s.word.Len() > 0 {
+			s.word.WriteRune(r)
+		}
 	case isUnspacedScript(r):
 		s.endWord()
 		s.units = append(s.units, string(r))
@@ -120,17 +124,6 @@ func (s *tokenizer) addRune(r rune) {
 	default:
 		s.endWord()
 		s.endRun()
-	}
-}
-
-// addMark appends a mark to the preceding character; a mark without one is
-// ignored.
-func (s *tokenizer) addMark(r rune) {
-	switch n := len(s.units); {
-	case n > 0:
-		s.units[n-1] += string(r)
-	case s.word.Len() > 0:
-		s.word.WriteRune(r)
 	}
 }
 

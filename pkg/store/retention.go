@@ -13,6 +13,19 @@ import (
 // Retention deletes the sessions without recent events. It must cost what it deletes: a
 // host may store millions of sessions, look for expired ones every few minutes, and find
 // none. The backend therefore keeps an index by age, see [RetentionRows].
+//
+// Prune reads a page of candidates from the index, and deletes them one by one as any client
+// would: with the lease, so that no run begins meanwhile, and after another look at the age. It
+// pauses after each batch, since a day's worth of deletions in one go would make runs wait.
+//
+// Invariants:
+//   - A session with an active run, in any store, is not deleted; nor one that was used after the
+//     page was read.
+//   - The earlier one of two clocks decides, the store's and the database's: a clock that runs
+//     ahead deletes nothing too soon.
+//   - Replicas with an Interval reserve an app before each page (AcquireSweep), so that one of them
+//     does the work. The reservation only saves work: two that prune at once delete the same
+//     sessions, each once.
 
 const (
 	// prunePage is how many sessions are examined at once, pruneBatch how many are deleted at
@@ -52,8 +65,14 @@ func (s *Store) Prune(ctx context.Context, req *PruneRequest) (n int, err error)
 	pause := time.NewTicker(prunePause)
 	defer pause.Stop()
 	for {
-		if ok, err := p.acquireSweep(ctx); !ok || err != nil {
-			return p.deleted, p.joinFailures(err)
+		if p.Interval > 0 && !p.DryRun { // reserve the app for one more page
+			ok, err := rows.AcquireSweep(ctx, Sweep{App: p.App, Owner: s.Sessions.leases.owner, Term: p.Interval, Now: s.Sessions.clock()})
+			if err != nil {
+				err = fmt.Errorf("reserving the deletion of expired sessions: %w", err)
+			}
+			if err != nil || !ok { // another store prunes it
+				return p.deleted, p.joinFailures(err)
+			}
 		}
 		q.Now = s.Sessions.currentTime()
 		page, err := rows.FindExpired(ctx, q)
@@ -61,8 +80,10 @@ func (s *Store) Prune(ctx context.Context, req *PruneRequest) (n int, err error)
 			return p.deleted, p.joinFailures(fmt.Errorf("finding expired sessions: %w", err))
 		}
 		for some := range slices.Chunk(page.Sessions, pruneBatch) {
-			if err := p.pruneSessions(ctx, some); err != nil {
-				return p.deleted, p.joinFailures(err)
+			for _, x := range some {
+				if err := p.pruneSession(ctx, x); err != nil {
+					return p.deleted, p.joinFailures(err)
+				}
 			}
 			if err := p.waitPause(ctx, pause.C); err != nil {
 				return p.deleted, p.joinFailures(err)
@@ -97,20 +118,6 @@ func (p *pruning) joinFailures(err error) error {
 	return errors.Join(p.first, err)
 }
 
-// acquireSweep reserves the app for one more page, and reports whether no other store
-// prunes it.
-func (p *pruning) acquireSweep(ctx context.Context) (bool, error) {
-	if p.Interval == 0 || p.DryRun {
-		return true, nil
-	}
-	l := p.Sessions.leases
-	ok, err := l.backend.AcquireSweep(ctx, Sweep{App: p.App, Owner: l.owner, Term: p.Interval, Now: l.clock()})
-	if err != nil {
-		return false, fmt.Errorf("reserving the deletion of expired sessions: %w", err)
-	}
-	return ok, nil
-}
-
 // waitPause leaves writers alone after a batch. A dry run disturbs none.
 func (p *pruning) waitPause(ctx context.Context, pause <-chan time.Time) error {
 	if p.DryRun {
@@ -122,15 +129,6 @@ func (p *pruning) waitPause(ctx context.Context, pause <-chan time.Time) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-func (p *pruning) pruneSessions(ctx context.Context, some []ExpiredSession) error {
-	for _, x := range some {
-		if err := p.pruneSession(ctx, x); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // pruneSession deletes a session, and counts a failure. It leases the session, so that no

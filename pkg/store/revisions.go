@@ -17,6 +17,21 @@ import (
 	"agenthost/pkg/store/backend"
 )
 
+// A revision is what an app was built from: its files under the hash of their contents. Events name
+// the revision that made them, so that an answer can be explained, a paused run continued, and an
+// earlier app served again, long after the files have changed.
+//
+// Invariants:
+//   - A revision is stored before it serves. An event never names one that was not stored; it may
+//     name one that was pruned, since only the newest ones are kept.
+//   - An id is the hash of the content: equal content is one row, whose Served time moves when it
+//     serves again (a rollback). Rows do not change otherwise.
+//   - Served increases from one revision to the next even if the clock was set back: the order of
+//     the list is the order of serving.
+//
+// The files are one archive in a column rather than rows of their own: they are read and written
+// together. .env is not among them, because a database backup must not contain secrets.
+
 // Revisions stores the source files of each app revision that served, under its
 // content hash, in the session database: events name their revision. It is safe
 // for concurrent use.
@@ -62,17 +77,6 @@ type RevisionRecord struct {
 // Put stores a revision as the newest of its app and keeps only the newest keep
 // revisions. If it already is the newest, nothing changes.
 func (r *Revisions) Put(ctx context.Context, rev *Revision, keep int) error {
-	if err := checkRevision(rev); err != nil {
-		return err
-	}
-	files, err := packFiles(rev.Files)
-	if err != nil {
-		return fmt.Errorf("storing revision %s of app %s: %w", rev.ID, rev.App, err)
-	}
-	return r.backend.PutRevision(ctx, &RevisionRecord{rev.App, rev.ID, r.clock(), files}, max(1, keep))
-}
-
-func checkRevision(rev *Revision) error {
 	if err := codec.CheckText("app name", rev.App, codec.MaxID); err != nil {
 		return err
 	}
@@ -82,7 +86,11 @@ func checkRevision(rev *Revision) error {
 	if rev.App == "" || rev.ID == "" {
 		return fmt.Errorf("app and id of a revision are required: %w", session.ErrInvalid)
 	}
-	return nil
+	files, err := packFiles(rev.Files)
+	if err != nil {
+		return fmt.Errorf("storing revision %s of app %s: %w", rev.ID, rev.App, err)
+	}
+	return r.backend.PutRevision(ctx, &RevisionRecord{rev.App, rev.ID, r.clock(), files}, max(1, keep))
 }
 
 // Get returns a revision with its files by id or by a unique prefix of the id.

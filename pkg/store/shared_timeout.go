@@ -61,14 +61,12 @@ func BeginCall(ctx context.Context) (end func()) {
 	if t.calls++; t.calls == 1 {
 		t.began = time.Now()
 	}
-	return t.endCall
-}
-
-func (t *sharedTimeout) endCall() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.calls--; t.calls == 0 {
-		t.spent += time.Since(t.began)
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.calls--; t.calls == 0 {
+			t.spent += time.Since(t.began)
+		}
 	}
 }
 
