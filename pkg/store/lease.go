@@ -44,8 +44,8 @@ const (
 //
 // Invariant (one run): a lease that is held and not idle belongs to the run that is first in the
 // session's runQueue. A lease in use leaves held only when it is lost or pending and its run ends,
-// and its cancel function is set in the same lock as the lease itself: a lease lost at any moment
-// cancels its run.
+// and its run is set under the same lock as the lease itself: a lease lost at any moment cancels
+// its run.
 //
 // Idle leases make the next turn of a conversation free: no statement before its first event. The
 // price is that another replica waits up to 0.2 s longer. A lease is reused only within term/2

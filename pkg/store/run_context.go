@@ -16,8 +16,8 @@ type sessionRun struct {
 	once     sync.Once
 }
 
-// releaseOnce ends the run's context and passes the session to the next run. Further
-// calls do nothing.
+// releaseOnce ends the run's context and passes the session to the next run, which finds the
+// lease idle. Further calls do nothing.
 func (r *sessionRun) releaseOnce() {
 	r.once.Do(func() {
 		r.sessions.leases.markIdle(r.key)
