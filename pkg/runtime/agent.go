@@ -191,6 +191,9 @@ type Plugin struct {
 	// an error or a stop, its context ends after 5 seconds, and its own error is
 	// only logged.
 	AfterRun func(ctx context.Context, inv *Invocation) error
+	// afterCompleted is called instead of AfterRun when the run ended without an error and was
+	// not stopped.
+	afterCompleted func(ctx context.Context, inv *Invocation)
 	// OnAgentError and OnRunError observe the errors that end an agent and the run.
 	// An error passes through each agent above the failed one, from the inside.
 	OnAgentError func(ctx context.Context, inv *Invocation, failure *RunError)

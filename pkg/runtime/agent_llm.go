@@ -186,14 +186,14 @@ func (s *step) callModel(ctx context.Context, req *model.Request, yield response
 			return nil
 		}
 	}
-	if err := s.inv.run.budget.spendCall(); err != nil {
+	if err := s.inv.run.limits.budget.spendCall(); err != nil {
 		return err
 	}
 	s.id = host.newID()
 	if hooked {
 		yield = s.withModelCallbacks(ctx, req, yield)
 	}
-	if budget := s.inv.run.budget; budget.maxCost > 0 {
+	if budget := s.inv.run.limits.budget; budget.maxCost > 0 {
 		yield = budget.countCost(yield)
 	}
 	if host.isObserved() {
@@ -295,8 +295,8 @@ func (s *step) emitAnswer(ctx context.Context, ev *session.Event) outcome {
 	if !ev.Partial {
 		failure = s.agent.storeOutput(ctx, s.inv.run.app.state, ev)
 	}
-	if failure == nil && s.inv.endsRun && s.inv.endsWithAgent() && !ev.Partial && ev.IsFinal() && len(ev.Calls()) == 0 {
-		s.inv.run.onLastEvent()
+	if failure == nil && s.inv.onLastEvent != nil && s.inv.endsWithAgent() && !ev.Partial && ev.IsFinal() && len(ev.Calls()) == 0 {
+		s.inv.onLastEvent()
 	}
 	proceed := s.emitEvent(ev, nil)
 	if proceed && failure != nil {

@@ -60,7 +60,7 @@ func (a *RouterAgent) run(ctx context.Context, inv *Invocation, yield func(*sess
 		}
 	}
 	to := inv.childInvocation(child, 1)
-	to.endsRun = inv.endsRun && inv.endsWithAgent()
+	to.onLastEvent = inv.passLastEvent()
 	return to.runAgent(ctx, yield)
 }
 

@@ -35,7 +35,9 @@ func (a *SequentialAgent) run(ctx context.Context, inv *Invocation, yield func(*
 			return false
 		}
 		child := inv.childInvocation(i, 1)
-		child.endsRun = i == len(a.Children)-1 && inv.endsRun && inv.endsWithAgent()
+		if i == len(a.Children)-1 {
+			child.onLastEvent = inv.passLastEvent()
+		}
 		if !child.runAgent(ctx, yield) {
 			return false
 		}

@@ -111,7 +111,7 @@ func (t *boundAgentTool) runInInvocation(ctx context.Context, inv *Invocation, c
 		return nil, err
 	}
 	r := t.newInnerRun(inv, call, request)
-	if err := r.storeUserMessage(ctx, &RunRequest{}); err != nil {
+	if r.message, err = r.storeUserMessage(ctx, &RunRequest{}); err != nil {
 		return nil, err
 	}
 	var last *session.Event
@@ -187,36 +187,23 @@ func (t *boundAgentTool) newInnerRun(inv *Invocation, call *tool.Call, request s
 	}
 	outer := inv.run
 	r := &run{
-		inner: true,
-		id:    "e-" + outer.host.newID(), host: outer.host, app: t.app, budget: outer.budget, expressions: call.Expressions,
-		onModelWait: outer.onModelWait, traced: outer.traced,
-		sess: &session.Session{Key: outer.sess.Key, History: session.NewHistory(nil), State: session.NewState(state)},
-		user: model.UserText(request),
+		turn: turn{
+			inner: true,
+			id:    "e-" + outer.host.newID(), host: outer.host, app: t.app, onModelWait: outer.onModelWait, traced: outer.traced,
+			sess: &session.Session{Key: outer.sess.Key, History: session.NewHistory(nil), State: session.NewState(state)},
+			config: RunConfig{
+				MaxLLMCalls: outer.config.MaxLLMCalls, ToolThreadPoolConfig: outer.config.ToolThreadPoolConfig,
+				MaxFunctionCalls: outer.config.MaxFunctionCalls, CustomMetadata: outer.config.CustomMetadata,
+				Labels: outer.config.Labels, ServiceTier: outer.config.ServiceTier,
+			},
+		},
+		message: userMessage{content: model.UserText(request)},
+		limits:  turnLimits{budget: outer.limits.budget, expressions: call.Expressions},
 	}
 	if call.Media != nil {
-		r.user.Parts = append(r.user.Parts, &genai.Part{InlineData: call.Media})
+		r.message.content.Parts = append(r.message.content.Parts, &genai.Part{InlineData: call.Media})
 	}
 	r.state = r.lookupState
-	r.config.MaxLLMCalls = outer.config.MaxLLMCalls
-	r.config.ToolThreadPoolConfig = outer.config.ToolThreadPoolConfig
-	r.config.MaxFunctionCalls = outer.config.MaxFunctionCalls
-	r.config.CustomMetadata = outer.config.CustomMetadata
-	r.config.Labels, r.config.ServiceTier = outer.config.Labels, outer.config.ServiceTier
-	r.commit = func(_ context.Context, ev *session.Event) error {
-		// The caller's event takes the updates to the store.
-		for _, key := range ev.Actions.UpdatedKeys() {
-			old, _ := r.sess.State.Get(key)
-			v, _, err := ev.Actions.Updated(key, old)
-			if err != nil {
-				return err
-			}
-			defer r.sess.State.Apply(map[string]any{key: v})
-		}
-		r.sess.State.Apply(ev.Actions.StateDelta)
-		ev.Actions.StateDelta = session.WithoutTemp(ev.Actions.StateDelta)
-		r.sess.History.Append(ev)
-		return nil
-	}
 	return r
 }
 

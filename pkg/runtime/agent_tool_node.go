@@ -168,7 +168,7 @@ type answeredRequest struct {
 func (c *nodeCall) findAnswered() []answeredRequest {
 	var all []answeredRequest
 	x := c.inv.run.calls
-	for _, f := range model.ResponsesOf(c.inv.run.user) {
+	for _, f := range model.ResponsesOf(c.inv.run.message.content) {
 		site, found := x.findLastCall(f.ID)
 		if !found || !isNodeRequest(site.call) || site.event.NodeName() != c.AgentName || x.all.hasNodeResult(site) {
 			continue

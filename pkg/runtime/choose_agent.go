@@ -61,7 +61,7 @@ func (r *run) chooseAgent() *node {
 // made their calls.
 func (r *run) findAnsweredCall() *session.Event {
 	id := ""
-	for _, p := range r.user.Parts {
+	for _, p := range r.message.content.Parts {
 		if p.FunctionResponse != nil {
 			id = p.FunctionResponse.ID
 			break
@@ -173,7 +173,7 @@ func (s *step) transferTo(ctx context.Context, name string) outcome {
 		return failWith(err)
 	}
 	to := s.inv.newChildInvocation(target, s.inv.branch, 1)
-	to.endsRun = s.inv.endsRun && s.inv.endsWithAgent()
+	to.onLastEvent = s.inv.passLastEvent()
 	if !to.runAgent(ctx, s.emitEvent) {
 		return outcome{kind: stopped}
 	}

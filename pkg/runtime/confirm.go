@@ -193,34 +193,30 @@ func (d *decision) applyToCall(call *tool.Call) {
 	call.Origin.UserText = d.userText
 }
 
-// readDecisions reads the decisions of the user's message. It runs before the
+// readDecisions reads the decisions of the user's message; nil if it has none. It runs before the
 // message is stored, so that an invalid message leaves no trace.
-func (r *run) readDecisions(req *RunRequest) error {
-	responses := model.ResponsesOf(r.user)
+func (r *run) readDecisions(req *RunRequest) (*decisions, error) {
+	responses := model.ResponsesOf(r.message.content)
 	if !slices.ContainsFunc(responses, isDecision) {
 		if req.Message == nil {
-			return nil // already stored
+			return nil, nil // already stored
 		}
-		return checkAnswers(r.calls, responses)
+		return nil, checkAnswers(r.calls, responses)
 	}
-	if len(responses) < len(r.user.Parts) || slices.ContainsFunc(responses, func(f *genai.FunctionResponse) bool { return !isDecision(f) }) {
-		return invalidRequest("a message that answers %s or %s must not contain anything else", RequestConfirmation, RequestCredential)
+	if len(responses) < len(r.message.content.Parts) || slices.ContainsFunc(responses, func(f *genai.FunctionResponse) bool { return !isDecision(f) }) {
+		return nil, invalidRequest("a message that answers %s or %s must not contain anything else", RequestConfirmation, RequestCredential)
 	}
 	d := &decisions{credentials: map[string]any{}}
 	for _, resp := range responses {
 		if err := d.readResponse(r.calls, resp); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if r.app.findNode(d.author) == nil {
-		return invalidRequest("agent %s, which made the request, is no longer part of the app", d.author)
+		return nil, invalidRequest("agent %s, which made the request, is no longer part of the app", d.author)
 	}
 	d.finished = len(d.open) == 0 && r.calls.hasFinished()
-	r.decisions = d
-	if req.Message != nil {
-		r.user = d.withoutCodes(r.user)
-	}
-	return nil
+	return d, nil
 }
 
 func isDecision(f *genai.FunctionResponse) bool {

@@ -55,7 +55,7 @@ func (d *decisions) readConsent(request map[string]any, callID string, resp *gen
 
 // withoutCodes returns the user's message without the answers of authorization servers.
 func (d *decisions) withoutCodes(message *genai.Content) *genai.Content {
-	if len(d.received) == 0 {
+	if d == nil || len(d.received) == 0 {
 		return message
 	}
 	clean := &genai.Content{Role: message.Role}

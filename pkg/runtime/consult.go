@@ -129,7 +129,7 @@ func (t *ConsultTool) runInInvocation(ctx context.Context, inv *Invocation, call
 	if err != nil {
 		return t.newResult("invalid_request", map[string]any{"error": err.Error()}), nil
 	}
-	uses, ok := inv.run.consultations.reserveUse(inv.run, t)
+	uses, ok := inv.run.limits.consultations.reserveUse(inv.run, t)
 	if !ok {
 		return t.newResult("limit_reached", map[string]any{
 			"error":    "no consultation is left: continue without guidance",
@@ -140,7 +140,7 @@ func (t *ConsultTool) runInInvocation(ctx context.Context, inv *Invocation, call
 	start := inv.run.host.now()
 	resp, err := t.askAdvisor(ctx, inv, question, extra)
 	if err != nil {
-		inv.run.consultations.releaseUse(t)
+		inv.run.limits.consultations.releaseUse(t)
 		if ctx.Err() != nil || errors.Is(err, errBudget) {
 			return nil, err
 		}
@@ -218,11 +218,11 @@ func (t *ConsultTool) askAdvisor(ctx context.Context, inv *Invocation, question,
 // the invocation, and returns the last whole response, nil if there was none.
 func (inv *Invocation) askModel(ctx context.Context, llm model.LLM, req *model.Request) (last *model.Response, failure error) {
 	r := inv.run
-	if err := r.budget.spendCall(); err != nil {
+	if err := r.limits.budget.spendCall(); err != nil {
 		return nil, err
 	}
 	generate := func(ctx context.Context, req *model.Request, yield responseFunc) { llm.Generate(ctx, req)(yield) }
-	r.traceModelCall(ctx, req, "", generate, r.budget.countCost(func(resp *model.Response, err error) bool {
+	r.traceModelCall(ctx, req, "", generate, r.limits.budget.countCost(func(resp *model.Response, err error) bool {
 		if failure = err; err == nil && !resp.Partial {
 			last = resp
 		}

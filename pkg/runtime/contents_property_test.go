@@ -77,7 +77,7 @@ func TestContentsIncremental(t *testing.T) {
 		agent := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "agent")
 		branch := rapid.SampledFrom([]string{"", "p.a", "p.a.q"}).Draw(t, "own branch")
 		at := func(h *session.History) *Invocation {
-			return &Invocation{run: &run{sess: &session.Session{History: h}}, node: &node{agent: NewLLM(agent, nil)}, branch: branch}
+			return &Invocation{run: &run{turn: turn{sess: &session.Session{History: h}}}, node: &node{agent: NewLLM(agent, nil)}, branch: branch}
 		}
 		type taken struct{ given, copied []*genai.Content }
 		var before []taken
@@ -117,7 +117,7 @@ func TestIncludeNoneContinues(t *testing.T) {
 	call := part("a", genai.RoleModel, &genai.Part{FunctionCall: &genai.FunctionCall{ID: "c", Name: "choose"}})
 	answer := part(session.UserAuthor, genai.RoleUser, &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: "c", Name: "choose"}})
 	h := session.NewHistory([]*session.Event{part(session.UserAuthor, genai.RoleUser, &genai.Part{Text: "earlier"}), ask, call, answer})
-	inv := &Invocation{run: &run{sess: &session.Session{History: h}}, node: &node{agent: NewLLM("a", nil)}}
+	inv := &Invocation{run: &run{turn: turn{sess: &session.Session{History: h}}}, node: &node{agent: NewLLM("a", nil)}}
 	got, err := inv.buildContents(IncludeNone)
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func TestLateAnswersKept(t *testing.T) {
 	h := session.NewHistory([]*session.Event{
 		a, answer("A", "pending"), b, answer("B", "pending"), newEvent(genai.RoleModel, &genai.Part{Text: "I wait."}), lateA, lateB,
 	})
-	inv := &Invocation{run: &run{sess: &session.Session{History: h}}, node: &node{agent: NewLLM("a", nil)}}
+	inv := &Invocation{run: &run{turn: turn{sess: &session.Session{History: h}}}, node: &node{agent: NewLLM("a", nil)}}
 	got, err := inv.buildContents("")
 	if err != nil {
 		t.Fatal(err)

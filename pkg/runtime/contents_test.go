@@ -50,7 +50,7 @@ func visibleContents(t *testing.T, who viewKey, include IncludeContents, events 
 	t.Helper()
 	h := session.NewHistory(nil)
 	inv := &Invocation{
-		run:    &run{sess: &session.Session{History: h}},
+		run:    &run{turn: turn{sess: &session.Session{History: h}}},
 		node:   &node{agent: NewLLM(who.agent, nil)},
 		branch: who.branch,
 	}

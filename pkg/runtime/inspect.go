@@ -205,15 +205,15 @@ func (h *Host) previewSession(ctx context.Context, app *App, req *PreviewRequest
 }
 
 func (h *Host) previewRun(app *App, sess *session.Session, req *PreviewRequest) *run {
-	r := &run{id: "e-preview", host: h, app: app, sess: sess, config: app.config, user: &genai.Content{}}
-	r.budget, r.state = newCallBudget(&app.config), r.lookupState
+	r := &run{turn: turn{id: "e-preview", host: h, app: app, sess: sess, config: app.config}, message: userMessage{content: &genai.Content{}}}
+	r.limits.budget, r.state = newCallBudget(&app.config), r.lookupState
 	if req.Text != "" {
-		r.user, r.userText = model.UserText(req.Text), req.Text
+		r.message.content, r.message.text = model.UserText(req.Text), req.Text
 		ev := &session.Event{InvocationID: r.id, Author: session.UserAuthor, Timestamp: h.now()}
-		ev.Content = r.user
+		ev.Content = r.message.content
 		sess.History.Append(ev)
 	}
-	r.turn = countTurns(sess.History)
+	r.message.number = countTurns(sess.History)
 	return r
 }
 

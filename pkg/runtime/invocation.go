@@ -1,23 +1,17 @@
 package runtime
 
 import (
-	"cmp"
-	"context"
 	"encoding/binary"
-	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 
 	"github.com/google/uuid"
-	"go.opentelemetry.io/otel/attribute"
 	"google.golang.org/genai"
 
 	"agenthost/pkg/connection"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
-	"agenthost/pkg/template"
 )
 
 // An Invocation is the view that one agent has of a run: the agent, its branch
@@ -45,93 +39,17 @@ type Invocation struct {
 	// of it; nil for the agent itself.
 	callbackOf *Invocation
 	ended      atomic.Bool
-	// endsRun reports whether the run ends with this agent: no other agent, callback
-	// or plugin follows.
-	endsRun bool
+	// onLastEvent is called before the last event, where that is known: it is nil unless the run
+	// ends with this agent, and no other agent, callback or plugin follows.
+	onLastEvent func()
 	// toolbox has the agent's tools including those of its toolsets, once they
 	// are listed.
 	toolbox *toolbox
 }
 
-// run is the state that all agents of one invocation share.
-type run struct {
-	id       string
-	host     *Host
-	app      *App
-	sess     *session.Session
-	config   RunConfig
-	user     *genai.Content
-	userText string
-	turn     int
-	// completed reports to AfterRun that the run ended without error, and that its
-	// consumer did not stop it.
-	completed bool
-	// state reads the session's state, with its defaults.
-	state  func(key string) (any, bool)
-	budget *callBudget
-	// expressions is the budget that all expressions of the turn share.
-	expressions *template.Budget
-	// consultations counts the calls of each [ConsultTool].
-	consultations consultations
-	// listed counts the elements of all list workers.
-	listed atomic.Int64
-	// inner marks the run of an agent that is called as a tool.
-	inner bool
-	// taskScope is the scope of the task of a workflow that receives the user's message.
-	taskScope string
-	// decisions are the answers of the user's message to confirmation and
-	// credential requests; nil for any other message.
-	decisions *decisions
-	// calls finds the calls of the history; nil if the run neither answers a
-	// call nor resumes an invocation.
-	calls *callIndex
-	// record has the events of a resumed invocation; nil for a new one.
-	record *invocationRecord
-	// onLastEvent is called before the last event of the run, where that is
-	// known; it is never nil in an invocation with endsRun.
-	onLastEvent func()
-	// twoWay is nil in a run that a message starts.
-	twoWay *twoWayRun
-	// onModelWait is [RunRequest.OnModelWait].
-	onModelWait func(model.Wait)
-	// commit stores an event. An inner run only appends it to its temporary
-	// session.
-	commit func(ctx context.Context, ev *session.Event) error
-	// traced are the attributes of all spans inside the run; nil if it is not
-	// traced.
-	traced []attribute.KeyValue
-}
-
-// twoWayRun is what the agents of a two-way run share.
-type twoWayRun struct {
-	drive func(context.Context, *TwoWayTurn)
-	// input is read by tools while the driver replaces it.
-	input atomic.Pointer[userInput]
-	// continues reports that the next agent continues the conversation of another one, over
-	// that no other agent starts.
-	continues, over bool
-}
-
-// A userInput is the latest text or transcript of the user, its number in the session, and the
-// budget of the expressions until the next one.
-type userInput struct {
-	text        string
-	turn        int
-	expressions *template.Budget
-}
-
 // nodeValue is the output of a node. Tasks contain a pointer to it so that they
 // are comparable.
 type nodeValue struct{ v any }
-
-// logger is the logger of the host with the attributes of the run.
-func (r *run) logger() *slog.Logger { return r.withRunAttrs(r.host.logger) }
-
-// withRunAttrs returns a logger that adds the app, revision, session and
-// invocation to every record.
-func (r *run) withRunAttrs(logger *slog.Logger) *slog.Logger {
-	return logger.With("app", r.app.name, "revision", r.app.revision, "session", r.sess.ID, "invocation", r.id)
-}
 
 // ID is the invocation ID, which every event of the invocation carries.
 func (inv *Invocation) ID() string { return inv.run.id }
@@ -149,7 +67,7 @@ func (inv *Invocation) Agent() Agent { return inv.node.agent }
 func (inv *Invocation) Branch() string { return inv.branch }
 
 // UserContent is the message that started the invocation.
-func (inv *Invocation) UserContent() *genai.Content { return inv.run.user }
+func (inv *Invocation) UserContent() *genai.Content { return inv.run.message.content }
 
 // Config is the run config of the invocation.
 func (inv *Invocation) Config() RunConfig { return inv.run.config }
@@ -191,32 +109,8 @@ func (inv *Invocation) requestOrigin() model.Origin {
 	return model.Origin{
 		App: r.app.name, Agent: inv.node.agent.Name(),
 		UserID: r.sess.User, SessionID: r.sess.ID, InvocationID: r.id,
-		UserText: r.latestText(), Step: r.budget.usedCalls(), Turn: r.latestTurn(), State: r.state, RunConfig: r.configVars, Now: r.host.now,
+		UserText: r.latestText(), Step: r.limits.budget.usedCalls(), Turn: r.latestTurn(), State: r.state, RunConfig: r.configVars, Now: r.host.now,
 	}
-}
-
-// expressionBudget returns the budget that all expressions of the turn share.
-func (r *run) expressionBudget() *template.Budget {
-	if r.twoWay != nil {
-		return r.twoWay.input.Load().expressions
-	}
-	return r.expressions
-}
-
-// latestText returns the text of the user's message; in a two-way run, of the latest one.
-func (r *run) latestText() string {
-	if r.twoWay != nil {
-		return r.twoWay.input.Load().text
-	}
-	return r.userText
-}
-
-// latestTurn returns the number of user messages of the session.
-func (r *run) latestTurn() int {
-	if r.twoWay != nil {
-		return r.twoWay.input.Load().turn
-	}
-	return r.turn
 }
 
 // Input is the output of the previous node of a [Workflow]. For a JoinNode it
@@ -419,27 +313,6 @@ type decision struct {
 	invocation, userText string
 }
 
-// stampMetadata adds the run's metadata and the app's revision to an event.
-// The event's own metadata takes precedence.
-func (r *run) stampMetadata(ev *session.Event) {
-	ev.Provenance.Revision = r.app.revision
-	ev.Provenance.Unresumable = !r.app.resumable && ev.NodePath != ""
-	if given := r.config.CustomMetadata; len(ev.CustomMetadata) == 0 {
-		ev.CustomMetadata = given // events share it: no one changes the map of an event
-	} else if len(given) > 0 {
-		ev.CustomMetadata = mergeMaps(given, ev.CustomMetadata)
-	}
-}
-
-// mergeMaps returns a map with the entries of both; those of b take
-// precedence.
-func mergeMaps(a, b map[string]any) map[string]any {
-	merged := make(map[string]any, len(a)+len(b))
-	maps.Copy(merged, a)
-	maps.Copy(merged, b)
-	return merged
-}
-
 // onBranch reports whether an event on branch theirs is visible on branch
 // mine: children see the events of their ancestors, siblings do not see each
 // other, and without a branch all events are visible except those of sub-agents that
@@ -486,30 +359,6 @@ func joinBranch(branch, name, run string) string {
 		return segment
 	}
 	return branch + "." + segment
-}
-
-// configVars returns the effective settings of the run that expressions can read, as
-// [model.SampleRunConfig] declares them.
-func (r *run) configVars() map[string]any {
-	c := &r.config
-	mode := cmp.Or(c.StreamingMode, StreamingNone)
-	if r.twoWay != nil {
-		mode = StreamingBidi
-	}
-	modalities := make([]any, len(c.ResponseModalities))
-	for i, m := range c.ResponseModalities {
-		modalities[i] = m
-	}
-	labels := make(map[string]any, len(c.Labels))
-	for k, v := range c.Labels {
-		labels[k] = v
-	}
-	return map[string]any{
-		"streaming_mode": string(mode), "support_cfc": c.SupportCFC, "response_modalities": modalities,
-		"max_llm_calls": c.MaxLLMCalls, "max_function_calls": c.maxFunctionCalls(), "max_cost": c.MaxCost,
-		"save_input_blobs_as_artifacts": c.SaveInputBlobsAsArtifacts, "text_answers": c.TextAnswers,
-		"custom_metadata": maps.Clone(c.CustomMetadata), "labels": labels, "service_tier": string(c.ServiceTier),
-	}
 }
 
 // hasRecorded reports whether an event belongs to this run of the agent, and

@@ -68,7 +68,7 @@ func (w *workflowRun) runList(ctx context.Context, child *Invocation, o *nodeOut
 		s.sendEvent(nil, failf(CodeNodeRunsLimit, errNodeRuns, "workflow %s exceeded %d node executions: %s has a list of %d elements", w.AgentName, maxNodeRuns, child.node.agent.Name(), len(items)))
 		return
 	}
-	if n := w.inv.run.listed.Add(int64(len(items))); n > maxListed {
+	if n := w.inv.run.limits.listed.Add(int64(len(items))); n > maxListed {
 		s.sendEvent(nil, failf(CodeNodeRunsLimit, errNodeRuns, "the lists of the invocation exceeded %d elements: %s has a list of %d elements", maxListed, child.node.agent.Name(), len(items)))
 		return
 	}

@@ -306,12 +306,7 @@ func toCount(v any) (int, bool) {
 // which ADK leaves to a callback of each app. Runs that fail or are stopped are not
 // added.
 func NewAddToMemory(logger *slog.Logger) *Plugin {
-	return &Plugin{Name: "add_to_memory", AfterRun: func(ctx context.Context, inv *Invocation) error {
-		if inv.run.completed {
-			inv.addRunToMemory(ctx, logger)
-		}
-		return nil
-	}}
+	return &Plugin{Name: "add_to_memory", afterCompleted: func(ctx context.Context, inv *Invocation) { inv.addRunToMemory(ctx, logger) }}
 }
 
 // addRunToMemory adds only the events of this run, so that the cost does not grow

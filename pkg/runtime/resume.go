@@ -40,19 +40,19 @@ import (
 
 // resolveInvocation finds the invocation that a request resumes: the one that
 // it names, that of the call which its message answers (adk-python
-// runners.py _resolve_invocation_id), or that of the task which its message joins. Any other request starts a new
-// invocation.
-func (r *run) resolveInvocation(req *RunRequest, events []*session.Event) error {
-	if req.InvocationID != "" && !r.app.resumable {
-		return invalidRequest("app %s cannot resume the invocation %s: set resumability_config: {is_resumable: true} in its app.yaml", r.app.name, req.InvocationID)
-	}
+// runners.py _resolve_invocation_id), or that of the task which its message joins. Any other request
+// starts a new invocation, and so does a message for one that has ended, or that started when the app
+// was not resumable. The record is nil for a new one.
+func (r *run) resolveInvocation(req *RunRequest, events []*session.Event) (id string, rec *invocationRecord, err error) {
 	if !r.app.resumable {
-		return nil
+		if req.InvocationID != "" {
+			err = invalidRequest("app %s cannot resume the invocation %s: set resumability_config: {is_resumable: true} in its app.yaml", r.app.name, req.InvocationID)
+		}
+		return "", nil, err
 	}
-	events = session.Recorded(events)
-	id := req.InvocationID
+	id = req.InvocationID
 	if req.Message != nil {
-		answered := r.calls.findAnsweredInvocation(model.ResponsesOf(r.user))
+		answered := r.calls.findAnsweredInvocation(model.ResponsesOf(r.message.content))
 		switch {
 		case answered != "":
 			if id != "" && id != answered {
@@ -63,43 +63,31 @@ func (r *run) resolveInvocation(req *RunRequest, events []*session.Event) error 
 		case req.joined.invocation != "":
 			id = req.joined.invocation
 		case id != "":
-			return invalidRequest("a message sent with invocationId must answer a function call of that invocation; omit invocationId to start a new one")
+			return "", nil, invalidRequest("a message sent with invocationId must answer a function call of that invocation; omit invocationId to start a new one")
 		}
 	}
 	if id == "" {
-		return nil
+		return "", nil, nil
 	}
-	rec := newInvocationRecord(events, id)
-	if len(rec.users)+len(rec.events) == 0 {
-		if req.Message != nil {
-			return nil
-		}
-		return failf(CodeInvalidRequest, session.ErrNotFound, "Invocation ID not found: %s", id)
+	rec = newInvocationRecord(session.Recorded(events), id)
+	switch {
+	case req.Message != nil && (rec.rootPath() == "" || rec.frameAt(rec.rootPath()).hasEnded()):
+		return "", nil, nil
+	case len(rec.users)+len(rec.events) == 0:
+		return "", nil, failf(CodeInvalidRequest, session.ErrNotFound, "Invocation ID not found: %s", id)
+	case req.Message == nil && len(rec.users) == 0:
+		return "", nil, invalidRequest("cannot resume invocation %s: it has no user message", id)
 	}
-	return r.resumeInvocation(rec, id, req)
+	return id, rec, nil
 }
 
-// resumeInvocation makes the run continue an earlier invocation. A message for
-// an invocation that has ended, or that started when the app was not
-// resumable, starts a new one.
-func (r *run) resumeInvocation(rec *invocationRecord, id string, req *RunRequest) error {
-	if req.Message != nil && (rec.rootPath() == "" || rec.frameAt(rec.rootPath()).hasEnded()) {
-		return nil
+// storedMessage returns the message that a run without one continues: the first of the invocation,
+// unless the last one answers a call or belongs to a task.
+func (rec *invocationRecord) storedMessage() *genai.Content {
+	if last := rec.users[len(rec.users)-1]; len(last.Responses()) > 0 || last.IsolationScope != "" {
+		return last.Content
 	}
-	if req.Message == nil {
-		if len(rec.users) == 0 {
-			return invalidRequest("cannot resume invocation %s: it has no user message", id)
-		}
-		r.user = rec.users[0].Content
-		if last := rec.users[len(rec.users)-1]; len(last.Responses()) > 0 || last.IsolationScope != "" {
-			r.user = last.Content
-		}
-		r.userText = model.TextOf(r.user)
-		r.turn = countTurns(r.sess.History)
-	}
-	r.id, r.record, r.taskScope = id, rec, req.joined.scope
-	r.budget.used.Store(int64(rec.countModelAnswers(r.app)))
-	return nil
+	return rec.users[0].Content
 }
 
 // newRootInvocation returns the invocation of the first agent: the recorded
@@ -123,14 +111,6 @@ func (r *run) newRootInvocation() (*Invocation, error) {
 		return nil, invalidRequest("the invocation cannot be resumed: agent %s, which started it, is no longer part of the app; start a new one", name)
 	}
 	return &Invocation{run: r, node: n, path: path, frame: &frame{path: path, prior: r.record.frameAt(path)}}, nil
-}
-
-// restoreCredentials restores the credentials of the user's message in a
-// resumed run, because temp: keys are not stored.
-func (r *run) restoreCredentials() {
-	if r.decisions != nil && len(r.decisions.credentials) > 0 {
-		r.sess.State.Apply(r.decisions.credentials)
-	}
 }
 
 // newInvocationRecord collects the events of one invocation.

@@ -65,6 +65,14 @@ func (inv *Invocation) subBranch(child *node) string {
 	return inv.branch + "." + child.branch
 }
 
+// passLastEvent returns the onLastEvent of an agent with which this one ends.
+func (inv *Invocation) passLastEvent() func() {
+	if inv.endsWithAgent() {
+		return inv.onLastEvent
+	}
+	return nil
+}
+
 // endsWithAgent reports that nothing follows the agent itself: no callback
 // after it, and no event that marks its end.
 func (inv *Invocation) endsWithAgent() bool {
@@ -289,8 +297,4 @@ func (m *CallbackContext) ExprVars() map[string]any {
 
 		template.BudgetName: r.expressionBudget(),
 	}
-}
-
-func (r *run) sessionVars() map[string]any {
-	return map[string]any{"id": r.sess.ID, "user_id": r.sess.User, "app": r.sess.App}
 }

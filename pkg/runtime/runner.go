@@ -35,9 +35,6 @@ func (h *Host) runInvocation(ctx context.Context, app *App, sess *session.Sessio
 		return
 	}
 	r := h.newRun(app, sess, req)
-	r.commit = func(ctx context.Context, ev *session.Event) error {
-		return h.store.Sessions.Append(ctx, sess, ev)
-	}
 	inv, err := h.prepareRun(ctx, r, req)
 	r.identifySpans(ctx)
 	if err != nil {
@@ -51,35 +48,47 @@ func (h *Host) runInvocation(ctx context.Context, app *App, sess *session.Sessio
 		inv.runAndCompact(ctx, yield)
 		return
 	}
-	if r.onLastEvent = req.OnLastEvent; r.onLastEvent != nil {
-		inv.endsRun = len(app.plugins) == 0
+	if len(app.plugins) == 0 {
+		inv.onLastEvent = req.OnLastEvent
 	}
 	r.runWithPlugins(ctx, inv, yield)
 }
 
 // prepareRun starts a new invocation or resumes an earlier one, stores the
-// user's event, and chooses the agent.
+// user's event, and chooses the agent. It completes the run: later code only reads it.
 func (h *Host) prepareRun(ctx context.Context, r *run, req *RunRequest) (*Invocation, error) {
 	events, err := h.loadHistory(ctx, r, req)
 	if err != nil {
 		return nil, err
 	}
-	if req.InvocationID != "" || req.joined.invocation != "" || len(model.ResponsesOf(r.user)) > 0 {
+	if req.InvocationID != "" || req.joined.invocation != "" || len(model.ResponsesOf(req.Message)) > 0 {
 		r.calls = newCallIndex(events)
 	}
-	if err := r.resolveInvocation(req, events); err != nil {
+	id, rec, err := r.resolveInvocation(req, events)
+	if err != nil {
 		return nil, err
 	}
-	if err := r.readDecisions(req); err != nil {
+	if rec != nil {
+		r.id, r.record, r.taskScope = id, rec, req.joined.scope
+		r.limits.budget.used.Store(int64(rec.countModelAnswers(r.app)))
+		if req.Message == nil {
+			message := rec.storedMessage()
+			r.message = userMessage{message, model.TextOf(message), countTurns(r.sess.History)}
+		}
+	}
+	if r.decisions, err = r.readDecisions(req); err != nil {
 		return nil, err
 	}
 	if err := h.finishConsents(ctx, r.decisions, connection.User{App: r.app.Name(), UserID: r.sess.User}, r.sess.ID); err != nil {
 		return nil, err
 	}
-	if req.Message == nil {
-		r.restoreCredentials()
-	} else if err := r.storeUserMessage(ctx, req); err != nil {
-		return nil, storeFailure(r.sess.Key, err)
+	if req.Message != nil {
+		r.message.content = r.decisions.withoutCodes(r.message.content)
+		if r.message, err = r.storeUserMessage(ctx, req); err != nil {
+			return nil, storeFailure(r.sess.Key, err)
+		}
+	} else if r.decisions != nil && len(r.decisions.credentials) > 0 {
+		r.sess.State.Apply(r.decisions.credentials) // temp: keys are not stored
 	}
 	return r.newRootInvocation()
 }
@@ -87,7 +96,7 @@ func (h *Host) prepareRun(ctx context.Context, r *run, req *RunRequest) (*Invoca
 // loadHistory returns all events of the session if an invocation may be
 // resumed, even if runs of the app see only the latest ones.
 func (h *Host) loadHistory(ctx context.Context, r *run, req *RunRequest) ([]*session.Event, error) {
-	answers := len(model.ResponsesOf(r.user)) > 0
+	answers := len(model.ResponsesOf(req.Message)) > 0
 	if !r.app.resumable || r.config.SessionWindow.storeOptions() == nil || req.InvocationID == "" && req.joined.invocation == "" && !answers {
 		return r.sess.Events(), nil
 	}
@@ -99,7 +108,10 @@ func (h *Host) loadHistory(ctx context.Context, r *run, req *RunRequest) ([]*ses
 }
 
 func (h *Host) newRun(app *App, sess *session.Session, req *RunRequest) *run {
-	r := &run{id: "e-" + h.newID(), host: h, app: app, sess: sess, config: req.effectiveConfig(app), onModelWait: req.OnModelWait}
+	r := &run{
+		turn:    turn{id: "e-" + h.newID(), host: h, app: app, sess: sess, config: req.effectiveConfig(app), onModelWait: req.OnModelWait},
+		message: userMessage{content: req.Message},
+	}
 	if req.Streaming != nil {
 		r.config.StreamingMode = StreamingNone
 		if *req.Streaming {
@@ -113,12 +125,10 @@ func (h *Host) newRun(app *App, sess *session.Session, req *RunRequest) *run {
 		r.config.CustomMetadata = mergeMaps(r.config.CustomMetadata, req.CustomMetadata)
 	}
 	r.config.CustomMetadata = session.PublicMetadata(r.config.CustomMetadata)
-	r.budget = newCallBudget(&r.config)
-	r.expressions = h.newExpressionBudget()
+	r.limits.budget, r.limits.expressions = newCallBudget(&r.config), h.newExpressionBudget()
 	r.state = r.lookupState
-	r.user = req.Message
-	if r.user != nil && r.user.Role == "" {
-		r.user = &genai.Content{Role: genai.RoleUser, Parts: r.user.Parts}
+	if m := req.Message; m != nil && m.Role == "" {
+		r.message.content = &genai.Content{Role: genai.RoleUser, Parts: m.Parts}
 	}
 	return r
 }
@@ -128,36 +138,34 @@ func (h *Host) newExpressionBudget() *template.Budget {
 	return template.NewBudget(template.DefaultBudgetMemory, template.DefaultBudgetTime).WithSlots(h.evaluations)
 }
 
-// storeUserMessage stores the user's event.
-func (r *run) storeUserMessage(ctx context.Context, req *RunRequest) error {
+// storeUserMessage stores the user's event, and returns the message as plugins and saved files leave
+// it.
+func (r *run) storeUserMessage(ctx context.Context, req *RunRequest) (m userMessage, err error) {
 	ev := &session.Event{
 		ID: r.host.newID(), InvocationID: r.id, Author: session.UserAuthor,
 		Branch: r.findAnsweredBranch(), IsolationScope: r.findMessageScope(), Timestamp: r.host.now(),
 	}
+	ev.Content = r.message.content
 	ev.Actions.StateDelta = r.decisions.withCredentials(req.StateDelta)
-	if err := r.runOnUserMessage(ctx, ev); err != nil {
-		return err
+	if len(r.app.plugins) > 0 {
+		if err := r.runOnUserMessage(ctx, ev); err != nil {
+			return m, err
+		}
 	}
 	if r.config.SaveInputBlobsAsArtifacts {
 		if err := r.saveBlobs(ctx, ev); err != nil {
-			return err
+			return m, err
 		}
 	}
-	ev.Content = r.user
-	r.userText = model.TextOf(r.user)
 	if err := r.storeEvent(ctx, ev); err != nil {
-		return err
+		return m, err
 	}
-	r.turn = countTurns(r.sess.History)
 	r.calls.addEvent(ev)
-	return nil
+	return userMessage{ev.Content, model.TextOf(ev.Content), countTurns(r.sess.History)}, nil
 }
 
 // runOnUserMessage lets the plugins replace the user's message.
 func (r *run) runOnUserMessage(ctx context.Context, ev *session.Event) error {
-	if len(r.app.plugins) == 0 {
-		return nil
-	}
 	// The request owns the delta.
 	ev.Actions.StateDelta = maps.Clone(ev.Actions.StateDelta)
 	m := (&Invocation{run: r, node: r.app.rootNode}).newCallbackContext(&ev.Actions)
@@ -165,7 +173,7 @@ func (r *run) runOnUserMessage(ctx context.Context, ev *session.Event) error {
 		if p.OnUserMessage == nil {
 			return nil
 		}
-		return func() (*genai.Content, error) { return p.OnUserMessage(ctx, m, r.user) }
+		return func() (*genai.Content, error) { return p.OnUserMessage(ctx, m, ev.Content) }
 	})
 	if err != nil || content == nil {
 		return err
@@ -173,15 +181,15 @@ func (r *run) runOnUserMessage(ctx context.Context, ev *session.Event) error {
 	if len(content.Parts) == 0 || len(model.CallsOf(content)) > 0 {
 		return failf(CodeCallbackFailed, nil, "on_user_message of a plugin returned a message without parts, or with a function call")
 	}
-	r.user = content
+	ev.Content = content
 	return nil
 }
 
 // saveBlobs saves the files of the user's message as artifacts, and replaces
 // them by text.
 func (r *run) saveBlobs(ctx context.Context, ev *session.Event) error {
-	parts := make([]*genai.Part, len(r.user.Parts))
-	for i, p := range r.user.Parts {
+	parts := make([]*genai.Part, len(ev.Content.Parts))
+	for i, p := range ev.Content.Parts {
 		parts[i] = p
 		if p.InlineData == nil {
 			continue
@@ -194,7 +202,7 @@ func (r *run) saveBlobs(ctx context.Context, ev *session.Event) error {
 		ev.Actions.SetArtifact(name, version)
 		parts[i] = &genai.Part{Text: "Uploaded file: " + name + ". It is saved into artifacts"}
 	}
-	r.user = &genai.Content{Role: r.user.Role, Parts: parts}
+	ev.Content = &genai.Content{Role: ev.Content.Role, Parts: parts}
 	return nil
 }
 
@@ -300,9 +308,8 @@ func (r *run) runWithPlugins(ctx context.Context, inv *Invocation, yield func(*s
 		stopped = !yield(ev, err)
 		return !stopped
 	}))
-	r.completed = failure == nil && !stopped
-	if r.completed {
-		if err := r.runAfterRun(ctx, inv); err != nil {
+	if failure == nil && !stopped {
+		if err := r.runAfterRun(ctx, inv, true); err != nil {
 			yield(nil, err)
 		}
 		return
@@ -312,7 +319,7 @@ func (r *run) runWithPlugins(ctx context.Context, inv *Invocation, yield func(*s
 	if failure != nil {
 		inv.reportFailure(ctx, "on_run_error", failure, func(p *Plugin) errorObserver { return p.OnRunError })
 	}
-	if err := r.runAfterRun(ctx, inv); err != nil {
+	if err := r.runAfterRun(ctx, inv, false); err != nil {
 		r.logger().WarnContext(ctx, "after_run failed", "error", err)
 	}
 }
@@ -320,8 +327,13 @@ func (r *run) runWithPlugins(ctx context.Context, inv *Invocation, yield func(*s
 // afterRunTimeout limits what plugins do after a run that failed or was stopped.
 const afterRunTimeout = 5 * time.Second
 
-func (r *run) runAfterRun(ctx context.Context, inv *Invocation) error {
+// runAfterRun calls the plugins after a run. It is completed if it ended without an error, and its
+// consumer did not stop it.
+func (r *run) runAfterRun(ctx context.Context, inv *Invocation, completed bool) error {
 	_, err := askPlugins(ctx, inv, "after_run", func(p *Plugin) func() (*struct{}, error) {
+		if p.afterCompleted != nil && completed {
+			return func() (*struct{}, error) { p.afterCompleted(ctx, inv); return nil, nil }
+		}
 		if p.AfterRun == nil {
 			return nil
 		}

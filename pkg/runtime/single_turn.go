@@ -59,8 +59,8 @@ func (inv turnContents) newInputEvent(input *genai.Content) *session.Event {
 // inputContent returns the input as a user message: the user's own message with its
 // files, text, or JSON of any other value.
 func (inv turnContents) inputContent() *genai.Content {
-	if text, ok := inv.input.v.(string); ok && text == inv.run.userText && inv.run.user != nil {
-		return inv.run.user
+	if text, ok := inv.input.v.(string); ok && text == inv.run.message.text && inv.run.message.content != nil {
+		return inv.run.message.content
 	}
 	return model.UserText(template.String(inv.input.v))
 }

@@ -257,21 +257,6 @@ func cloneValue(v any) any {
 	return v
 }
 
-// lookupState returns the value of a state key, or its default.
-func (r *run) lookupState(key string) (any, bool) {
-	if v, ok := r.sess.State.Get(key); ok {
-		return v, true
-	}
-	return r.app.state.Default(key)
-}
-
-// stateWithDefaults returns a copy of the state with defaults for missing keys.
-func (r *run) stateWithDefaults() map[string]any {
-	all := r.sess.State.All()
-	r.app.state.AddDefaults(all)
-	return all
-}
-
 // callMemories accesses the memories of the run's user. An inner run shares
 // them, but its temporary session is never added.
 type callMemories struct{ run *run }

@@ -58,12 +58,9 @@ func (h *Host) runTwoWay(ctx context.Context, app *App, sess *session.Session, r
 		yield(nil, invalidRequest("%s", problem))
 		return
 	}
-	r.user = &genai.Content{Role: genai.RoleUser}
-	r.commit = func(ctx context.Context, ev *session.Event) error {
-		return h.store.Sessions.Append(ctx, sess, ev)
-	}
+	r.message.content = &genai.Content{Role: genai.RoleUser}
 	r.twoWay = &twoWayRun{drive: req.drive}
-	r.twoWay.input.Store(&userInput{turn: countTurns(sess.History), expressions: r.expressions})
+	r.twoWay.input.Store(&userInput{turn: countTurns(sess.History), expressions: r.limits.expressions})
 	r.identifySpans(ctx)
 	r.runWithPlugins(ctx, r.newTurnInvocation(), yield)
 }
@@ -291,7 +288,9 @@ func (t *TwoWayTurn) StoreEvent(ctx context.Context, ev *session.Event) error {
 func (t *TwoWayTurn) Fail(err error) { t.step.emitEvent(nil, err) }
 
 // AddCost adds the cost of a response to that of the run, and fails when the limit is reached.
-func (t *TwoWayTurn) AddCost(response *model.Response) error { return t.run.budget.addCost(response) }
+func (t *TwoWayTurn) AddCost(response *model.Response) error {
+	return t.run.limits.budget.addCost(response)
+}
 
 // OpenArtifacts returns the artifacts of the session. Versions that are saved are added to the
 // actions.

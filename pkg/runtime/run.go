@@ -1,0 +1,224 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/attribute"
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+	"agenthost/pkg/template"
+)
+
+// A run is what all agents of one invocation share. Its parts are set while the run is prepared,
+// before the first agent starts, and are read without a lock afterwards:
+//
+//	turn      app, session and settings                 every run
+//	message   the user's message                        every run; empty in a two-way run
+//	resumed   the calls and events that it continues    a run that answers a call, or resumes an
+//	                                                    invocation or a task
+//	twoWay    the driver and the latest input           a two-way run
+//	limits    what all agents count together            every run; an inner run shares two of them
+//
+// Parallel agents change the counters in limits and the input in twoWay. Both are safe for
+// concurrent use. Nothing else changes.
+type run struct {
+	turn
+	resumed
+	message userMessage
+	limits  turnLimits
+	// twoWay is nil in a run that a message starts.
+	twoWay *twoWayRun
+}
+
+// A turn is what is known of a run when it starts.
+type turn struct {
+	id     string
+	host   *Host
+	app    *App
+	sess   *session.Session
+	config RunConfig
+	// inner marks the run of an agent that is called as a tool. Its session is temporary.
+	inner bool
+	// state reads the session's state, with its defaults.
+	state func(key string) (any, bool)
+	// onModelWait is [RunRequest.OnModelWait].
+	onModelWait func(model.Wait)
+	// traced are the attributes of all spans inside the run; nil if it is not
+	// traced.
+	traced []attribute.KeyValue
+}
+
+// A userMessage is the message that starts a run, as plugins leave it. A run that is resumed without
+// one has the stored message of its invocation.
+type userMessage struct {
+	content *genai.Content
+	text    string
+	// number counts the user's messages in the session.
+	number int
+}
+
+// turnLimits are counted over all agents of a run.
+type turnLimits struct {
+	budget *callBudget
+	// expressions is the budget that all expressions of the turn share.
+	expressions *template.Budget
+	// consultations counts the calls of each [ConsultTool].
+	consultations consultations
+	// listed counts the elements of all list workers.
+	listed atomic.Int64
+}
+
+// resumed is what a run continues. The zero value is that of a new invocation.
+type resumed struct {
+	// calls finds the calls of the history; nil if the run neither answers a
+	// call nor resumes an invocation.
+	calls *callIndex
+	// decisions are the answers of the user's message to confirmation and
+	// credential requests; nil for any other message.
+	decisions *decisions
+	// record has the events of a resumed invocation; nil for a new one.
+	record *invocationRecord
+	// taskScope is the scope of the task of a workflow that receives the user's message.
+	taskScope string
+}
+
+// twoWayRun is what the agents of a two-way run share.
+type twoWayRun struct {
+	drive func(context.Context, *TwoWayTurn)
+	// input is read by tools while the driver replaces it.
+	input atomic.Pointer[userInput]
+	// continues reports that the next agent continues the conversation of another one, over
+	// that no other agent starts.
+	continues, over bool
+}
+
+// A userInput is the latest text or transcript of the user, its number in the session, and the
+// budget of the expressions until the next one.
+type userInput struct {
+	text        string
+	turn        int
+	expressions *template.Budget
+}
+
+// logger is the logger of the host with the attributes of the run.
+func (r *run) logger() *slog.Logger { return r.withRunAttrs(r.host.logger) }
+
+// withRunAttrs returns a logger that adds the app, revision, session and
+// invocation to every record.
+func (r *run) withRunAttrs(logger *slog.Logger) *slog.Logger {
+	return logger.With("app", r.app.name, "revision", r.app.revision, "session", r.sess.ID, "invocation", r.id)
+}
+
+// commit stores an event. An inner run only adds it to its temporary session: the event of the
+// caller takes its updates to the store.
+func (r *run) commit(ctx context.Context, ev *session.Event) error {
+	if !r.inner {
+		return r.host.store.Sessions.Append(ctx, r.sess, ev)
+	}
+	for _, key := range ev.Actions.UpdatedKeys() {
+		old, _ := r.sess.State.Get(key)
+		v, _, err := ev.Actions.Updated(key, old)
+		if err != nil {
+			return err
+		}
+		defer r.sess.State.Apply(map[string]any{key: v})
+	}
+	r.sess.State.Apply(ev.Actions.StateDelta)
+	ev.Actions.StateDelta = session.WithoutTemp(ev.Actions.StateDelta)
+	r.sess.History.Append(ev)
+	return nil
+}
+
+// stampMetadata adds the run's metadata and the app's revision to an event.
+// The event's own metadata takes precedence.
+func (r *run) stampMetadata(ev *session.Event) {
+	ev.Provenance.Revision = r.app.revision
+	ev.Provenance.Unresumable = !r.app.resumable && ev.NodePath != ""
+	if given := r.config.CustomMetadata; len(ev.CustomMetadata) == 0 {
+		ev.CustomMetadata = given // events share it: no one changes the map of an event
+	} else if len(given) > 0 {
+		ev.CustomMetadata = mergeMaps(given, ev.CustomMetadata)
+	}
+}
+
+// mergeMaps returns a map with the entries of both; those of b take
+// precedence.
+func mergeMaps(a, b map[string]any) map[string]any {
+	merged := make(map[string]any, len(a)+len(b))
+	maps.Copy(merged, a)
+	maps.Copy(merged, b)
+	return merged
+}
+
+// expressionBudget returns the budget that all expressions of the turn share.
+func (r *run) expressionBudget() *template.Budget {
+	if r.twoWay != nil {
+		return r.twoWay.input.Load().expressions
+	}
+	return r.limits.expressions
+}
+
+// latestText returns the text of the user's message; in a two-way run, of the latest one.
+func (r *run) latestText() string {
+	if r.twoWay != nil {
+		return r.twoWay.input.Load().text
+	}
+	return r.message.text
+}
+
+// latestTurn returns the number of user messages of the session.
+func (r *run) latestTurn() int {
+	if r.twoWay != nil {
+		return r.twoWay.input.Load().turn
+	}
+	return r.message.number
+}
+
+// configVars returns the effective settings of the run that expressions can read, as
+// [model.SampleRunConfig] declares them.
+func (r *run) configVars() map[string]any {
+	c := &r.config
+	mode := cmp.Or(c.StreamingMode, StreamingNone)
+	if r.twoWay != nil {
+		mode = StreamingBidi
+	}
+	modalities := make([]any, len(c.ResponseModalities))
+	for i, m := range c.ResponseModalities {
+		modalities[i] = m
+	}
+	labels := make(map[string]any, len(c.Labels))
+	for k, v := range c.Labels {
+		labels[k] = v
+	}
+	return map[string]any{
+		"streaming_mode": string(mode), "support_cfc": c.SupportCFC, "response_modalities": modalities,
+		"max_llm_calls": c.MaxLLMCalls, "max_function_calls": c.maxFunctionCalls(), "max_cost": c.MaxCost,
+		"save_input_blobs_as_artifacts": c.SaveInputBlobsAsArtifacts, "text_answers": c.TextAnswers,
+		"custom_metadata": maps.Clone(c.CustomMetadata), "labels": labels, "service_tier": string(c.ServiceTier),
+	}
+}
+
+func (r *run) sessionVars() map[string]any {
+	return map[string]any{"id": r.sess.ID, "user_id": r.sess.User, "app": r.sess.App}
+}
+
+// lookupState returns the value of a state key, or its default.
+func (r *run) lookupState(key string) (any, bool) {
+	if v, ok := r.sess.State.Get(key); ok {
+		return v, true
+	}
+	return r.app.state.Default(key)
+}
+
+// stateWithDefaults returns a copy of the state with defaults for missing keys.
+func (r *run) stateWithDefaults() map[string]any {
+	all := r.sess.State.All()
+	r.app.state.AddDefaults(all)
+	return all
+}
