@@ -25,7 +25,7 @@ import (
 // that state, and a reconnect would have to stop them both. Here only bytes wait elsewhere:
 // connecting, reading, writing and tools report over channels.
 //
-// What must hold:
+// Invariants:
 //   - Stored before seen: the loop stores whole texts and responses before it pushes their frames,
 //     and final events before it yields them. After a crash in between, the next run sends what
 //     the model has not answered (resume.go).

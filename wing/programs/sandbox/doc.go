@@ -14,7 +14,7 @@
 // (see [ServeHelper]): one supervises and stays unrestricted, the other becomes the program.
 // This needs neither root nor a container runtime.
 //
-// What must hold:
+// Invariants:
 //   - No process outlives the call. The helper is the subreaper of everything that the program
 //     starts, and kills it all when the program has exited, when a limit is exceeded, or when the
 //     host closes the orders or dies.
