@@ -53,16 +53,16 @@ func (c *Call) RequestCredential(authConfig map[string]any) {
 	c.Actions.SkipSummarization = true
 }
 
-// Credential returns the credential that the user provided for the config, the
-// exchangedAuthCredential of the response, and whether there is one.
+// Credential returns the credential that the user provided for the config, the response's
+// exchangedAuthCredential, and whether there is one.
 func (c *Call) Credential(authConfig map[string]any) (map[string]any, bool) {
 	v, _ := c.State.Get(session.TempPrefix + credentialKey(authConfig))
 	credential, ok := v.(map[string]any)
 	return credential, ok
 }
 
-// credentialKey has the form of adk-python auth/auth_tool.py: the types of the
-// scheme and of the credential, each with a digest.
+// credentialKey has the form that adk-python auth/auth_tool.py uses: the scheme's and the
+// credential's type, each with a digest.
 func credentialKey(authConfig map[string]any) string {
 	if key, ok := authConfig["credentialKey"].(string); ok && key != "" {
 		return key

@@ -13,13 +13,13 @@ import (
 	"agenthost/pkg/template"
 )
 
-// pendingNote is appended to the description of a long-running tool, so that
-// the model does not call it twice (adk-python tools/long_running_tool.py).
+// pendingNote is appended to a long-running tool's description, so that the model does not call it
+// twice (adk-python tools/long_running_tool.py).
 const pendingNote = "NOTE: This is a long-running operation. Do not call this tool again if it has already returned " +
 	"some intermediate or pending status."
 
-// WithPendingNote returns the description of a long-running tool: it instructs
-// the model not to call the tool twice.
+// WithPendingNote returns a long-running tool's description, which instructs the model not to call
+// the tool twice.
 func WithPendingNote(description string) string {
 	if description == "" {
 		return pendingNote
@@ -42,8 +42,8 @@ func (d *Declared) Params() *Params { return d.params }
 // DropUndeclared makes [Declared.CheckCall] drop the arguments that the schema does not name.
 func (d *Declared) DropUndeclared() { d.params.dropsUndeclared = true }
 
-// LeaveDefaults leaves the defaults of optional parameters to a service: sent values would
-// differ from omitted ones, for example in an update. Those of required parameters are sent.
+// LeaveDefaults leaves optional parameters' defaults to a service: sent values would differ from
+// omitted ones, for example in an update. Required parameters' defaults are sent.
 func (d *Declared) LeaveDefaults() { d.params.leavesDefaults = true }
 
 // CheckCall returns a copy of the call with checked and normalized arguments: see
@@ -67,21 +67,20 @@ func NewDeclared(decl *genai.FunctionDeclaration, params *Params) *Declared {
 	return &Declared{decl, params}
 }
 
-// An ArgsError describes invalid arguments of a call. It is meant for the
-// model, which may retry; the tool did not run.
+// An ArgsError describes a call's invalid arguments. It is meant for the model, which may retry;
+// the tool did not run.
 type ArgsError struct {
-	// Tool is the name of the tool that was called.
+	// Tool is the called tool's name.
 	Tool string
-	// Missing lists the mandatory parameters without an argument, in the order
-	// of the declaration.
+	// Missing lists the mandatory parameters without an argument, in declaration order.
 	Missing []string
 	// Wrong has a line for each invalid argument. It is empty if a parameter is
 	// missing.
 	Wrong []string
 }
 
-// Error returns the text for the model. For missing parameters it is that of
-// adk-python tools/function_tool.py.
+// Error returns the text for the model. For missing parameters it is the text from adk-python
+// tools/function_tool.py.
 func (e *ArgsError) Error() string {
 	if len(e.Missing) > 0 {
 		return fmt.Sprintf("Invoking `%s()` failed as the following mandatory input parameters are not present:\n%s\n"+
@@ -93,19 +92,17 @@ func (e *ArgsError) Error() string {
 		e.Tool, strings.Join(e.Wrong, "\n"))
 }
 
-// Params are the compiled parameters of a declaration. They are safe for
-// concurrent use.
+// Params are a declaration's compiled parameters. They are safe for concurrent use.
 type Params struct {
 	tool      string
 	schema    map[string]any
 	required  []string
 	validator Validator
-	// dropsUndeclared is set for a signature, and leavesDefaults for the parameters of a
-	// service.
+	// dropsUndeclared is set for a signature, and leavesDefaults for a service's parameters.
 	dropsUndeclared, leavesDefaults bool
 }
 
-// Params returns the schema as the parameters of a tool. With a nil schema the tool accepts any
+// Params returns the schema as a tool's parameters. With a nil schema the tool accepts any
 // arguments.
 func (s *Schema) Params(name string) *Params {
 	if s == nil {
@@ -120,7 +117,7 @@ func (s *Schema) Params(name string) *Params {
 	return p
 }
 
-// ReadParams returns the parameters of a declaration that are not compiled: their Check converts
+// ReadParams returns a declaration's parameters without compiling them: their Check converts
 // arguments and does not validate them.
 func ReadParams(decl *genai.FunctionDeclaration) (*Params, error) {
 	schema, err := DecodeParams(decl)
@@ -130,16 +127,16 @@ func ReadParams(decl *genai.FunctionDeclaration) (*Params, error) {
 	return NewSchema(schema, schema, nil, nil).Params(decl.Name), nil
 }
 
-// TextParams returns the parameters of a declaration whose parameters are strings, some of an
-// enum. They need no compiler, and report the problems that a compiled schema would.
+// TextParams returns the parameters for a declaration with string parameters, some with an enum.
+// They need no compiler, and report the problems that a compiled schema would.
 func TextParams(decl *genai.FunctionDeclaration) (*Params, error) {
 	p, err := ReadParams(decl)
 	p.validator = stringValidator(asMap(p.schema["properties"]))
 	return p, err
 }
 
-// AsSignature returns the parameters as the signature of a function or the fields of a class in
-// ADK: arguments that the schema does not name are dropped, unless it has additionalProperties or
+// AsSignature returns the parameters as a function's signature or a class's fields in ADK:
+// arguments that the schema does not name are dropped, unless it has additionalProperties or
 // describes arguments in other ways.
 func (p *Params) AsSignature() *Params {
 	signature := *p
@@ -147,10 +144,10 @@ func (p *Params) AsSignature() *Params {
 	return &signature
 }
 
-// Check validates the arguments and returns them normalized: defaults are
-// filled in, integers are int64, and null for an optional parameter counts as
-// omitted. Arguments that the schema does not name are kept, unless it forbids
-// them. args is not modified. The error is an [*ArgsError], or the cause of a context that ends.
+// Check validates the arguments and returns them normalized: defaults are filled in, integers are
+// int64, and null for an optional parameter counts as omitted. Arguments that the schema does not
+// name are kept, unless it forbids them. args is not modified. The error is an [*ArgsError], or an
+// ended context's cause.
 func (p *Params) Check(ctx context.Context, args map[string]any) (map[string]any, error) {
 	if missing := p.missingParams(args); len(missing) > 0 {
 		return nil, &ArgsError{Tool: p.tool, Missing: missing}
@@ -183,11 +180,11 @@ func (p *Params) Check(ctx context.Context, args map[string]any) (map[string]any
 	return nil, &ArgsError{Tool: p.tool, Wrong: []string{err.Error()}}
 }
 
-// RequiredNames returns the names of the parameters that every call must have. The list is shared.
+// RequiredNames names the parameters that every call must have. The list is shared.
 func (p *Params) RequiredNames() []string { return p.required }
 
-// Sole returns the name of the only parameter, or else of the only required one; empty if there
-// is neither.
+// Sole returns the only parameter's name, or else the only required one's; empty if there is
+// neither.
 func (p *Params) Sole() string {
 	if props := asMap(p.schema["properties"]); len(props) == 1 {
 		for name := range props {
@@ -222,8 +219,7 @@ func (p *Params) selectDeclared(args map[string]any) map[string]any {
 	return kept
 }
 
-// declaresElsewhere reports whether the schema describes arguments outside of
-// properties.
+// declaresElsewhere reports whether the schema describes arguments outside properties.
 func (p *Params) declaresElsewhere() bool {
 	return slices.ContainsFunc(
 		[]string{"additionalProperties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf"},
@@ -242,9 +238,8 @@ func (p *Params) acceptsUndeclared() bool {
 	return p.declaresElsewhere() && p.schema["additionalProperties"] != false
 }
 
-// SampleArgs returns a value of the right type for each parameter that every
-// call has, and nil for the others. If undeclared parameters are accepted, any
-// name is valid.
+// SampleArgs returns a value with the right type for each parameter that every call has, and nil
+// for the others. If undeclared parameters are accepted, any name is valid.
 func (p *Params) SampleArgs() any {
 	if p.acceptsUndeclared() {
 		return map[string]any{}

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/genai"
 )
 
-// DecodeParams returns the schema of a declaration as plain JSON values, or nil if there is none.
+// DecodeParams returns a declaration's schema as plain JSON values, or nil if there is none.
 // Numbers keep their digits.
 func DecodeParams(decl *genai.FunctionDeclaration) (map[string]any, error) {
 	var src any

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// A Schema is a compiled JSON Schema, for the input or the output of an agent. Package declare
-// compiles them. It is safe for concurrent use.
+// A Schema is a compiled JSON Schema, for an agent's input or output. Package declare compiles
+// them. It is safe for concurrent use.
 type Schema struct {
 	source    map[string]any
 	schema    map[string]any
@@ -20,8 +20,8 @@ type Schema struct {
 	compile   Compiler
 }
 
-// A Validator validates values by a compiled JSON Schema. Its error is an [InvalidError], the
-// cause of a context that ends, or reports that the validation costs too much.
+// A Validator validates values by a compiled JSON Schema. Its error is an [InvalidError], an ended
+// context's cause, or reports that the validation costs too much.
 type Validator interface {
 	Validate(ctx context.Context, v any) error
 }
@@ -29,28 +29,27 @@ type Validator interface {
 // An InvalidError reports a value that does not match its schema.
 type InvalidError interface {
 	error
-	// Lines returns a line for each problem with its place; whole is the name of the value
-	// itself, or "".
+	// Lines returns a line for each problem with its place; whole names the value itself, or is "".
 	Lines(whole string) []string
 }
 
 // A Compiler compiles JSON Schemas.
 type Compiler func(schema map[string]any) (*Schema, error)
 
-// NewSchema returns a schema that a compiler has compiled: as it was written, and in the form of
-// JSON Schema 2020-12 by which values are converted.
+// NewSchema returns a schema that a compiler has compiled: as it was written, and in the JSON
+// Schema 2020-12 form by which values are converted.
 func NewSchema(source, normal map[string]any, v Validator, compile Compiler) *Schema {
 	return &Schema{source, normal, v, compile}
 }
 
-// Compile compiles another schema with the compiler of s.
+// Compile compiles another schema with s's compiler.
 func (s *Schema) Compile(schema map[string]any) (*Schema, error) { return s.compile(schema) }
 
 // JSON returns the schema as written. The caller must not modify it.
 func (s *Schema) JSON() map[string]any { return s.source }
 
-// Parse decodes a single JSON value and checks it. The errors are those of
-// [Schema.Check], or report invalid JSON.
+// Parse decodes a single JSON value and checks it. The errors are the same as in [Schema.Check], or
+// report invalid JSON.
 func (s *Schema) Parse(ctx context.Context, text string) (any, error) {
 	v, err := DecodeResult([]byte(trimFence(text)))
 	if err != nil {
@@ -122,7 +121,7 @@ func (v stringValidator) Validate(_ context.Context, args any) error {
 	return wrong
 }
 
-// A stringError is the [InvalidError] of a stringValidator.
+// A stringError is a stringValidator's [InvalidError].
 type stringError []string
 
 // Lines implements [InvalidError].
@@ -131,7 +130,7 @@ func (e stringError) Lines(string) []string { return e }
 // Error returns the lines.
 func (e stringError) Error() string { return strings.Join(e, "; ") }
 
-// describeType names the type of a value that is not a string.
+// describeType names a value's type unless it is a string.
 func describeType(v any) string {
 	switch v.(type) {
 	case nil:
@@ -146,7 +145,7 @@ func describeType(v any) string {
 	return "object"
 }
 
-// maxEnumText limits the description of an enum, in characters.
+// maxEnumText limits an enum's description, in characters.
 const maxEnumText = 1000
 
 func describeEnum(enum []any) string {

@@ -18,8 +18,8 @@ type modelTool struct {
 	newTool   func() *genai.Tool
 }
 
-// NewModelTool returns a tool that runs inside of the service of Gemini models: newTool enables
-// it in a request, unless the request already has a tool for which isEnabled is true.
+// NewModelTool returns a tool that runs inside the Gemini service: newTool enables it in a request,
+// unless the request already has a tool for which isEnabled is true.
 func NewModelTool(name string, isEnabled func(*genai.Tool) bool, newTool func() *genai.Tool) Tool {
 	return &modelTool{&genai.FunctionDeclaration{Name: name}, isEnabled, newTool}
 }
@@ -30,8 +30,8 @@ func (t *modelTool) Declaration() *genai.FunctionDeclaration { return t.decl }
 // Capabilities marks the tool as built in: it is not offered as a function.
 func (t *modelTool) Capabilities() Capabilities { return Capabilities{RequestOnly: true} }
 
-// IsModelTool reports whether a tool runs inside of the service of Gemini models, which other
-// models do not have.
+// IsModelTool reports whether a tool runs inside the Gemini service, so that other models do not
+// have it.
 func IsModelTool(t Tool) bool {
 	_, ok := t.(*modelTool)
 	return ok

@@ -7,32 +7,31 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A ProgramConfig is the config of a kind whose tools run programs, which the policy
-// of the host must allow.
+// A ProgramConfig configures a kind whose tools run programs, which the host's policy must allow.
 type ProgramConfig interface {
 	// Programs returns the programs; none if the tool runs none.
 	Programs() []*Program
 }
 
-// A SamplingConfig is the config of a kind whose servers may use the model of the calling
-// agent, which the policy of the host must allow.
+// A SamplingConfig configures a kind whose servers may use the calling agent's model, which the
+// host's policy must allow.
 type SamplingConfig interface {
 	// Sampling returns where the config allows that, or nil.
 	Sampling() *spec.Node
 }
 
-// A HostAccountConfig is the config of a kind whose tools use the Google account of the host,
-// which its policy must allow.
+// A HostAccountConfig configures a kind whose tools use the host's Google account, which its policy
+// must allow.
 type HostAccountConfig interface {
 	// HostAccount returns where the config requires the account.
 	HostAccount() spec.Text
 }
 
-// An ArgKind is the kind of an argument of a program when an app is loaded.
+// An ArgKind is what is fixed about a program's argument when an app is loaded.
 type ArgKind int
 
-// The kinds of arguments: with a fixed value; with a value that a call has; one that a
-// call may omit; and any number of arguments.
+// The argument kinds: with a fixed value; with a value that a call has; one that a call may omit;
+// and any number of arguments.
 const (
 	FixedArg ArgKind = iota
 	VariableArg
@@ -44,17 +43,17 @@ const (
 type Program struct {
 	// Args are the program and its arguments.
 	Args []string
-	// Kinds are the kinds of the arguments; nil means that all are fixed. A
-	// [ProgramRunner] checks the values of each call.
+	// Kinds are the arguments' kinds; nil means that all are fixed. A [ProgramRunner] checks each
+	// call's values.
 	Kinds []ArgKind
-	// Env are the sorted names of the variables that the app sets for it.
+	// Env are the sorted variable names that the app sets for it.
 	Env []string
-	// Unconfined reports that the tool starts the program without a [ProgramRunner], which
-	// applies the sandbox of a grant.
+	// Unconfined reports that the tool starts the program without a [ProgramRunner], which would
+	// apply the grant's sandbox.
 	Unconfined bool
-	// At is the position of its name in the document.
+	// At is its name's position in the document.
 	At spec.Text
-	// Note is added to the hint of a program that is not granted. It may be empty.
+	// Note is added to the hint for a program that is not granted. It may be empty.
 	Note string
 }
 
@@ -77,42 +76,42 @@ type PreparingRunner interface {
 type ProgramRun struct {
 	// Origin has the session, whose folder the program may use.
 	Origin model.Origin
-	// Args are the program and its arguments. A program is a name in PATH, an absolute
-	// path, or a path in the folder of the app.
+	// Args are the program and its arguments. A program is a name in PATH, an absolute path, or a
+	// path in the app's folder.
 	Args []string
 	// Env are the variables that the app sets.
 	Env map[string]string
 	// Stdin is the whole input.
 	Stdin []byte
-	// InApp runs the program in the folder of the app, else in that of the session.
+	// InApp runs the program in the app's folder, else in the session's.
 	InApp bool
 	// MaxOutput limits stdout and stderr each, in bytes.
 	MaxOutput int
-	// Files are written to the folder of the session before, by their paths in it.
+	// Files are written to the session's folder before, by their paths in it.
 	Files map[string][]byte
-	// Collect are patterns, as of path.Match, of the files to return from the folder of
-	// the session.
+	// Collect are patterns, as for path.Match, that select the files to return from the session's
+	// folder.
 	Collect []string
-	// Limits narrow those of the grant's sandbox, which they require.
+	// Limits narrow the limits of the grant's sandbox, which they require.
 	Limits ProgramLimits
-	// Skill, if set, is the skill that the program is a script of: the host grants it by
-	// its content instead of the arguments. The program runs in a copy of its folder.
+	// Skill, if set, is the skill whose script the program is: the host grants it by its content
+	// instead of the arguments. The program runs in a copy of its folder.
 	Skill *SkillContent
 }
 
-// ProgramLimits are limits of a run; 0 means that of the grant.
+// ProgramLimits are a run's limits; 0 means the grant's.
 type ProgramLimits struct {
 	// Memory and FileSize are in bytes.
 	Memory, FileSize int64
 	Processes        int
 }
 
-// A ProgramResult is the result of a program.
+// A ProgramResult is what a program returned.
 type ProgramResult struct {
 	Stdout, Stderr string
-	// Dropped are the bytes of output beyond the limit.
+	// Dropped counts the output bytes beyond the limit.
 	Dropped int64
-	// Exit is the exit code; 128 and the number of the signal that ended the program.
+	// Exit is the exit code; 128 plus the signal's number if a signal ended the program.
 	Exit int
 	// Files are the collected files, by their paths.
 	Files map[string][]byte

@@ -12,11 +12,10 @@ import (
 	"agenthost/pkg/template"
 )
 
-// A StateSchema declares types, defaults and permitted writers for keys of a
-// session's state. If it types any key without a prefix, it must declare all
-// such keys that the app uses; keys with a prefix need no declaration, as in
-// adk-python. A StateSchema is safe for concurrent use. A nil StateSchema
-// declares nothing.
+// A StateSchema declares types, defaults and permitted writers for keys in a session's state. If it
+// types any key without a prefix, it must declare all such keys that the app uses; keys with a
+// prefix need no declaration, as in adk-python. A StateSchema is safe for concurrent use. A nil
+// StateSchema declares nothing.
 type StateSchema struct {
 	keys    map[string]*Schema
 	writers map[string]session.Writer
@@ -24,8 +23,8 @@ type StateSchema struct {
 	closed bool
 }
 
-// NewStateSchema returns the schema of keys, and the least trusted writers of those that restrict
-// them. The schema of a key that declares only its writer is nil.
+// NewStateSchema returns the schema for keys, with the least trusted writers for those that
+// restrict them. A key that declares only its writer has a nil schema.
 func NewStateSchema(keys map[string]*Schema, writers map[string]session.Writer) *StateSchema {
 	s := &StateSchema{keys: keys, writers: writers}
 	for key, typed := range keys {
@@ -35,8 +34,8 @@ func NewStateSchema(keys map[string]*Schema, writers map[string]session.Writer) 
 	return s
 }
 
-// Writable returns the least trusted writer of a key, and whether the schema
-// declares it. By default clients may write every key, as in ADK.
+// Writable returns a key's least trusted writer, and whether the schema declares it. By default
+// clients may write every key, as in ADK.
 func (s *StateSchema) Writable(key string) (by session.Writer, declared bool) {
 	if s == nil {
 		return session.WriterClient, false
@@ -45,8 +44,7 @@ func (s *StateSchema) Writable(key string) (by session.Writer, declared bool) {
 	return by, declared
 }
 
-// CheckWriter returns an error for the first key of a delta that w may not
-// write.
+// CheckWriter returns an error for the first key in a delta that w may not write.
 func (s *StateSchema) CheckWriter(w session.Writer, delta map[string]any) error {
 	if s == nil || len(s.writers) == 0 {
 		return nil
@@ -114,7 +112,7 @@ func (s *StateSchema) Has(key string) bool {
 	return !s.Closed() || strings.Contains(key, ":") || s.Declares(key)
 }
 
-// Default returns the value of a key that was never written.
+// Default returns a key's value before it is written.
 func (s *StateSchema) Default(key string) (any, bool) {
 	if s == nil || s.keys[key] == nil {
 		return nil, false
@@ -126,7 +124,7 @@ func (s *StateSchema) Default(key string) (any, bool) {
 	return newNormalizer(context.Background()).normalizeValue(s.keys[key].schema, v), true
 }
 
-// AddDefaults adds the defaults of the keys that all does not have.
+// AddDefaults adds the defaults for the keys that all does not have.
 func (s *StateSchema) AddDefaults(all map[string]any) {
 	if s == nil {
 		return
@@ -138,9 +136,8 @@ func (s *StateSchema) AddDefaults(all map[string]any) {
 	}
 }
 
-// Check returns the normalized value of a write by an agent, or an error. Nil,
-// which deletes a key, is valid for every type. A write has no context: the budgets of
-// [Schema.Check] end the check.
+// Check returns the normalized value that an agent writes, or an error. Nil, which deletes a key,
+// is valid for every type. A write has no context: [Schema.Check]'s budgets end the check.
 func (s *StateSchema) Check(key string, v any) (any, error) {
 	if by, _ := s.Writable(key); by > session.WriterAgent {
 		return nil, &WriterError{Key: key, By: by}
@@ -158,7 +155,7 @@ func (s *StateSchema) Check(key string, v any) (any, error) {
 	return checked, nil
 }
 
-// CheckDelta checks and normalizes all writes of an event, in place.
+// CheckDelta checks and normalizes all writes in an event, in place.
 func (s *StateSchema) CheckDelta(delta map[string]any) error {
 	if s == nil {
 		return nil
@@ -173,8 +170,7 @@ func (s *StateSchema) CheckDelta(delta map[string]any) error {
 	return nil
 }
 
-// Samples returns values of the keys' types, for the environment of an
-// expression.
+// Samples returns values with the keys' types, for an expression's environment.
 func (s *StateSchema) Samples() map[string]any {
 	samples := make(map[string]any, len(s.keys))
 	for key, typed := range s.keys {
@@ -210,9 +206,9 @@ func joinOrNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// CheckUse checks a use of the state against the schema: a written key must be
-// declared, and expressions are type-checked; other keys that are read, and
-// values that a key cannot have, are warnings. A nil schema reports nothing.
+// CheckUse checks how a part uses the state against the schema: a written key must be declared, and
+// expressions are type-checked; other keys that are read, and values that a key cannot have, are
+// warnings. A nil schema reports nothing.
 func (s *StateSchema) CheckUse(u StateUse) spec.Diagnostics {
 	if s == nil {
 		return nil
@@ -255,7 +251,7 @@ func (s *StateSchema) checkRead(at spec.Text, key string, offset int) spec.Diagn
 	return spec.Diagnostics{s.withKeyHint(at.Warnf(offset, "state-schema", "the state key %s is not in the state_schema", key), key)}
 }
 
-// checkExpr compiles the expression again, with the types of the state.
+// checkExpr compiles the expression again, with the state's types.
 func (s *StateSchema) checkExpr(e StateExpr) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if e.Expr.Pos.Line == 0 {

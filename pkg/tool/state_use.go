@@ -8,11 +8,11 @@ import (
 	"agenthost/pkg/template"
 )
 
-// A StateConfig is the config of a tool that uses the state. n is its mapping.
+// A StateConfig configures a tool that uses the state. n is its mapping.
 type StateConfig interface{ StateUse(n *spec.Node) StateUse }
 
-// A StateUse describes how part of a document uses the state of a session: the
-// templates and expressions that read it, and the keys that it writes.
+// A StateUse describes how part of a document uses a session's state: the templates and expressions
+// that read it, and the keys that it writes.
 type StateUse struct {
 	Texts  []StateText
 	Exprs  []StateExpr
@@ -54,16 +54,16 @@ type StateWrite struct {
 	Key spec.Text
 	// Verb is the field that writes: output_key, or one of [toolconfig.StateWrites].
 	Verb string
-	// Value is the expression of one of [toolconfig.StateWrites]; empty for output_key.
+	// Value is the expression in [toolconfig.StateWrites]; empty for output_key.
 	Value spec.Text
 	// Text means that the value is always a string.
 	Text bool
-	// Sure means that the key is written whenever the agent runs; First, that
-	// this happens before any template of the agent is rendered.
+	// Sure means that the key is written whenever the agent runs; First, that this happens before
+	// any of the agent's templates is rendered.
 	Sure, First bool
 }
 
-// Add appends the uses of another part.
+// Add appends another part's uses.
 func (u *StateUse) Add(more StateUse) {
 	u.Texts = append(u.Texts, more.Texts...)
 	u.Exprs = append(u.Exprs, more.Exprs...)
@@ -73,8 +73,8 @@ func (u *StateUse) Add(more StateUse) {
 	u.Guarded = u.Guarded || more.Guarded
 }
 
-// AddPaths adds a template whose placeholders are dotted paths. named reports
-// whether the root of a path is not a state key.
+// AddPaths adds a template whose placeholders are dotted paths. named reports whether a path's root
+// is not a state key.
 func (u *StateUse) AddPaths(t spec.Text, named func(root string) bool) {
 	paths, err := template.ParsePaths(t.Value)
 	if err != nil {
@@ -94,7 +94,7 @@ func (u *StateUse) AddPaths(t spec.Text, named func(root string) bool) {
 	u.Texts = append(u.Texts, StateText{Text: t, Refs: refs, Paths: true})
 }
 
-// AddTexts adds the texts of a value, including those in lists and maps.
+// AddTexts adds a value's texts, including those in lists and maps.
 func (u *StateUse) AddTexts(n *spec.Node, named func(root string) bool) {
 	switch {
 	case n == nil:
@@ -110,15 +110,14 @@ func (u *StateUse) AddTexts(n *spec.Node, named func(root string) bool) {
 	}
 }
 
-// AddConfirm adds the condition of a confirmation, if there is one.
+// AddConfirm adds a confirmation's condition, if there is one.
 func (u *StateUse) AddConfirm(e spec.Expr, env template.Env) {
 	if e.Pos != (spec.Pos{}) {
 		u.Exprs = append(u.Exprs, StateExpr{Expr: e, Env: env, Bool: true, Guard: "confirm"})
 	}
 }
 
-// NewTemplateDiagnostic converts an error of a template to a diagnostic at its position
-// in the text.
+// NewTemplateDiagnostic converts a template error to a diagnostic at its position in the text.
 func NewTemplateDiagnostic(t spec.Text, rule string, err error) spec.Diagnostic {
 	offset := 0
 	if te := (*template.Error)(nil); errors.As(err, &te) {

@@ -4,15 +4,15 @@ import (
 	"time"
 )
 
-// StopStreaming is the name of the function with which a live model stops a tool that
-// streams (adk-python flows/llm_flows/functions.py).
+// StopStreaming is the function with which a live model stops a tool that streams (adk-python
+// flows/llm_flows/functions.py).
 const StopStreaming = "stop_streaming"
 
 // A Stream makes a tool return results repeatedly in live conversations, until the model
 // calls [StopStreaming] or the conversation ends. In other runs the tool returns once.
 type Stream struct {
-	// Every is the pause between two calls of the tool; 0 means that the tool is a
-	// [Streamer], whose source decides.
+	// Every is the pause between two calls to the tool; 0 means that the tool is a [Streamer],
+	// whose source decides.
 	Every time.Duration
 	// Always returns results that equal the last one as well.
 	Always bool

@@ -1,5 +1,5 @@
-// Package tool defines the interface of tools, and what kinds of tools build on: declarations with
-// their parameters, JSON Schemas, and the dependencies that the loader hands to a kind.
+// Package tool defines the tool interface, and what tool kinds build on: declarations with their
+// parameters, JSON Schemas, and the dependencies that the loader hands to a kind.
 package tool
 
 import (
@@ -35,7 +35,7 @@ type Tool interface {
 	Run(ctx context.Context, call *Call) (*Result, error)
 }
 
-// A Result is the result of a tool call.
+// A Result is a tool call's result.
 type Result struct {
 	// Response is what the model receives. Its values have JSON types.
 	Response map[string]any
@@ -45,27 +45,24 @@ type Result struct {
 type Set interface {
 	// Tools lists the tools available now.
 	Tools(ctx context.Context) ([]Tool, error)
-	// Close releases the resources of the set. It is called once, after the
-	// last run that used the set.
+	// Close releases the set's resources. It is called once, after the last run that used the set.
 	Close() error
 }
 
-// A DynamicSet is a set whose tools may be unknown before a run lists them, such as
-// those of a server.
+// A DynamicSet is a set whose tools may be unknown before a run lists them, such as a server's.
 type DynamicSet interface {
 	Set
 	// Dynamic reports whether the tools are unknown.
 	Dynamic() bool
 }
 
-// Dynamic reports whether the tools of a set are unknown before a run lists
-// them: it is a [DynamicSet].
+// Dynamic reports whether a set's tools are unknown before a run lists them: it is a [DynamicSet].
 func Dynamic(s Set) bool {
 	l, ok := s.(DynamicSet)
 	return ok && l.Dynamic()
 }
 
-// One returns a set of a single tool with nothing to close.
+// One returns a set with a single tool and nothing to close.
 func One(t Tool) Set { return singleSet{t} }
 
 type singleSet struct{ t Tool }
@@ -74,8 +71,7 @@ func (s singleSet) Tools(context.Context) ([]Tool, error) { return []Tool{s.t}, 
 
 func (s singleSet) Close() error { return nil }
 
-// Capabilities are the properties of a tool that the runtime needs besides its
-// declaration.
+// Capabilities are what the runtime needs to know about a tool besides its declaration.
 type Capabilities struct {
 	// RequestOnly marks a tool that is not offered as a function: it only edits
 	// requests.
@@ -88,9 +84,9 @@ type Capabilities struct {
 	FailOnError bool
 	// Confirm decides which calls a person must confirm; nil means none.
 	Confirm Confirmer
-	// WritesState makes the later calls of the same answer begin when a call of the tool
-	// has ended, so that they read the state that it wrote. Without it, they read what has
-	// been written by the calls that have ended by chance. It suits tools that are quick.
+	// WritesState makes later calls in the same answer begin when the tool's call has ended, so
+	// that they read the state that it wrote. Without it, they read whatever the calls that happen
+	// to have ended wrote. It suits quick tools.
 	WritesState bool
 	// Scheduling lets a live model continue during a call, and is when it receives the
 	// response; empty means that the model waits.
@@ -118,64 +114,61 @@ func CapabilitiesOf(t Tool) Capabilities {
 // A Streamer is a tool whose source streams.
 type Streamer interface {
 	Tool
-	// Stream returns the results of a call in their order. An error is the last.
+	// Stream returns a call's results in their order. An error is the last.
 	Stream(ctx context.Context, call *Call) iter.Seq2[*Result, error]
 }
 
-// A RequestEditor is a tool that edits the request of every model call of its
-// agent, after instructions and contents are set.
+// A RequestEditor is a tool that edits the request for each of its agent's model calls, after
+// instructions and contents are set.
 type RequestEditor interface {
 	EditRequest(ctx context.Context, call *Call, req *model.Request) error
 }
 
-// A Call is one call of a tool, with its access to the session.
+// A Call is one call to a tool, with its access to the session.
 type Call struct {
-	// ID and Name are those of the function call.
+	// ID and Name are the function call's.
 	ID, Name string
 	// Args are the arguments; the map belongs to the call.
 	Args map[string]any
 
-	// Origin identifies the app, agent, user and session of the call.
+	// Origin identifies the call's app, agent, user and session.
 	Origin model.Origin
 	// State reads the session's state including this call's writes, and records
 	// writes in Actions.
 	State State
-	// Actions are committed with the event of the response.
+	// Actions are committed with the response event.
 	Actions *session.Actions
-	// Artifacts of the session and its user; never nil.
+	// Artifacts are the session's and its user's; never nil.
 	Artifacts Artifacts
-	// Memories of the session's user; never nil.
+	// Memories are those of the session's user; never nil.
 	Memories Memories
-	// Confirmation is a person's approval of this call with its payload, nil
-	// before that. See [Call.RequestConfirmation].
+	// Confirmation is a person's approval of this call with its payload, nil before that. See
+	// [Call.RequestConfirmation].
 	Confirmation *session.Confirmation
-	// Requested has the hint and the payload of the request that Confirmation answers, as
-	// they were stored, nil before that.
+	// Requested is the request that Confirmation answers, with its hint and payload as stored, nil
+	// before that.
 	Requested *session.Confirmation
 	// IdempotencyKey is the same each time this call is executed, including
 	// retries after a crash, for services that deduplicate requests.
 	IdempotencyKey string
-	// EndInvocation ends the run of the calling agent after the calls of this
-	// step: neither its model nor its after-agent callbacks run again. Its
-	// parent agents continue. The runtime always sets it.
+	// EndInvocation ends the calling agent's run after this step's calls: neither its model nor its
+	// after-agent callbacks run again. Its parent agents continue. The runtime always sets it.
 	EndInvocation func()
-	// Media is what a call of a tool that watches the user receives; see [Stream]. It is
-	// nil for other calls.
+	// Media is what a call receives if the tool watches the user; see [Stream]. It is nil for other
+	// calls.
 	Media *genai.Blob
 	// NextMedia waits for what the user sends next, for a [Streamer] that watches. It is
 	// nil for other calls.
 	NextMedia func(ctx context.Context) (*genai.Blob, error)
-	// Expressions is the shared budget of the turn's expressions; nil means no
-	// limit.
+	// Expressions is the budget that the turn's expressions share; nil means no limit.
 	Expressions *template.Budget
-	// AskModel sends a request to the model of the calling agent, within the limits of the
-	// turn on model calls and cost, and returns the whole response. It is nil if the agent
-	// has no model.
+	// AskModel sends a request to the calling agent's model, within the turn's limits on model
+	// calls and cost, and returns the whole response. It is nil if the agent has no model.
 	AskModel func(ctx context.Context, req *model.Request) (*model.Response, error)
 }
 
-// An Interceptor runs calls of tools instead of the tools, such as to simulate them. It
-// is called concurrently. Its result and error are those of the tool.
+// An Interceptor runs calls instead of the tools, such as to simulate them. It is called
+// concurrently. Its result and error count as the tool's.
 type Interceptor func(ctx context.Context, x *Execution) (*Result, error)
 
 // An Execution is a call that is about to run: a person approved it, if that is
@@ -183,7 +176,7 @@ type Interceptor func(ctx context.Context, x *Execution) (*Result, error)
 type Execution struct {
 	Tool Tool
 	Call *Call
-	// Tools are the tools of the calling agent.
+	// Tools are the calling agent's tools.
 	Tools []Tool
 	// Run runs the tool itself.
 	Run func(ctx context.Context) (*Result, error)
@@ -222,7 +215,7 @@ type AnswerError struct {
 	Response map[string]any
 }
 
-// Error returns the message of the cause.
+// Error returns the cause's message.
 func (e *AnswerError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
@@ -241,7 +234,7 @@ func ErrorResponse(err error) map[string]any {
 // capabilities, and that no callback may handle: its cause is outside the tool.
 type EndError struct{ Err error }
 
-// Error returns the message of the cause.
+// Error returns the cause's message.
 func (e *EndError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
@@ -274,8 +267,8 @@ func FormatDuration(d time.Duration) string {
 	return s
 }
 
-// RunWithTimeout bounds f by a timeout; 0 means no timeout. An error of f after
-// the timeout becomes a [*TimeoutError].
+// RunWithTimeout bounds f by a timeout; 0 means no timeout. If f fails after the timeout, the error
+// becomes a [*TimeoutError].
 func RunWithTimeout(
 	ctx context.Context, name string, d time.Duration, f func(context.Context) (*Result, error),
 ) (*Result, error) {
@@ -296,22 +289,21 @@ func RunWithTimeout(
 type Memories interface {
 	// Search returns at most ten memories that match a query, the best first.
 	Search(ctx context.Context, query string) ([]*session.Memory, error)
-	// SearchOthers is Search without the memories of this session.
+	// SearchOthers is Search without this session's memories.
 	SearchOthers(ctx context.Context, query string) ([]*session.Memory, error)
-	// AddSession adds the conversation of this session so far, replacing
-	// earlier memories of the session. It does nothing for an agent that is
-	// called as a tool, which has no session of its own.
+	// AddSession adds this session's conversation so far, replacing the session's earlier memories.
+	// It does nothing for an agent that is called as a tool, because that has no session.
 	AddSession(ctx context.Context) error
-	// AddEvents adds the text of events as memories of this session, except for
-	// events that were added before.
+	// AddEvents adds event text as this session's memories, except for events that were added
+	// before.
 	AddEvents(ctx context.Context, events []*session.Event) error
 	// Add adds memories that belong to no session.
 	Add(ctx context.Context, memories ...*session.Memory) error
 }
 
-// A Confirmer decides which calls of a tool require confirmation by a person
-// before the tool runs. It is evaluated once per call, with the arguments as
-// the model sent them; its error is the tool's, and the tool does not run.
+// A Confirmer decides which of a tool's calls require confirmation by a person before the tool
+// runs. It is evaluated once per call, with the arguments as the model sent them; its error is the
+// tool's, and the tool does not run.
 type Confirmer interface {
 	NeedsConfirmation(ctx context.Context, call *Call) (bool, error)
 }
@@ -324,16 +316,15 @@ func (f ConfirmFunc) NeedsConfirmation(ctx context.Context, call *Call) (bool, e
 	return f(ctx, call)
 }
 
-// A SessionSet is a set whose tools may differ between sessions, such as those of a server
-// that users authenticate to.
+// A SessionSet is a set whose tools may differ between sessions, such as those on a server that
+// users authenticate to.
 type SessionSet interface {
 	Set
-	// ListTools lists the tools for the session of a call, which has no ID, name and
-	// arguments.
+	// ListTools lists the tools for a call's session; the call has no ID, name and arguments.
 	ListTools(ctx context.Context, call *Call) ([]Tool, error)
 }
 
-// ListTools lists the tools of a set for the session of a call.
+// ListTools lists a set's tools for a call's session.
 func ListTools(ctx context.Context, s Set, call *Call) ([]Tool, error) {
 	if own, ok := s.(SessionSet); ok {
 		return own.ListTools(ctx, call)
@@ -341,23 +332,23 @@ func ListTools(ctx context.Context, s Set, call *Call) ([]Tool, error) {
 	return s.Tools(ctx)
 }
 
-// A PromptRequest names a prompt of a [PromptSource].
+// A PromptRequest names a [PromptSource]'s prompt.
 type PromptRequest struct {
 	Name string
-	// Args are arguments by name. Arguments of the prompt that are not in it are the
-	// state keys of their names.
+	// Args are arguments by name. The prompt's arguments that are not in it are the state keys with
+	// their names.
 	Args map[string]string
 }
 
 // A PromptSource is a set whose server has prompts, such as an MCP server.
 type PromptSource interface {
-	// LoadPrompt returns the text of a prompt for the session of a call, which has no ID,
-	// name and arguments.
+	// LoadPrompt returns a prompt's text for a call's session; the call has no ID, name and
+	// arguments.
 	LoadPrompt(ctx context.Context, call *Call, req *PromptRequest) (string, error)
 }
 
-// RequestInput is the function name in calls of ADK's tool request_input. Their
-// arguments are message and optionally response_schema.
+// RequestInput is the function name in calls to ADK's tool request_input. Their arguments are
+// message and optionally response_schema.
 const RequestInput = "adk_request_input"
 
 // UserChoice is the tool that asks the user to choose one of its argument

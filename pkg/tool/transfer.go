@@ -6,9 +6,8 @@ import (
 	"google.golang.org/genai"
 )
 
-// NewTransfer returns the tool transfer_to_agent, with which a model transfers
-// the conversation to one of the targets, or to any agent if there are no
-// targets. The tool only records the transfer (adk-python
+// NewTransfer returns the tool transfer_to_agent, with which a model transfers the conversation to
+// a target, or to any agent if there are no targets. The tool only records the transfer (adk-python
 // tools/transfer_to_agent_tool.py).
 func NewTransfer(targets []string) Tool {
 	name := map[string]any{"type": "string", "description": "The agent to transfer to."}

@@ -13,17 +13,16 @@ import (
 	"agenthost/pkg/session"
 )
 
-// The bounds of normalizing one value, whose cost is that of the value times its schema.
+// The bounds for normalizing one value, whose cost grows with the value times its schema.
 const (
 	maxNormalizeSteps = 4_000_000
 	maxDefaultBytes   = 1 << 20
 )
 
-// A normalizer converts one value to the form of its schema. Once err is set, its results do not
-// count.
+// A normalizer converts one value to its schema's form. Once err is set, its results do not count.
 type normalizer struct {
 	ctx context.Context
-	// steps and bytes are what is left, of the time and of the size of defaults.
+	// steps and bytes are what is left for time and for the size of defaults.
 	steps, bytes int
 	err          error
 }
@@ -47,9 +46,9 @@ func (n *normalizer) chargeSteps(steps int) bool {
 	return n.err == nil
 }
 
-// normalizeValue converts a value to the form of its schema: with the defaults of
-// required properties, and integers as int64. A nil schema requires nothing.
-// Changed values are copied, never modified in place.
+// normalizeValue converts a value to its schema's form: with the required properties' defaults, and
+// integers as int64. A nil schema requires nothing. Changed values are copied, never modified in
+// place.
 func (n *normalizer) normalizeValue(schema map[string]any, v any) any {
 	if !n.chargeSteps(1) {
 		return nil
@@ -110,8 +109,7 @@ func (n *normalizer) normalizeObject(schema, m map[string]any) map[string]any {
 	return full
 }
 
-// addDefault adds the default of a property that an object lacks. Null is the default of
-// no value.
+// addDefault adds a property's default if an object lacks it. Null is not a default.
 func (n *normalizer) addDefault(object map[string]any, name string, prop any) {
 	value, ok := asMap(prop)["default"]
 	if _, given := object[name]; given || !ok || value == nil && !acceptsNull(asMap(prop)) || n.err != nil {
@@ -124,7 +122,7 @@ func (n *normalizer) addDefault(object map[string]any, name string, prop any) {
 	object[name] = n.normalizeValue(asMap(prop), value)
 }
 
-// sizeOf estimates the size of a value as JSON.
+// sizeOf estimates a value's size as JSON.
 func sizeOf(v any) int {
 	size := 8
 	switch v := v.(type) {
@@ -142,9 +140,8 @@ func sizeOf(v any) int {
 	return size
 }
 
-// fillDefaults adds the defaults of all properties to a value of [normalizer.normalizeValue] that
-// its schema accepts. A default is not validated: it could contradict a keyword
-// such as maxProperties.
+// fillDefaults adds all properties' defaults to a value from [normalizer.normalizeValue] that its
+// schema accepts. A default is not validated: it could contradict a keyword such as maxProperties.
 func (n *normalizer) fillDefaults(schema map[string]any, v any) {
 	if len(schema) == 0 || !n.chargeSteps(1) {
 		return
@@ -195,8 +192,8 @@ func asMap(v any) map[string]any { m, _ := v.(map[string]any); return m }
 
 func asList(v any) []any { l, _ := v.([]any); return l }
 
-// DecodeResult decodes exactly one JSON value, by the rules of [session.DecodeValue]. The
-// error is that of a service or a model, so it is no [session.ErrInvalid].
+// DecodeResult decodes exactly one JSON value, by the rules of [session.DecodeValue]. A service or
+// a model causes the error, so it is no [session.ErrInvalid].
 func DecodeResult(raw []byte) (any, error) {
 	if err := CheckResult(raw); err != nil {
 		return nil, err
@@ -208,7 +205,7 @@ func DecodeResult(raw []byte) (any, error) {
 	return v, nil
 }
 
-// CheckResult checks the values of JSON from a tool before it is decoded.
+// CheckResult checks the values in a tool's JSON before it is decoded.
 func CheckResult(raw []byte) error { return limit.ToolResult.CheckValues(raw) }
 
 // checkNumber returns an error for a number whose exponent would make the schema's
@@ -229,7 +226,7 @@ func NewResult(v any) *Result {
 	return &Result{Response: map[string]any{"result": v}}
 }
 
-// sampleValue returns a value of the type of a schema, or nil.
+// sampleValue returns a value with a schema's type, or nil.
 func sampleValue(schema map[string]any) any {
 	switch schema["type"] {
 	case "string":

@@ -6,8 +6,8 @@ import (
 	"agenthost/internal/tooltest"
 )
 
-// TestUndeclaredArgs: parameters in the short form are the signature of a function, whose
-// other arguments are dropped as in ADK; a JSON Schema accepts them unless it forbids them.
+// TestUndeclaredArgs: parameters in the short form are a function's signature, whose other
+// arguments are dropped as in ADK; a JSON Schema accepts them unless it forbids them.
 func TestUndeclaredArgs(t *testing.T) {
 	for params, want := range map[string]any{
 		"{a: integer}":                                           nil,

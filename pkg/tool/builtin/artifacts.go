@@ -26,20 +26,20 @@ const artifactsInstruction = "You have access to these artifacts:\n  %s\n\n" +
 	"and write nothing besides that call. The contents are only in the request right after the call: " +
 	"load an artifact again each time you need it, even if you have loaded it before."
 
-// loadedStatus is the status in the response of load_artifacts.
+// loadedStatus is the status in load_artifacts' response.
 const loadedStatus = "The contents are inserted for the next response only, and removed after it. " +
 	"To see them again, call load_artifacts again."
 
-// A loadArtifactsTool gives the model access to the session's artifacts: it
-// lists them in every request, and appends those that the model has just
-// requested. The rules are those of adk-python tools/load_artifacts_tool.py.
+// A loadArtifactsTool gives the model access to the session's artifacts: it lists them in every
+// request, and appends those that the model has just requested. The rules are from adk-python
+// tools/load_artifacts_tool.py.
 type loadArtifactsTool struct {
 	toolconfig.Declarer
 	log          *slog.Logger
 	capabilities tool.Capabilities
 }
 
-// Capabilities returns the settings of the document.
+// Capabilities returns the document's settings.
 func (t *loadArtifactsTool) Capabilities() tool.Capabilities { return t.capabilities }
 
 func newLoadArtifacts(_ context.Context, env tool.Env, c *toolconfig.BuiltinConfig) (tool.Set, error) {
@@ -63,8 +63,8 @@ func (t *loadArtifactsTool) Run(ctx context.Context, call *tool.Call) (*tool.Res
 	return &tool.Result{Response: map[string]any{"artifact_names": names, "status": loadedStatus}}, nil
 }
 
-// EditRequest lists the artifacts, if there are any, and appends the contents
-// of those named in the response at the end of the request.
+// EditRequest lists the artifacts, if there are any, and appends the contents of those named in the
+// response to the request.
 func (t *loadArtifactsTool) EditRequest(ctx context.Context, call *tool.Call, req *model.Request) error {
 	keys, err := call.Artifacts.Keys(ctx)
 	if err != nil {
@@ -83,8 +83,8 @@ func (t *loadArtifactsTool) EditRequest(ctx context.Context, call *tool.Call, re
 	return nil
 }
 
-// requestedNames returns the names in the last content if its first part is a
-// response of load_artifacts. As in ADK, other parts and contents do not count.
+// requestedNames returns the names in the last content if its first part is a load_artifacts
+// response. As in ADK, other parts and contents do not count.
 func requestedNames(contents []*genai.Content) []string {
 	if len(contents) == 0 {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// TestAsyncSettings: the settings of streams and scheduling, with their defaults.
+// TestAsyncSettings: the settings for streams and scheduling, with their defaults.
 func TestAsyncSettings(t *testing.T) {
 	for yaml, want := range map[string]tool.Capabilities{
 		"":                               {},

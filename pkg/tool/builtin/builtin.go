@@ -1,5 +1,5 @@
-// Package builtin provides the tools that need no connection to a service: expressions, and the
-// built-in tools of ADK that only affect their call, the request or the session.
+// Package builtin provides the tools that need no connection to a service: expressions, and ADK's
+// built-in tools that only affect their call, the request or the session.
 package builtin
 
 import (
@@ -38,8 +38,7 @@ func Builtins() spec.Kinds[tool.Env, tool.Set] {
 	}
 }
 
-// modelArgs is the config of a tool that runs inside the model's service: it
-// takes no args in YAML.
+// modelArgs configures a tool that runs inside the model's service: it takes no args in YAML.
 type modelArgs struct{}
 
 // DecodeSpec rejects confirm, since there is no call to confirm.
@@ -58,8 +57,7 @@ type callTool struct {
 	run          func(*tool.Call) *tool.Result
 }
 
-// Capabilities returns whether the tool is long-running, and the settings of
-// the document.
+// Capabilities returns whether the tool is long-running, and the document's settings.
 func (t *callTool) Capabilities() tool.Capabilities { return t.capabilities }
 
 // Run implements [tool.Tool]. The only possible error is about the arguments.
@@ -70,7 +68,7 @@ func (t *callTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, erro
 	return t.run(call), nil
 }
 
-// buildCallTool returns the builder of a set with one callTool.
+// buildCallTool returns the builder for a set with one callTool.
 func buildCallTool(build func() *callTool) func(context.Context, tool.Env, *toolconfig.BuiltinConfig) (tool.Set, error) {
 	return func(_ context.Context, _ tool.Env, c *toolconfig.BuiltinConfig) (tool.Set, error) {
 		t := build()
@@ -81,14 +79,13 @@ func buildCallTool(build func() *callTool) func(context.Context, tool.Env, *tool
 	}
 }
 
-// buildModelTool returns the builder of a set with one tool of the model's
-// service.
+// buildModelTool returns the builder for a set with one tool in the model's service.
 func buildModelTool(build func() tool.Tool) func(context.Context, tool.Env, *modelArgs) (tool.Set, error) {
 	return func(context.Context, tool.Env, *modelArgs) (tool.Set, error) { return tool.One(build()), nil }
 }
 
-// newExitLoop ends the enclosing loop and skips the summary of the model
-// (adk-python tools/exit_loop_tool.py).
+// newExitLoop ends the enclosing loop and skips the model's summary (adk-python
+// tools/exit_loop_tool.py).
 func newExitLoop() *callTool {
 	d := toolconfig.NewDeclarer("exit_loop", "Exits the loop.\n\nCall this function only when you are instructed to do so.", nil)
 	return &callTool{Declarer: d, run: func(call *tool.Call) *tool.Result {
@@ -98,7 +95,7 @@ func newExitLoop() *callTool {
 	}}
 }
 
-// newAnyTransfer is transfer_to_agent without a list of agents, with the settings of a call.
+// newAnyTransfer is transfer_to_agent without an agent list, with a call's settings.
 func newAnyTransfer() *callTool {
 	return &callTool{Declarer: toolconfig.Declarer{Decl: tool.NewTransfer(nil).Declaration()}, run: func(call *tool.Call) *tool.Result {
 		call.Actions.TransferToAgent, _ = call.Args["agent_name"].(string)
@@ -118,9 +115,9 @@ func newUserChoice() *callTool {
 	}}
 }
 
-// newInputRequest asks the user a question; the client responds later. Clients
-// recognize the calls by their function name, which differs from the name of
-// the tool (adk-python tools/_request_input_tool.py).
+// newInputRequest asks the user a question; the client responds later. Clients recognize the calls
+// by their function name, which differs from the tool's name (adk-python
+// tools/_request_input_tool.py).
 func newInputRequest() *callTool {
 	d := toolconfig.NewDeclarer(tool.RequestInput, "Asks the user a question. Use it when information that you need is missing or unclear.",
 		toolconfig.ObjectSchema(map[string]any{

@@ -20,7 +20,7 @@ import (
 	"agenthost/wing/vertex/vertextool"
 )
 
-// requiredArgs are the args of the built-in tools that require some.
+// requiredArgs are the args for the built-in tools that require some.
 var requiredArgs = map[string]string{
 	"DiscoveryEngineSearchTool": "{data_store_id: projects/p/locations/l/collections/c/dataStores/d}",
 
@@ -30,7 +30,7 @@ var requiredArgs = map[string]string{
 	"VertexAiSearchTool":   "{data_store_id: projects/p/locations/l/collections/c/dataStores/d}",
 }
 
-// allBuiltins are the built-in tools of all packages.
+// allBuiltins are all packages' built-in tools.
 func allBuiltins() spec.Kinds[tool.Env, tool.Set] {
 	return slices.Concat(Builtins(), httptool.Builtins(), programs.Builtins(), skills.Builtins(), vertextool.Builtins()).SortByName()
 }
@@ -62,9 +62,8 @@ func builtin(t *testing.T, name string) tool.Tool {
 	return tooltest.OnlyTool(t, set)
 }
 
-// TestBuiltinDeclarations checks that each kind builds a tool of its own name with a
-// valid schema. The function names of request_input and VertexAiLoadProfilesTool differ from
-// their tool names.
+// TestBuiltinDeclarations checks that each kind builds a tool with its own name and a valid schema.
+// The function names of request_input and VertexAiLoadProfilesTool differ from their tool names.
 func TestBuiltinDeclarations(t *testing.T) {
 	for _, k := range singleBuiltins() {
 		d, want := builtin(t, k.Name).Declaration(), k.Name

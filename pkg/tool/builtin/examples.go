@@ -16,9 +16,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// An exampleTool adds examples of conversations to the system instruction. The model never
-// calls it. The layout is that of adk-python tools/example_tool.py; its introduction has
-// another wording.
+// An exampleTool adds example conversations to the system instruction. The model never calls it.
+// The layout is from adk-python tools/example_tool.py; its introduction has another wording.
 type exampleTool struct {
 	toolconfig.Declarer
 	// plain and tagged are the block for models that write code in plain fences, and for
@@ -26,7 +25,7 @@ type exampleTool struct {
 	plain, tagged string
 }
 
-// exampleArgs are the args of ExampleTool.
+// exampleArgs are the args for ExampleTool.
 type exampleArgs struct {
 	Examples []exampleConfig `yaml:"examples" required:"true" doc:"The examples, in order."`
 }
@@ -48,7 +47,7 @@ func (t *exampleTool) Run(context.Context, *tool.Call) (*tool.Result, error) {
 	return nil, fmt.Errorf("%s runs before each model call and cannot be called", t.Declaration().Name)
 }
 
-// EditRequest appends the examples if the message of the user has text.
+// EditRequest appends the examples if the user's message has text.
 func (t *exampleTool) EditRequest(_ context.Context, call *tool.Call, req *model.Request) error {
 	if call.Origin.UserText == "" {
 		return nil
@@ -66,8 +65,7 @@ const (
 	examplesEnd   = "End few-shot\n<EXAMPLES>"
 )
 
-// formatExamples returns the block of the examples. Tagged marks the fences of calls and
-// responses.
+// formatExamples returns the examples' block. Tagged marks the fences around calls and responses.
 func formatExamples(all []exampleConfig, tagged bool) string {
 	var b strings.Builder
 	b.WriteString(examplesStart)
@@ -83,8 +81,8 @@ func formatExamples(all []exampleConfig, tagged bool) string {
 	return b.String()
 }
 
-// writeExample writes a content, with its role if it is not that of the content before it,
-// and returns its role.
+// writeExample writes a content, with its role if it differs from the previous content's, and
+// returns its role.
 func writeExample(b *strings.Builder, c *genai.Content, before string, tagged bool) string {
 	role := "user"
 	if c.Role == genai.RoleModel {
@@ -110,7 +108,7 @@ func writeExample(b *strings.Builder, c *genai.Content, before string, tagged bo
 	return role
 }
 
-// formatPythonArgs returns the arguments of a call in Python, sorted by name.
+// formatPythonArgs returns a call's arguments in Python, sorted by name.
 func formatPythonArgs(args map[string]any) string {
 	parts := make([]string, 0, len(args))
 	for _, name := range slices.Sorted(maps.Keys(args)) {

@@ -80,7 +80,7 @@ func (c *exprConfig) StateUse(n *spec.Node) tool.StateUse {
 	return u
 }
 
-// An exprTool returns the value of an expression.
+// An exprTool returns an expression's value.
 type exprTool struct {
 	*tool.Declared
 	capabilities tool.Capabilities
@@ -89,7 +89,7 @@ type exprTool struct {
 	saves        []toolconfig.ArtifactSave
 }
 
-// Capabilities returns the settings of the document.
+// Capabilities returns the document's settings.
 func (t *exprTool) Capabilities() tool.Capabilities { return t.capabilities }
 
 // Run implements [tool.Tool]. All expressions use the state from before the call; if

@@ -11,8 +11,8 @@ import (
 	"agenthost/internal/tooltest"
 )
 
-// An expression saves artifacts: strings by the extension of the name, other values as JSON,
-// and null not at all. If an expression fails, nothing is saved or written.
+// An expression saves artifacts: strings by the name's extension, other values as JSON, and null
+// not at all. If an expression fails, nothing is saved or written.
 func TestExprSavesArtifacts(t *testing.T) {
 	const head = "name: it\nparams: {title: string, n: \"integer?\"}\nvalue: '\"done\"'\nset: {last: args.title}\nsave_artifact:\n"
 	tests := []struct {

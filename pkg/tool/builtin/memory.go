@@ -32,10 +32,10 @@ func newLoadMemory(_ context.Context, _ tool.Env, c *toolconfig.BuiltinConfig) (
 	return tool.One(&loadMemoryTool{d, caps}), err
 }
 
-// Capabilities returns the settings of the document.
+// Capabilities returns the document's settings.
 func (t *loadMemoryTool) Capabilities() tool.Capabilities { return t.capabilities }
 
-// Run implements [tool.Tool]: it returns a list of memories, in ADK's format.
+// Run implements [tool.Tool]: it lists memories in ADK's format.
 func (t *loadMemoryTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	args, err := declare.CheckArgs(ctx, t.Declaration(), call.Args)
 	if err != nil {
@@ -49,7 +49,7 @@ func (t *loadMemoryTool) Run(ctx context.Context, call *tool.Call) (*tool.Result
 	memories := make([]any, len(found))
 	for i, m := range found {
 		c := *m
-		c.ID = "" // the ID is of no use to a model
+		c.ID = "" // the ID is useless to a model
 		memories[i] = session.Normalize(&c)
 	}
 	return &tool.Result{Response: map[string]any{"memories": memories}}, nil
@@ -61,8 +61,8 @@ func (t *loadMemoryTool) EditRequest(_ context.Context, _ *tool.Call, req *model
 	return nil
 }
 
-// The text around memories that the model is shown unasked. The tags and the
-// lines between them are those of adk-python tools/preload_memory_tool.py.
+// The text around memories that the model is shown unasked. The tags and the lines between them are
+// from adk-python tools/preload_memory_tool.py.
 const (
 	preloadIntro = "These are excerpts from earlier conversations with the user. Use them where they help to answer.\n"
 	preloadStart = "<PAST_CONVERSATIONS>"
@@ -76,7 +76,7 @@ type preloadMemoryTool struct {
 	log *slog.Logger
 }
 
-// A preloadArgs is the config of preload_memory: it takes no args in YAML.
+// A preloadArgs configures preload_memory: it takes no args in YAML.
 type preloadArgs struct{}
 
 func newPreloadMemory(_ context.Context, env tool.Env, _ *preloadArgs) (tool.Set, error) {
@@ -93,9 +93,9 @@ func (t *preloadMemoryTool) Run(context.Context, *tool.Call) (*tool.Result, erro
 	return nil, fmt.Errorf("%s runs before each model call and cannot be called", t.Declaration().Name)
 }
 
-// EditRequest appends the memories found to the instruction. Memories of this
-// session are excluded: the model sees the conversation. A failed search is
-// logged, and the request is sent without memories.
+// EditRequest appends the memories found to the instruction. This session's memories are excluded:
+// the model sees the conversation. A failed search is logged, and the request is sent without
+// memories.
 func (t *preloadMemoryTool) EditRequest(ctx context.Context, call *tool.Call, req *model.Request) error {
 	if call.Origin.UserText == "" {
 		return nil
@@ -115,8 +115,7 @@ func (t *preloadMemoryTool) EditRequest(ctx context.Context, call *tool.Call, re
 	return nil
 }
 
-// formatMemory returns the lines of a memory in the prompt. Its text cannot
-// close the block.
+// formatMemory returns a memory's lines in the prompt. Its text cannot close the block.
 func formatMemory(m *session.Memory) []string {
 	text := strings.NewReplacer(preloadStart, "", preloadEnd, "").Replace(m.Text())
 	if text == "" {

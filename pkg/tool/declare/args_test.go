@@ -12,7 +12,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// declOf returns a declaration with the short schema of the YAML.
+// declOf returns a declaration with the YAML's short schema.
 func declOf(t testing.TB, params string) *genai.FunctionDeclaration {
 	t.Helper()
 	n, ds := spec.Parse("params.yaml", []byte(params))

@@ -23,8 +23,8 @@ import (
 // slices, pointers and string maps of those. A struct without fields takes no
 // parameters.
 //
-// A json.Number has all digits of any number. A number in a field of type any is a float64,
-// or a json.Number where a float64 would round it: 9007199254740993, 1e400.
+// A json.Number has any number's digits. A number in an any field is a float64, or a json.Number
+// where a float64 would round it: 9007199254740993, 1e400.
 //
 // Arguments that In does not declare are rejected. A result that is a JSON
 // object is the response as it is, any other value becomes {"result": …}; a nil
@@ -102,7 +102,7 @@ func decodeArgs[In any](args map[string]any) (In, error) {
 	return in, err
 }
 
-// structSchema returns the JSON Schema of a Go struct, as [Func] describes it.
+// structSchema returns a Go struct's JSON Schema, as [Func] describes it.
 func structSchema(t reflect.Type) (map[string]any, error) {
 	if t.Kind() != reflect.Struct || t == reflect.TypeFor[time.Time]() {
 		return nil, fmt.Errorf("parameters must be a struct, got %s", t)
@@ -110,8 +110,7 @@ func structSchema(t reflect.Type) (map[string]any, error) {
 	return nestedStructSchema(t, nil)
 }
 
-// typeSchema returns the JSON Schema of t; above lists the structs that contain
-// t.
+// typeSchema returns t's JSON Schema; above lists the structs that contain t.
 func typeSchema(t reflect.Type, above []reflect.Type) (map[string]any, error) {
 	switch t {
 	case reflect.TypeFor[time.Time]():
@@ -173,8 +172,7 @@ func nestedStructSchema(t reflect.Type, above []reflect.Type) (map[string]any, e
 	return schema, nil
 }
 
-// addFieldSchema adds a field to the schema of its struct; an embedded struct
-// adds its fields.
+// addFieldSchema adds a field to its struct's schema; an embedded struct adds its fields.
 func addFieldSchema(schema map[string]any, f reflect.StructField, above []reflect.Type) error {
 	name, optional, ok := jsonFieldName(f)
 	if !ok {

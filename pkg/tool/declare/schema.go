@@ -25,8 +25,8 @@ const maxNameBytes = 128
 
 var validName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.:-]*$`)
 
-// Tool declares a tool with the JSON Schema of its parameters. A tool that takes no arguments
-// declares no parameters.
+// Tool declares a tool with its parameters' JSON Schema. A tool that takes no arguments declares no
+// parameters.
 func Tool(name, description string, schema map[string]any) (*tool.Declared, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -54,9 +54,9 @@ func checkName(name string) error {
 	return nil
 }
 
-// Params compiles the parameters of a declaration from ParametersJsonSchema, or else from
-// Parameters. A declaration with neither accepts any arguments. The error reports an invalid
-// schema; references outside the schema are rejected.
+// Params compiles a declaration's parameters from ParametersJsonSchema, or else from Parameters. A
+// declaration with neither accepts any arguments. The error reports an invalid schema; references
+// outside the schema are rejected.
 func Params(decl *genai.FunctionDeclaration) (*tool.Params, error) {
 	decoded, err := tool.DecodeParams(decl)
 	if err != nil {
@@ -106,8 +106,8 @@ func compileSchema(source, decoded map[string]any) (*tool.Schema, error) {
 	return tool.NewSchema(source, normal, compiled, Schema), nil
 }
 
-// StateSchema compiles the JSON Schema of a session's state, an object whose properties are the
-// keys; `writable` in a property restricts who may write the key.
+// StateSchema compiles a session state's JSON Schema, an object whose properties are the keys;
+// `writable` in a property restricts who may write the key.
 func StateSchema(schema map[string]any) (*tool.StateSchema, error) {
 	properties := asMap(schema["properties"])
 	// The schema of each key includes all definitions.
@@ -136,8 +136,8 @@ func StateSchema(schema map[string]any) (*tool.StateSchema, error) {
 	return tool.NewStateSchema(keys, writers), nil
 }
 
-// cutWriter removes the least trusted writer of a key from its schema. restricted is false if
-// there is none.
+// cutWriter removes a key's least trusted writer from its schema. restricted is false if there is
+// none.
 func cutWriter(key string, prop map[string]any) (w session.Writer, restricted bool, err error) {
 	scope, _ := session.ScopeOf(key)
 	if scope == session.ScopeSession && strings.Contains(key, ":") {
@@ -155,7 +155,7 @@ func cutWriter(key string, prop map[string]any) (w session.Writer, restricted bo
 	return w, true, nil
 }
 
-// copyDefinitions returns part with the definitions of whole.
+// copyDefinitions returns part with whole's definitions.
 func copyDefinitions(part, whole map[string]any) map[string]any {
 	with := maps.Clone(part)
 	if with == nil {

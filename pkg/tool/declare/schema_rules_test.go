@@ -9,7 +9,7 @@ import (
 )
 
 // TestSchemasForbidNoMore: a call is made unless JSON Schema 2020-12 forbids its arguments, also
-// with keywords of older drafts, and with branches of oneOf that overlap.
+// with keywords from older drafts, and with overlapping oneOf branches.
 func TestSchemasForbidNoMore(t *testing.T) {
 	const who = `{"oneOf":[{"type":"object","properties":{"email":{"type":"string"}}},{"type":"object","properties":{"id":{"type":"string"}}}]}`
 	for _, tt := range []struct{ name, schema, args, wrong string }{

@@ -106,8 +106,8 @@ func TestSchemaCheckBounds(t *testing.T) {
 	}
 }
 
-// TestSchemaCheckMemory: the memory of a conversion grows with the value, not with its schema times
-// the value.
+// TestSchemaCheckMemory: a conversion's memory grows with the value, not with its schema times the
+// value.
 func TestSchemaCheckMemory(t *testing.T) {
 	properties := map[string]any{}
 	for i := range 1500 {

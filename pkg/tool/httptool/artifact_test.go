@@ -12,8 +12,8 @@ import (
 	"agenthost/internal/tooltest"
 )
 
-// A response that is neither JSON nor text becomes an artifact, and so does each response of
-// a tool with the setting artifact.
+// A response that is neither JSON nor text becomes an artifact, and so does each response of a tool
+// with the artifact setting.
 func TestHTTPArtifacts(t *testing.T) {
 	const params = "name: it\nparams: {id: \"string?\"}\nurl: HOST/files\n"
 	tests := []struct {

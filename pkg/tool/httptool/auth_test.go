@@ -14,7 +14,7 @@ import (
 	connections "agenthost/wing/connection"
 )
 
-// openConnection returns a connection of a document for the host of a server.
+// openConnection returns a document's connection for a server's host.
 func openConnection(t *testing.T, yaml, address string) *connection.Connection {
 	t.Helper()
 	n, ds := spec.Parse("app.yaml", []byte(yaml))
@@ -30,8 +30,8 @@ func openConnection(t *testing.T, yaml, address string) *connection.Connection {
 	return connection.New("crm", source, append(c.HostNames(), connection.HostOf(address)))
 }
 
-// TestHTTPAuth checks that the service of an http tool receives the credential of its
-// connection, and that neither its response nor a redirect reveals it.
+// TestHTTPAuth checks that an http tool's service receives its connection's credential, and that
+// neither its response nor a redirect reveals it.
 func TestHTTPAuth(t *testing.T) {
 	foreign := serve(t, echo)
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -109,7 +109,7 @@ type httpTool struct {
 	result       *toolhttp.ResultRule
 }
 
-// Capabilities returns the settings of the document.
+// Capabilities returns the document's settings.
 func (t *httpTool) Capabilities() tool.Capabilities { return t.capabilities }
 
 // Run implements [tool.Tool].
@@ -168,7 +168,7 @@ func (c *httpConfig) Addresses() []spec.Text {
 	return []spec.Text{address}
 }
 
-// Connection returns the connection of the tool, or nil.
+// Connection returns the tool's connection, or nil.
 func (c *httpConfig) Connection() *connection.Ref { return c.Auth }
 
 // Check warns about a timeout that sets no limit, and about unused parameters.
@@ -198,8 +198,8 @@ func (c *httpConfig) usedArgs(n *spec.Node) []string {
 	return used
 }
 
-// newRequest builds the request of a call. Its errors name fields and
-// placeholders, never values, which may be secret.
+// newRequest builds a call's request. Its errors name fields and placeholders, never values, which
+// may be secret.
 func (t *httpTool) newRequest(ctx context.Context, call *tool.Call) (*http.Request, error) {
 	address, err := t.buildURL(call)
 	if err != nil {
@@ -311,7 +311,7 @@ func (t *httpTool) unusedArgs(args map[string]any) map[string]any {
 	return rest
 }
 
-// StateUse returns the templates of the request.
+// StateUse returns the request's templates.
 func (c *httpConfig) StateUse(n *spec.Node) tool.StateUse {
 	var u tool.StateUse
 	u.AddPaths(c.URL, c.Tool.IsCallName)

@@ -11,8 +11,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// TestHTTPRedirect checks that the target of a redirect does not receive what is
-// meant for the first host.
+// TestHTTPRedirect checks that a redirect's target does not receive what is meant for the first
+// host.
 func TestHTTPRedirect(t *testing.T) {
 	const secrets = "\nheaders: {Authorization: Bearer s3cret, X-Note: also secret}"
 	foreign := serve(t, echo)
@@ -81,8 +81,7 @@ func TestHTTPRedirectUnguarded(t *testing.T) {
 	}
 }
 
-// TestHTTPRedirectClientRule checks that the CheckRedirect of the host's client is
-// called after the guard.
+// TestHTTPRedirectClientRule checks that the host client's CheckRedirect is called after the guard.
 func TestHTTPRedirectClientRule(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/b", http.StatusFound) })
 	it := buildHTTP(t, s, "name: it\nurl: HOST").(*httpTool)

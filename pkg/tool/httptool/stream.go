@@ -18,14 +18,14 @@ import (
 
 var _ tool.Streamer = (*httpTool)(nil)
 
-// streamsSource reports whether the response of the service is a stream.
+// streamsSource reports whether the service's response is a stream.
 func (t *httpTool) streamsSource() bool {
 	return t.capabilities.Stream != nil && t.capabilities.Stream.Every == 0
 }
 
-// Stream returns a result for each event of a response in SSE or NDJSON; see [tool.Streamer].
-// A result expression that returns null skips the event. The timeout of the tool bounds
-// the time until the response begins.
+// Stream returns a result for each event in an SSE or NDJSON response; see [tool.Streamer]. A
+// result expression that returns null skips the event. The tool's timeout bounds the time until the
+// response begins.
 func (t *httpTool) Stream(ctx context.Context, call *tool.Call) iter.Seq2[*tool.Result, error] {
 	return func(yield func(*tool.Result, error) bool) {
 		call, err := t.CheckCall(ctx, call)
@@ -41,7 +41,7 @@ func (t *httpTool) Stream(ctx context.Context, call *tool.Call) iter.Seq2[*tool.
 	}
 }
 
-// runFirst returns the first result of the stream, for runs that are not live.
+// runFirst returns the stream's first result, for runs that are not live.
 func (t *httpTool) runFirst(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	var first *tool.Result
 	err := t.streamEvents(ctx, call, func(result *tool.Result) bool {
@@ -70,7 +70,7 @@ func (t *httpTool) streamEvents(ctx context.Context, call *tool.Call, yield func
 	return t.readEvents(ctx, call, &eventSource{resp, exchange}, yield)
 }
 
-// An eventSource is a response, and the exchange that redacts the secrets of its request.
+// An eventSource is a response, and the exchange that redacts its request's secrets.
 type eventSource struct {
 	*http.Response
 	exchange *toolhttp.Exchange
@@ -98,7 +98,7 @@ func (t *httpTool) openStream(ctx context.Context, call *tool.Call) (*http.Respo
 	return resp, exchange, nil
 }
 
-// readEvents yields the results of the events of a response.
+// readEvents yields the results for a response's events.
 func (t *httpTool) readEvents(ctx context.Context, call *tool.Call, resp *eventSource, yield func(*tool.Result) bool) error {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	lines := bufio.NewReader(resp.Body)
@@ -130,7 +130,7 @@ func (t *httpTool) readEvents(ctx context.Context, call *tool.Call, resp *eventS
 	}
 }
 
-// newEventResult returns the result of an event, or nil if it is to be skipped.
+// newEventResult returns an event's result, or nil if it is to be skipped.
 func (t *httpTool) newEventResult(ctx context.Context, call *tool.Call, resp *eventSource, dataType string, data []byte) (*tool.Result, error) {
 	got, err := resp.exchange.DecodeEvent(resp.Response, dataType, data)
 	if err != nil {
@@ -146,15 +146,13 @@ func (t *httpTool) newEventResult(ctx context.Context, call *tool.Call, resp *ev
 	return result, nil
 }
 
-// readLineEvent reads a line of NDJSON. A sequence of JSON texts separates them by RS
-// (RFC 7464).
+// readLineEvent reads an NDJSON line. A JSON text sequence separates its texts by RS (RFC 7464).
 func readLineEvent(r *bufio.Reader, limit int64) ([]byte, error) {
 	line, err := readBoundedLine(r, limit)
 	return bytes.Trim(line, "\x1e \t\r\n"), err
 }
 
-// readServerEvent reads an event of SSE, and returns its data. Comments and other fields are
-// skipped.
+// readServerEvent reads an SSE event, and returns its data. Comments and other fields are skipped.
 func readServerEvent(r *bufio.Reader, limit int64) ([]byte, error) {
 	var data []byte
 	seen := false

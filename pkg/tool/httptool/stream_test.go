@@ -15,8 +15,8 @@ import (
 	"agenthost/pkg/tool/builtin"
 )
 
-// TestHTTPStream: each event of a response in SSE or NDJSON is a result. Comments, other fields
-// and events for which result is null are skipped; secrets are redacted.
+// TestHTTPStream: each event in an SSE or NDJSON response is a result. Comments, other fields and
+// events for which result is null are skipped; secrets are redacted.
 func TestHTTPStream(t *testing.T) {
 	const yaml = "name: feed\nurl: HOST/feed\nstream: {}\n"
 	tests := []struct{ name, yaml, contentType, body, want string }{

@@ -14,8 +14,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// A urlTemplate is a URL with placeholders in its path and query. The host is
-// fixed, so that no user of the agent can choose it.
+// A urlTemplate is a URL with placeholders in its path and query. The host is fixed, so that the
+// agent's users cannot choose it.
 type urlTemplate struct {
 	base        string
 	path, query *template.Paths
@@ -50,8 +50,8 @@ func compileURLSection(c *toolconfig.Compiler, src spec.Text, from, to int) *tem
 	return nil
 }
 
-// findQueryStart returns the start of the query or fragment; a question mark
-// inside braces belongs to a placeholder.
+// findQueryStart returns where the query or fragment starts; a question mark inside braces belongs
+// to a placeholder.
 func findQueryStart(s string) int {
 	depth := 0
 	for i, r := range s {

@@ -21,13 +21,13 @@ import (
 	"agenthost/pkg/tool/declare"
 )
 
-// Limits of load_web_page.
+// load_web_page limits.
 const (
 	maxPageChars = 100_000
 )
 
 // A webPageTool loads a page and returns its text (adk-python tools/load_web_page.py). The URL
-// comes from the model: the transport of the client decides which addresses it can reach.
+// comes from the model: the client's transport decides which addresses it can reach.
 type webPageTool struct {
 	toolconfig.Declarer
 	capabilities tool.Capabilities
@@ -49,7 +49,7 @@ func newWebPage(_ context.Context, env tool.Env, c *toolconfig.BuiltinConfig) (t
 	return tool.One(&webPageTool{d, caps, &client}), err
 }
 
-// Capabilities returns the settings of the document.
+// Capabilities returns the document's settings.
 func (t *webPageTool) Capabilities() tool.Capabilities { return t.capabilities }
 
 // Run loads the page. Redirects are not followed, and lines of three words or fewer, such as
@@ -97,7 +97,7 @@ func (t *webPageTool) loadPage(ctx context.Context, address string) (string, err
 	return readPage(resp)
 }
 
-// readPage returns the text of a page, at most maxPageChars characters.
+// readPage returns a page's text, at most maxPageChars characters.
 func readPage(resp *http.Response) (string, error) {
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, int64(limit.WebPage.Bytes)))
 	if err != nil {
@@ -120,8 +120,8 @@ func readPage(resp *http.Response) (string, error) {
 	return text, nil
 }
 
-// extractText returns the lines of an HTML page with more than three words. It reads tokens, not
-// a tree, so that a deeply nested page costs no more than its length.
+// extractText returns an HTML page's lines with more than three words. It reads tokens, not a tree,
+// so that a deeply nested page costs no more than its length.
 func extractText(page []byte) string {
 	var lines []string
 	tokens := html.NewTokenizer(bytes.NewReader(page))

@@ -30,8 +30,8 @@ func pageTool(t *testing.T, handle http.HandlerFunc) (tool.Tool, string) {
 	return tooltest.OnlyTool(t, set), server.URL
 }
 
-// The text of a page is its lines with more than three words; not its scripts and styles
-// (adk-python tools/load_web_page.py).
+// A page's text is its lines with more than three words; not its scripts and styles (adk-python
+// tools/load_web_page.py).
 func TestWebPage(t *testing.T) {
 	pages := map[string]struct{ kind, body, want string }{
 		"/page": {
