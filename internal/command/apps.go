@@ -37,7 +37,7 @@ func CheckApp(dir string) error {
 	return err
 }
 
-// CheckFolders returns the error of the first folder that does not exist.
+// CheckFolders returns an error for the first folder that does not exist.
 func CheckFolders(dirs []string) error {
 	for _, dir := range dirs {
 		if err := CheckFolder(dir); err != nil {

@@ -6,10 +6,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// DefaultSessionDB is the default of --session-db.
+// DefaultSessionDB is --session-db's default.
 const DefaultSessionDB = "sqlite:///data/agenthost.db"
 
-// DatabaseFlags are the flags of commands that use a database without a store.
+// DatabaseFlags are the flags for commands that use a database without a store.
 type DatabaseFlags struct {
 	SessionDB string
 	JSON      bool

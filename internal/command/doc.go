@@ -1,8 +1,8 @@
-// Package command has what the commands of the program share: the streams and the kinds that
-// the program hands to each of them, flags for loading apps and for opening stores, errors
-// with an exit code, and output for terminals.
+// Package command has what the program's commands share: the streams and the kinds that the program
+// hands to each, flags for loading apps and for opening stores, errors with an exit code, and
+// output for terminals.
 //
-// A package of commands returns them as a list, which cmd/agenthost adds to its own:
+// A package with commands returns them as a list, which cmd/agenthost adds to its own:
 //
 //	func Commands(env command.Env) []*cobra.Command
 //

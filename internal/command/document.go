@@ -8,7 +8,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// ReadDocument reads the file of a flag.
+// ReadDocument reads a flag's file.
 func ReadDocument(flag, file string) (*spec.Node, spec.Diagnostics, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -18,7 +18,7 @@ func ReadDocument(flag, file string) (*spec.Node, spec.Diagnostics, error) {
 	return n, ds, nil
 }
 
-// ProblemsError returns the problems of the file of a flag as an error, or nil.
+// ProblemsError returns the problems in a flag's file as an error, or nil.
 func ProblemsError(flag, file string, ds spec.Diagnostics) error {
 	if !ds.HasErrors() {
 		return nil
@@ -26,7 +26,7 @@ func ProblemsError(flag, file string, ds spec.Diagnostics) error {
 	return &ExitError{ExitProblems, &DocumentError{flag, file, ds}}
 }
 
-// A DocumentError reports the problems of the file of a flag.
+// A DocumentError reports the problems in a flag's file.
 type DocumentError struct {
 	flag, file string
 	Problems   spec.Diagnostics

@@ -16,19 +16,19 @@ type Env struct {
 	// In, Out and Err are the standard streams.
 	In       io.Reader
 	Out, Err io.Writer
-	// Interrupts handles the interrupts (^C) of the terminal; nil if it has none.
+	// Interrupts handles the terminal's interrupts (^C); nil if it has none.
 	Interrupts *Interrupter
-	// Version is the version of the program.
+	// Version is the program's version.
 	Version string
 	// Kinds are what documents can name.
 	Kinds loader.Kinds
-	// Schemes are the schemes of store URLs.
+	// Schemes are the store URL schemes.
 	Schemes []storeurl.Scheme
-	// Engines are the engines of session databases.
+	// Engines are the session database engines.
 	Engines sqlstore.Engines
 }
 
-// NewLoader returns a loader for the kinds of the program; options may be nil.
+// NewLoader returns a loader for the program's kinds; options may be nil.
 func (env Env) NewLoader(opts *loader.Options) *loader.Loader {
 	return loader.New(env.Kinds, opts)
 }

@@ -21,7 +21,7 @@ type ExitError struct {
 	Err  error
 }
 
-// Error returns the message of Err, or names the exit code.
+// Error returns Err's message, or names the exit code.
 func (e *ExitError) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("exit status %d", e.Code)

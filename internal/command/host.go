@@ -12,12 +12,12 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A storeOpener opens the store of a host.
+// A storeOpener opens a host's store.
 type storeOpener func(ctx context.Context, logger *slog.Logger) (*store.Store, error)
 
-// OpenHost loads the single app of a folder into a new host. It prints problems to
-// stderr, as the host does with the warnings of its runs; if there are errors, it returns
-// an error before it opens the store. The caller closes the host, then its store.
+// OpenHost loads a folder's single app into a new host. It prints problems to stderr, as the host
+// does with its runs' warnings; if there are errors, it returns an error before it opens the store.
+// The caller closes the host, then its store.
 func (f *LoadFlags) OpenHost(ctx context.Context, dir string, opts *loader.Options, open storeOpener) (*runtime.Host, string, error) {
 	if err := CheckApp(dir); err != nil {
 		return nil, "", err

@@ -10,8 +10,8 @@ import (
 	"agenthost/internal/safe"
 )
 
-// An Interrupter handles interrupts (^C): one during an answer of a conversation stops the
-// answer, each other one stops the command.
+// An Interrupter handles interrupts (^C): one during an answer in a conversation stops the answer,
+// each other one stops the command.
 type Interrupter struct {
 	stopVerb context.CancelFunc
 
@@ -19,8 +19,8 @@ type Interrupter struct {
 	stopAnswer context.CancelCauseFunc // nil while no answer can be stopped
 }
 
-// WatchInterrupts handles the interrupts of the process until the returned context ends,
-// which is when one stops the command. Another one then ends the process immediately.
+// WatchInterrupts handles the process's interrupts until the returned context ends, which is when
+// one stops the command. Another one then ends the process immediately.
 func WatchInterrupts(ctx context.Context) (context.Context, *Interrupter) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 1)
@@ -54,15 +54,15 @@ func (i *Interrupter) handleInterrupt() {
 	stopAnswer(ErrAnswerStopped)
 }
 
-// ErrAnswerStopped is the cause of an answer that an interrupt stopped.
+// ErrAnswerStopped is the cause when an interrupt stopped an answer.
 var ErrAnswerStopped = errors.New("answer stopped: ^C or ^D now ends the conversation")
 
-// IsAnswerStopped reports whether an interrupt has stopped the answer of ctx.
+// IsAnswerStopped reports whether an interrupt has stopped ctx's answer.
 func IsAnswerStopped(ctx context.Context) bool {
 	return errors.Is(context.Cause(ctx), ErrAnswerStopped)
 }
 
-// WithStop returns the context of an answer, which an interrupt cancels with the cause
+// WithStop returns an answer's context, which an interrupt cancels with the cause
 // [ErrAnswerStopped]. The caller calls end after the answer.
 func (i *Interrupter) WithStop(ctx context.Context) (answer context.Context, end func()) {
 	answer, cancel := context.WithCancelCause(ctx)

@@ -10,8 +10,8 @@ import (
 	"agenthost/pkg/store"
 )
 
-// limitFlags limit the size of sessions. Verbs without these flags have no limits, so
-// that an operator can work on all stored data.
+// limitFlags limit session sizes. Verbs without these flags have no limits, so that an operator can
+// work on all stored data.
 type limitFlags struct{ state, event, session SizeFlag }
 
 func (f *limitFlags) registerFlags(flags *pflag.FlagSet) {
@@ -21,7 +21,7 @@ func (f *limitFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.Var(&f.session, "max-session", "size limit of all events of one session")
 }
 
-// applyTo sets the limits of a store; nil means no limits.
+// applyTo sets a store's limits; nil means no limits.
 func (f *limitFlags) applyTo(o *store.Options) {
 	if f == nil {
 		f = &limitFlags{math.MaxInt64, math.MaxInt64, math.MaxInt64}

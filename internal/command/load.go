@@ -22,27 +22,27 @@ type LoadFlags struct {
 	overlay, policy, prices, interpreters string
 	// Secrets is the folder with secrets, or empty.
 	Secrets string
-	// MaxLLMCalls is only a flag of serve.
+	// MaxLLMCalls is a flag only for serve.
 	MaxLLMCalls int
 	// Reserved lists what apps may not read or reach, even if the policy grants it.
 	Reserved policy.Host
-	// Observe is that of the host that [LoadFlags.OpenHost] opens; it may be nil.
+	// Observe belongs to the host that [LoadFlags.OpenHost] opens; it may be nil.
 	Observe func(runtime.Measurement)
 	// StoresNothing reports that [LoadFlags.OpenHost] opens a store that is only read.
 	StoresNothing bool
-	// Flags are those of the command.
+	// Flags are the command's.
 	Flags    *pflag.FlagSet
 	env      Env
 	consents runtime.ConsentFinisher
 }
 
-// SetConnections replaces the kind of connections; consents are those of the host that
+// SetConnections replaces the connection kind; consents are those of the host that
 // [LoadFlags.OpenHost] opens.
 func (f *LoadFlags) SetConnections(kind connection.Kind, consents runtime.ConsentFinisher) {
 	f.env.Kinds.Connections, f.consents = kind, consents
 }
 
-// RegisterFlags adds the flags to those of a command.
+// RegisterFlags adds the flags to a command's.
 func (f *LoadFlags) RegisterFlags(env Env, flags *pflag.FlagSet) {
 	flags.StringVar(&f.overlay, "env", "", "apply the overlay app.NAME.yaml to the app.yaml of every app that has one")
 	f.env, f.Flags = env, flags
@@ -52,7 +52,7 @@ func (f *LoadFlags) RegisterFlags(env Env, flags *pflag.FlagSet) {
 	flags.StringVar(&f.Secrets, "secrets", "", "folder with secrets: APP/NAME is a secret of one app, NAME a shared one (default: secrets are environment variables)")
 }
 
-// NewLoader returns a loader for the single app of a folder.
+// NewLoader returns a loader for a folder's single app.
 func (f *LoadFlags) NewLoader(dir string) (*loader.Loader, error) {
 	if err := CheckApp(dir); err != nil {
 		return nil, err
@@ -119,8 +119,8 @@ func (f *LoadFlags) LoaderOptions(opts *loader.Options, dirs ...string) (*loader
 // overlayName matches the names that are allowed in app.NAME.yaml.
 var overlayName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// defaultLLMCalls returns the max_llm_calls of apps without their own: of the flag, or else
-// of ADK's environment variable. Nil is the built-in default.
+// defaultLLMCalls returns max_llm_calls for apps without their own: the flag's, or else that from
+// ADK's environment variable. Nil is the built-in default.
 func (f *LoadFlags) defaultLLMCalls() (*int, error) {
 	const variable = "ADK_MAX_LLM_CALLS"
 	name, calls := "--max-llm-calls", f.MaxLLMCalls

@@ -10,8 +10,8 @@ import (
 	"agenthost/pkg/loader"
 )
 
-// applyPolicy sets the policy of loader options: the policy file, if there is one,
-// combined with what the host reserves.
+// applyPolicy sets the loader options' policy: the policy file, if there is one, combined with what
+// the host reserves.
 func (f *LoadFlags) applyPolicy(opts *loader.Options) error {
 	var p *policy.Policy
 	if f.policy != "" {
@@ -31,7 +31,7 @@ func (f *LoadFlags) applyPolicy(opts *loader.Options) error {
 	return nil
 }
 
-// secretFlags returns the values of flags that contain a password, such as database URLs.
+// secretFlags returns flag values that contain a password, such as database URLs.
 func secretFlags(flags *pflag.FlagSet) []string {
 	var values []string
 	if flags == nil {

@@ -18,12 +18,12 @@ import (
 	"agenthost/pkg/store/storeurl"
 )
 
-// StoreFlags select the stores of sessions, artifacts and memories.
+// StoreFlags select the stores for sessions, artifacts and memories.
 type StoreFlags struct {
-	// Schemes are those of the program.
+	// Schemes are the program's.
 	Schemes                                 []storeurl.Scheme
 	SessionDB, artifacts, memory, revisions string
-	Lease                                   time.Duration // 0 means the default of the store
+	Lease                                   time.Duration // 0 means the store's default
 	limits                                  *limitFlags
 }
 
@@ -36,7 +36,7 @@ func (f *StoreFlags) RegisterFlags(env Env, flags *pflag.FlagSet) {
 	flags.StringVar(&f.revisions, "revisions", "", "database URL of revisions and evaluation results when sessions are in agentengine: (default: the memory database)")
 }
 
-// RegisterLimits adds the limits of verbs that run apps.
+// RegisterLimits adds the limits for verbs that run apps.
 func (f *StoreFlags) RegisterLimits(flags *pflag.FlagSet) {
 	f.limits = &limitFlags{}
 	f.limits.registerFlags(flags)
@@ -94,13 +94,12 @@ func (f *StoreFlags) OpenStoreFor(ctx context.Context, use DatabaseUse) (*store.
 	}
 }
 
-// OpenStore opens the store of a verb that runs apps: it migrates an older schema, and
-// logs it.
+// OpenStore opens the store for a verb that runs apps: it migrates an older schema, and logs it.
 func (f *StoreFlags) OpenStore(ctx context.Context, logger *slog.Logger) (*store.Store, error) {
 	return f.openWith(ctx, &storeurl.Options{Options: store.Options{Lease: f.Lease, Logger: logger}})
 }
 
-// openWith opens the store of the flags with options.
+// openWith opens the flags' store with options.
 func (f *StoreFlags) openWith(ctx context.Context, opts *storeurl.Options) (*store.Store, error) {
 	opts.Schemes = f.Schemes
 	opts.Artifacts, opts.Memory, opts.Revisions = f.artifacts, f.memory, f.revisions
@@ -134,7 +133,7 @@ func (f *StoreFlags) AddLocation(err error) error {
 	return err
 }
 
-// displayDatabase returns the file of a database, or its URL without the password.
+// displayDatabase returns a database's file, or its URL without the password.
 func displayDatabase(rawURL string) string {
 	_, path, ok := strings.Cut(rawURL, ":///")
 	if strings.HasPrefix(rawURL, "sqlite") && ok {

@@ -31,8 +31,8 @@ func GuardTerminal(f *os.File) io.Writer {
 	return &terminalGuard{out: f}
 }
 
-// UnguardTerminal returns the writer for text that controls the terminal itself, such as a
-// line of progress.
+// UnguardTerminal returns the writer for text that controls the terminal itself, such as a progress
+// line.
 func UnguardTerminal(w io.Writer) io.Writer {
 	if g, ok := w.(*terminalGuard); ok {
 		return g.out
@@ -40,13 +40,13 @@ func UnguardTerminal(w io.Writer) io.Writer {
 	return w
 }
 
-// A terminalGuard writes control characters visibly, as \x1b or \u202e: all but newlines and
-// tabs, and those that change the direction of text. It is safe for concurrent use.
+// A terminalGuard writes control characters visibly, as \x1b or \u202e: all but newlines and tabs,
+// and those that change the text direction. It is safe for concurrent use.
 type terminalGuard struct {
 	out io.Writer
 
 	mu sync.Mutex
-	// rest is the beginning of a character that the last call has cut, or a carriage return.
+	// rest is the start of a character that the last call has cut, or a carriage return.
 	rest []byte
 }
 

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// Text of models and tools cannot control the terminal: control characters and those that
-// change the direction of text are visible, also when a write cuts a character. The control
-// is the text itself.
+// Text from models and tools cannot control the terminal: control characters and those that change
+// the text direction are visible, also when a write cuts a character. The control is the text
+// itself.
 func TestTerminalGuard(t *testing.T) {
 	texts, control := 0, 0
 	for in, want := range map[string]string{

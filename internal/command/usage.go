@@ -51,7 +51,7 @@ func JoinNames(names []string) string {
 	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
-// ApplyEnvironment sets the flags of a command from the environment before it runs.
+// ApplyEnvironment sets a command's flags from the environment before it runs.
 func ApplyEnvironment(cmd *cobra.Command, _ []string) error { return setFromEnv(cmd.Flags()) }
 
 // setFromEnv sets flags that are not on the command line from their environment
@@ -73,17 +73,15 @@ func setFromEnv(flags *pflag.FlagSet) error {
 	return failure
 }
 
-// FlagVariable returns the environment variable of a flag: AGENTHOST_SESSION_DB for
-// --session-db.
+// FlagVariable returns a flag's environment variable: AGENTHOST_SESSION_DB for --session-db.
 func FlagVariable(flag string) string {
 	return VariablePrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// VariablePrefix begins the names of the environment variables of flags.
+// VariablePrefix begins the names of the flags' environment variables.
 const VariablePrefix = "AGENTHOST_"
 
-// A FlagError is an invalid value of a flag from the command line, the environment or
-// the config file.
+// A FlagError is an invalid flag value from the command line, the environment or the config file.
 type FlagError struct{ Message, Hint string }
 
 // ExplainFlag explains an invalid duration, with the name of the flag, variable or key
@@ -104,8 +102,8 @@ func ExplainFlag(name string, err error) error {
 	return e
 }
 
-// ExplainFlags applies [ExplainFlag] to the flags of a command line, and names the flag for
-// the --port of other servers.
+// ExplainFlags applies [ExplainFlag] to a command line's flags, and names the flag that replaces
+// other servers' --port.
 func ExplainFlags(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && unknown.GetSpecifiedName() == "port" && c.Flags().Lookup("addr") != nil {

@@ -11,11 +11,11 @@ import (
 	"unicode"
 )
 
-// NewWarningLogger returns a logger that prints the warnings and errors of a host to a
-// person, one a line: the message, its error, and other facts.
+// NewWarningLogger returns a logger that prints a host's warnings and errors to a person, one a
+// line: the message, its error, and other facts.
 func NewWarningLogger(out io.Writer) *slog.Logger { return slog.New(warningPrinter{out, nil}) }
 
-// A warningPrinter is the handler of [NewWarningLogger].
+// A warningPrinter is [NewWarningLogger]'s handler.
 type warningPrinter struct {
 	out   io.Writer
 	attrs []slog.Attr
@@ -65,8 +65,8 @@ func nameLevel(level slog.Level) string {
 	return "warning"
 }
 
-// isPrintedByRun reports whether the run prints a record's fact itself: a failure of the
-// model, and the wait before the next attempt.
+// isPrintedByRun reports whether the run prints a record's fact itself: a model failure, and the
+// wait before the next attempt.
 func isPrintedByRun(message string) bool {
 	return message == "model call failed" || message == "model call failed, retrying"
 }

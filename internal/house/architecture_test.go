@@ -14,11 +14,10 @@ import (
 // maxWalkFiles limits the files that a reader opens to follow one path.
 const maxWalkFiles = 20
 
-// walkRow matches a row of a path: its file and its function, which may have a receiver.
+// walkRow matches a row in a path: its file and its function, which may have a receiver.
 var walkRow = regexp.MustCompile("(?m)^\\| `([a-z0-9_/]+\\.go)` \\|(?: `([A-Za-z.]+)`)? \\|")
 
-// TestArchitecturePathsExist finds each function of the paths in docs/architecture.md in
-// its file.
+// TestArchitecturePathsExist finds each function in the paths of docs/architecture.md in its file.
 func TestArchitecturePathsExist(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "architecture.md"))
 	if err != nil {
@@ -51,8 +50,8 @@ func TestArchitecturePathsExist(t *testing.T) {
 	}
 }
 
-// functionsOf returns the functions of a file of pkg, internal or cmd, methods with and
-// without their receivers; nil if there is no such file.
+// functionsOf returns the functions in a file below pkg, internal or cmd, methods with and without
+// their receivers; nil if there is no such file.
 func functionsOf(t *testing.T, file string) map[string]bool {
 	t.Helper()
 	for _, top := range []string{"pkg", "wing", "internal", "cmd"} {

@@ -18,8 +18,8 @@ var (
 	notInAnchor    = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 )
 
-// TestDocsTerms: each term that readers search for is in the heading or in the
-// first sentence of every section that the index links for it.
+// TestDocsTerms: each term that readers search for is in the heading or the first sentence of every
+// section that the index links for it.
 func TestDocsTerms(t *testing.T) {
 	index := readDoc(t, "README.md")
 	_, table, found := strings.Cut(index, "\n## Find it by its usual name\n")

@@ -12,13 +12,13 @@ import (
 	"testing"
 )
 
-// errorCode matches an error code of the source, errorRow a row of docs/errors.md.
+// errorCode matches an error code in the source, errorRow a row in docs/errors.md.
 var (
 	errorCode = regexp.MustCompile(`^[A-Z]+(_[A-Z]+)*$`)
 	errorRow  = regexp.MustCompile("(?m)^\\| `([A-Z_]+)` \\|")
 )
 
-// TestErrorsPage: docs/errors.md has a row for each error code of the source, and no other.
+// TestErrorsPage: docs/errors.md has a row for each error code in the source, and no other.
 func TestErrorsPage(t *testing.T) {
 	codes := collectErrorCodes(t)
 	delete(codes, "OK") // turns without an error
@@ -39,7 +39,7 @@ func TestErrorsPage(t *testing.T) {
 	}
 }
 
-// collectErrorCodes returns the error codes of the source, each with a place.
+// collectErrorCodes returns the source's error codes, each with a place.
 func collectErrorCodes(t *testing.T) map[string]string {
 	t.Helper()
 	codes, files := map[string]string{}, token.NewFileSet()
@@ -73,9 +73,8 @@ func collectErrorCodes(t *testing.T) map[string]string {
 	return codes
 }
 
-// codesIn returns the expressions of a node that are error codes: constants whose name begins
-// with Code, fields of errors, values of errorCode, and the results of functions that name a
-// status.
+// codesIn returns a node's expressions that are error codes: constants whose name begins with Code,
+// error fields, errorCode values, and the results of functions that name a status.
 func codesIn(n ast.Node) []ast.Expr {
 	switch n := n.(type) {
 	case *ast.ValueSpec:
@@ -102,7 +101,7 @@ func codesIn(n ast.Node) []ast.Expr {
 	return nil
 }
 
-// codesOfLiteral returns the codes in the literal of an error.
+// codesOfLiteral returns the codes in an error literal.
 func codesOfLiteral(n *ast.CompositeLit) []ast.Expr {
 	name := ""
 	switch typ := n.Type.(type) {
@@ -128,7 +127,7 @@ func codesOfLiteral(n *ast.CompositeLit) []ast.Expr {
 	return nil
 }
 
-// returnedIn returns the results of a function.
+// returnedIn returns a function's results.
 func returnedIn(f *ast.FuncDecl) (results []ast.Expr) {
 	ast.Inspect(f, func(n ast.Node) bool {
 		if r, ok := n.(*ast.ReturnStmt); ok {

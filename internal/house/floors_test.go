@@ -9,16 +9,16 @@ import (
 	"testing"
 )
 
-// A floor is a group of packages that import only packages of lower floors, and never one
+// A floor is a group of packages that import only packages from lower floors, and never one
 // another.
 type floor struct {
 	name     string
 	packages []string
 }
 
-// floors is the plan of the house, from the bottom to the top: the ground, which each package
-// may use, the kernel, and what several wings share. The wings lie above all floors, and
-// cmd/agenthost above the wings; [TestFloors] tests all.
+// floors is the house's plan, from the bottom to the top: the ground, which each package may use,
+// the kernel, and what several wings share. The wings lie above all floors, and cmd/agenthost above
+// the wings; [TestFloors] tests all.
 var floors = []floor{
 	{"ground: limits and numbers", []string{"internal/limit", "internal/number"}},
 	{"ground", []string{
@@ -49,7 +49,7 @@ var floors = []floor{
 	{"shared: commands", []string{"internal/command"}},
 }
 
-// isTestSupport reports whether only tests, and the programs of qa, import a package.
+// isTestSupport reports whether only tests, and qa's programs, import a package.
 func isTestSupport(pkg string) bool {
 	if pkg == "internal/fake" || strings.HasPrefix(pkg, "internal/fake/") || strings.HasPrefix(pkg, "ui-test/") {
 		return true
@@ -62,7 +62,7 @@ func isTop(pkg string) bool {
 	return strings.HasPrefix(pkg, "cmd/") || strings.HasPrefix(pkg, "examples/")
 }
 
-// wingOf returns the name of the wing that a package belongs to, or "".
+// wingOf returns the wing that a package belongs to, or "".
 func wingOf(pkg string) string {
 	path, ok := strings.CutPrefix(pkg, "wing/")
 	if !ok {
@@ -72,7 +72,7 @@ func wingOf(pkg string) string {
 	return name
 }
 
-// floorOf returns the number of the floor of a package; ok is false if it has none.
+// floorOf returns a package's floor number; ok is false if it has none.
 func floorOf(pkg string) (number int, ok bool) {
 	number = slices.IndexFunc(floors, func(f floor) bool { return slices.Contains(f.packages, pkg) })
 	return number, number >= 0
@@ -130,7 +130,7 @@ func TestFloorsListPackages(t *testing.T) {
 	}
 }
 
-// TestCheckImport is the control of [TestFloors].
+// TestCheckImport is [TestFloors]'s control.
 func TestCheckImport(t *testing.T) {
 	for tie, allowed := range map[string]bool{
 		"pkg/spec > internal/limit":                      true,
@@ -156,7 +156,7 @@ func TestCheckImport(t *testing.T) {
 	}
 }
 
-// listImports returns the packages of the module and what each imports of it, tests apart.
+// listImports returns the module's packages and what each imports from it, tests apart.
 func listImports(t *testing.T) map[string][]string {
 	t.Helper()
 	const module = "agenthost/"
@@ -185,7 +185,7 @@ func listImports(t *testing.T) map[string][]string {
 }
 
 // TestOneJSONSchemaPackage: only internal/jsonschema uses the library for JSON Schema, because it
-// bounds what a schema costs. Tests may use the library on the schemas of agenthost.
+// bounds what a schema costs. Tests may use the library on agenthost's schemas.
 func TestOneJSONSchemaPackage(t *testing.T) {
 	out, err := exec.Command("go", "list", "-f", `{{range .Imports}}{{$.ImportPath}} {{.}}{{"\n"}}{{end}}`, "agenthost/...").Output()
 	if err != nil {

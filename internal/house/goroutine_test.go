@@ -31,9 +31,8 @@ var unguarded = map[string]string{
 	"wing/lsp/serve.go: go":                         "the language server belongs to one editor, which starts it again",
 }
 
-// A panic on a goroutine without recover ends the process and all its turns. Each
-// goroutine of the program begins with defer safe.Recover(…), or is listed above with
-// its reason.
+// A panic on a goroutine without recover ends the process and all its turns. Each goroutine in the
+// program begins with defer safe.Recover(…), or is listed above with its reason.
 func TestGoroutinesRecover(t *testing.T) {
 	seen := map[string]bool{}
 	eachFile(t, func(path string, fset *token.FileSet, f *ast.File) {
@@ -117,7 +116,7 @@ func recovers(started ast.Expr) bool {
 	return false
 }
 
-// TestGoroutineCheckSeesEachForm is the control of TestGoroutinesRecover.
+// TestGoroutineCheckSeesEachForm is TestGoroutinesRecover's control.
 func TestGoroutineCheckSeesEachForm(t *testing.T) {
 	for src, want := range map[string]string{
 		"go f()":              "go",

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// anonymousAssertions are the exceptions of TestAssertionsNameInterfaces: the package and
-// the method, with the reason.
+// anonymousAssertions are the exceptions in TestAssertionsNameInterfaces: the package and the
+// method, with the reason.
 func anonymousAssertions() map[string]string {
 	return map[string]string{}
 }

@@ -7,18 +7,18 @@ import (
 	"testing"
 )
 
-// maxRuntimeModules is the number of third-party modules that a program with the runtime
-// links, beyond those of google.golang.org/genai.
+// maxRuntimeModules is how many third-party modules a program with the runtime may link, beyond
+// those that google.golang.org/genai needs.
 const maxRuntimeModules = 8
 
-// maxLinkedPackages are the numbers of packages that a program links beyond those of
-// google.golang.org/genai. They only fall.
+// maxLinkedPackages is how many packages a program may link beyond those that
+// google.golang.org/genai needs. They only fall.
 var maxLinkedPackages = map[string]int{
 	"agenthost/pkg/runtime":    38,
 	"agenthost/examples/embed": 155,
 }
 
-// A program that embeds agenthost links little beyond a bare client of a model.
+// A program that embeds agenthost links little beyond a bare model client.
 func TestLinkedPackages(t *testing.T) {
 	known := listDeps(t, "google.golang.org/genai")
 	for program, limit := range maxLinkedPackages {

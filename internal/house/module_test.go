@@ -55,7 +55,7 @@ func TestModulePathInvalid(t *testing.T) {
 	}
 }
 
-// copyModule copies the Makefile, the tools and all Go files to a folder of the test.
+// copyModule copies the Makefile, the tools and all Go files to a test folder.
 func copyModule(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()

@@ -63,8 +63,7 @@ func isOneWord(name string) bool {
 		!strings.ContainsFunc(name, func(r rune) bool { return r == '_' || unicode.IsUpper(r) })
 }
 
-// qualifiedName is the name of a function, after the type of its receiver if it is a
-// method.
+// qualifiedName is a function's name, after its receiver's type if it is a method.
 func qualifiedName(fn *ast.FuncDecl) string {
 	if fn.Recv == nil {
 		return fn.Name.Name

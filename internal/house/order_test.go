@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// A package of ten files or more reads from top to bottom: in the best order of its
-// files, at most 12 % of the arrows point back. An arrow leads from a file to another
-// that declares a name which the first file uses.
+// A package of ten files or more reads from top to bottom: in its files' best order, at most 12 %
+// of the arrows point back. An arrow leads from a file to another that declares a name which the
+// first file uses.
 const (
 	minOrderedFiles = 10
 	maxBackPercent  = 12
@@ -78,7 +78,7 @@ func TestMethodsOfTypes(t *testing.T) {
 	}
 }
 
-// parsePackages returns the files of each package of the product, by folder and path.
+// parsePackages returns the files in each of the product's packages, by folder and path.
 func parsePackages(t *testing.T) map[string]map[string]*ast.File {
 	t.Helper()
 	packages := map[string]map[string]*ast.File{}
@@ -92,8 +92,8 @@ func parsePackages(t *testing.T) map[string]map[string]*ast.File {
 	return packages
 }
 
-// A fileGraph has the files of a package and the arrows between them, in the best order
-// that arrange has found.
+// A fileGraph has a package's files and the arrows between them, in the best order that arrange has
+// found.
 type fileGraph struct {
 	files []string
 	index map[string]int
@@ -116,13 +116,13 @@ func newFileGraph(files map[string]*ast.File) *fileGraph {
 					g.addUse(name, owner["."+n.Sel.Name])
 					ast.Inspect(n.X, visit)
 				}
-				return false // the name of a field is not a name of the package
+				return false // a field's name is not a name in the package
 			case *ast.Ident:
 				g.addUse(name, owner[n.Name])
 			}
 			return true
 		}
-		for _, d := range f.Decls { // the name of the package is none of its names
+		for _, d := range f.Decls { // the package name is none of its names
 			ast.Inspect(d, visit)
 		}
 	}
@@ -130,8 +130,8 @@ func newFileGraph(files map[string]*ast.File) *fileGraph {
 	return g
 }
 
-// findOwners returns the file that declares each name of a package: functions, types,
-// variables and, with a leading dot, methods. A name that two files declare is left out.
+// findOwners returns the file that declares each name in a package: functions, types, variables
+// and, with a leading dot, methods. A name that two files declare is left out.
 func findOwners(files map[string]*ast.File) map[string]string {
 	owner := map[string]string{}
 	declare := func(name, file string) {
@@ -166,7 +166,7 @@ func findOwners(files map[string]*ast.File) map[string]string {
 	return owner
 }
 
-// isImported reports whether an expression is the name of an imported package.
+// isImported reports whether an expression names an imported package.
 func isImported(f *ast.File, x ast.Expr) bool {
 	id, ok := x.(*ast.Ident)
 	return ok && slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool {
@@ -204,9 +204,9 @@ func (g *fileGraph) addArrow(from, to string) {
 	g.uses[i][j] = true
 }
 
-// arrange orders the files so that few arrows point back: it starts with the files that
-// use most and are used least, and moves each file to its best place until no move helps.
-// Then it exchanges some files and tries again, the same way in each run of the test.
+// arrange orders the files so that few arrows point back: it starts with the files that use most
+// and are used least, and moves each file to its best place until no move helps. Then it exchanges
+// some files and tries again, the same way in each test run.
 func (g *fileGraph) arrange() {
 	weight := func(i int) int {
 		n := 0
@@ -247,12 +247,12 @@ func (g *fileGraph) arrange() {
 	g.order = best
 }
 
-// moveToBestPlace moves a file to where the fewest of its arrows point back, and reports
-// whether that place is better than the last one.
+// moveToBestPlace moves a file to where its fewest arrows point back, and reports whether that
+// place is better than the last one.
 func (g *fileGraph) moveToBestPlace(file int) bool {
 	old := slices.Index(g.order, file)
 	rest := slices.Delete(slices.Clone(g.order), old, old+1)
-	back := 0 // of the arrows of the file, when it is first
+	back := 0 // arrows from the file when it is first
 	for _, other := range rest {
 		back += asNumber(g.uses[other][file])
 	}

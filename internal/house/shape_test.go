@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// The limits of files and functions, not goals: a file that reads from top to
-// bottom may be long.
+// Limits for files and functions, not goals: a file that reads from top to bottom may be long.
 const (
 	maxFileLines = 600
 	maxFuncLines = 80
@@ -20,7 +19,7 @@ const (
 	maxParams    = 4
 )
 
-// eachFile visits every Go file of the product, tests apart.
+// eachFile visits every Go file in the product, tests apart.
 func eachFile(t *testing.T, visit func(path string, fset *token.FileSet, f *ast.File)) {
 	t.Helper()
 	fset := token.NewFileSet()
@@ -28,7 +27,7 @@ func eachFile(t *testing.T, visit func(path string, fset *token.FileSet, f *ast.
 		root := filepath.Join("..", "..", top)
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && top == "." && d.IsDir() && path != root {
-				return filepath.SkipDir // of the front only its own files
+				return filepath.SkipDir // only the front's own files
 			}
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err

@@ -9,9 +9,8 @@ import (
 	"unicode"
 )
 
-// One verb has one meaning: a verb that the glossary of CONTRIBUTING.md replaces by
-// another one does not begin the name of a function, and each verb of the glossary is
-// in use.
+// One verb has one meaning: a verb that the glossary in CONTRIBUTING.md replaces by another one
+// does not begin a function name, and each verb in the glossary is in use.
 func TestGlossaryVerbs(t *testing.T) {
 	verbs, replaced := readGlossaryVerbs(t)
 	used := map[string]bool{}
@@ -35,8 +34,8 @@ func TestGlossaryVerbs(t *testing.T) {
 	}
 }
 
-// readGlossaryVerbs returns the verbs of the table, and for each replaced verb the
-// cell with the verbs to use.
+// readGlossaryVerbs returns the table's verbs, and for each replaced verb the cell with the verbs
+// to use.
 func readGlossaryVerbs(t *testing.T) (verbs []string, replaced map[string]string) {
 	t.Helper()
 	b, err := os.ReadFile("../../CONTRIBUTING.md")
@@ -66,7 +65,7 @@ func splitList(cell string) []string {
 	return strings.FieldsFunc(cell, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 }
 
-// firstWord returns the lower-case letters at the beginning of an identifier.
+// firstWord returns an identifier's leading lower-case letters.
 func firstWord(name string) string {
 	if i := strings.IndexFunc(name, func(r rune) bool { return !unicode.IsLower(r) }); i >= 0 {
 		return name[:i]

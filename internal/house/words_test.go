@@ -11,13 +11,13 @@ import (
 	"testing"
 )
 
-// bannedWord is a pattern that no line of code, message or page matches: these words
-// hide what a sentence is about, or have a word of the field. Identifiers are split
-// into words before the match.
+// bannedWord is a pattern that no line in code, messages or pages matches: these words hide what a
+// sentence is about, or the field has its own word. Identifiers are split into words before the
+// match.
 type bannedWord struct {
 	pattern string
 	instead string
-	allowed string // matches of it are no matches of pattern; empty for none
+	allowed string // its matches do not match pattern; empty for none
 }
 
 var bannedWords = []bannedWord{
@@ -50,8 +50,8 @@ var bannedWords = []bannedWord{
 	{`(^|//|[.;]) *(What|Who|Whom) [a-z][^?|]*$`, "a noun as the subject", ``},
 }
 
-// wordExceptions are lines that need a banned word: other people's texts, and
-// sentences of people and models in conversations.
+// wordExceptions are lines that need a banned word: other people's texts, and what people and
+// models say in conversations.
 var wordExceptions = []struct{ path, line, reason string }{
 	{"internal/house/words_test.go", ``, "the list of these words"},
 	{"CONTRIBUTING.md", "| ", "the glossary lists the verbs that are not used"},
@@ -69,8 +69,7 @@ var (
 	notOurWords = []string{"node_modules", ".bundle", "screenshots", "dist", ".git", "bin", "fuzz", "package-lock.json", "licenses.txt"}
 )
 
-// TestBannedWords: every text of the repository is in plain English, in the terms of
-// the field.
+// TestBannedWords: every text in the repository is in plain English, in the field's terms.
 func TestBannedWords(t *testing.T) {
 	rules := make([]struct{ banned, allowed *regexp.Regexp }, len(bannedWords))
 	for i, b := range bannedWords {
@@ -144,7 +143,7 @@ func eachTextLine(t *testing.T, visit func(file string, number int, line string)
 		lines := bufio.NewScanner(f)
 		lines.Buffer(nil, 4<<20)
 		for number := 1; lines.Scan(); number++ {
-			// The files of an archive are data: apps, conversations, recorded events.
+			// An archive's files are data: apps, conversations, recorded events.
 			if filepath.Ext(path) == ".txtar" && strings.HasPrefix(lines.Text(), "-- ") {
 				return nil
 			}
@@ -162,7 +161,7 @@ var (
 	underscores = strings.NewReplacer("_", " ")
 )
 
-// splitIdentifiers separates the words of identifiers: `writeErr` becomes `write Err`.
+// splitIdentifiers separates the words in identifiers: `writeErr` becomes `write Err`.
 func splitIdentifiers(line string) string {
 	return underscores.Replace(camelCase.ReplaceAllString(line, "$1 $2"))
 }

@@ -1,5 +1,5 @@
-// Package servertest serves test apps over HTTP, for the tests of the server and of the wings
-// that add routes to it.
+// Package servertest serves test apps over HTTP, for the tests of the server and the wings that add
+// routes to it.
 package servertest
 
 import (
@@ -43,16 +43,16 @@ type Options struct {
 	URL string
 	// Store configures the store; its default clock is FixedTime.
 	Store *store.Options
-	// Server configures the server, whose IDs and waits are those of the Env.
+	// Server configures the server, which uses the Env's IDs and waits.
 	Server *server.Options
-	// Spans receives the spans of runs with their contents; nil for none.
+	// Spans receives run spans with their contents; nil for none.
 	Spans sdktrace.SpanProcessor
 }
 
 // SessionWait is how long test requests wait for a busy session.
 const SessionWait = time.Millisecond
 
-// FixedTime is the clock of most tests.
+// FixedTime is the clock in most tests.
 func FixedTime() time.Time { return time.Date(2026, 11, 21, 10, 0, 0, 250_000_000, time.UTC) }
 
 // New returns an Env, which ends with the test. Nil options are the zero options.
@@ -107,7 +107,7 @@ func New(t *testing.T, o *Options) *Env {
 	return &Env{host, st, server.New(host, opts)}
 }
 
-// AddLLMApp adds an app whose root is an LLM agent with the name of the app.
+// AddLLMApp adds an app whose root is an LLM agent with the app's name.
 func (e *Env) AddLLMApp(t *testing.T, name string, opts *runtime.LLMOptions) {
 	t.Helper()
 	app, err := runtime.NewApp(name, runtime.NewLLM(name, opts), nil)
@@ -117,7 +117,7 @@ func (e *Env) AddLLMApp(t *testing.T, name string, opts *runtime.LLMOptions) {
 	e.Host.Swap(app)
 }
 
-// CreateSession creates a session of user u.
+// CreateSession creates a session for user u.
 func (e *Env) CreateSession(t *testing.T, app, id string) session.Key {
 	t.Helper()
 	key := session.Key{App: app, User: "u", ID: id}
@@ -127,7 +127,7 @@ func (e *Env) CreateSession(t *testing.T, app, id string) session.Key {
 	return key
 }
 
-// StoreSession stores a session as if runs of the host had created it.
+// StoreSession stores a session as if the host's runs had created it.
 func (e *Env) StoreSession(t *testing.T, text []byte) {
 	t.Helper()
 	var given struct {
@@ -157,7 +157,7 @@ func (e *Env) Serve(method, path, body string) *httptest.ResponseRecorder {
 	return w
 }
 
-// ScriptedModel is the model of most test apps.
+// ScriptedModel is the model in most test apps.
 func ScriptedModel(t *testing.T) model.LLM {
 	t.Helper()
 	n, ds := spec.Parse("test.script.yaml", []byte(`
@@ -211,7 +211,7 @@ func ExpectResponse(t *testing.T, w *httptest.ResponseRecorder, status int, body
 	}
 }
 
-// AddResumableApp adds the app line, a resumable sequence of two agents.
+// AddResumableApp adds the app line, a resumable sequence with two agents.
 func (e *Env) AddResumableApp(t *testing.T, m model.LLM) {
 	t.Helper()
 	opts := &runtime.LLMOptions{Model: m}

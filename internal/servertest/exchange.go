@@ -1,5 +1,5 @@
-// Package servertest serves test apps over HTTP, for the tests of the server and of the wings
-// that add routes to it.
+// Package servertest serves test apps over HTTP, for the tests of the server and the wings that add
+// routes to it.
 package servertest
 
 import (
@@ -31,11 +31,11 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// RunExchanges runs the exchanges in the files of a glob. Each is a comment that names the
-// rules, then requests (method and path, headers, an empty line, body) and their responses.
-// Generated IDs are numbered in order of appearance, also in requests. Parts apps/… are files of
-// the served folder; stored is a session in JSON that the host has stored; options may be
-// "dev: false". With -update it writes the responses into the files.
+// RunExchanges runs the exchanges in the files of a glob. Each is a comment that names the rules,
+// then requests (method and path, headers, an empty line, body) and their responses. Generated IDs
+// are numbered as they appear, also in requests. Parts apps/… are files in the served folder;
+// stored is a session in JSON that the host has stored; options may be "dev: false". With -update
+// it writes the responses into the files.
 func RunExchanges(t *testing.T, glob string, newEnv func(*testing.T, *txtar.Archive) (*Env, string)) {
 	files, err := filepath.Glob(glob)
 	if err != nil || len(files) == 0 {
@@ -79,10 +79,9 @@ func runExchange(t *testing.T, file string, newEnv func(*testing.T, *txtar.Archi
 	}
 }
 
-// NewExchangeEnv returns a server with the apps hello, noter (saves a note and reads
-// the memory), strict (its instruction requires a state key) and line (resumable), and
-// the app broken, which has errors and never loaded. The apps of the archive are in the
-// returned folder.
+// NewExchangeEnv returns a server with the apps hello, noter (saves a note and reads the memory),
+// strict (its instruction requires a state key) and line (resumable), and the app broken, which has
+// errors and never loaded. The archive's apps are in the returned folder.
 func NewExchangeEnv(t *testing.T, ar *txtar.Archive, folders *Folders, o *Options) (*Env, string) {
 	if o.Server == nil {
 		o.Server = &server.Options{}
@@ -125,7 +124,7 @@ type Folders struct {
 	Load loader.Options
 }
 
-// LoadApps writes the files apps/… of an archive into a folder, and loads it into the host.
+// LoadApps writes an archive's files apps/… into a folder, and loads it into the host.
 func (w *Folders) LoadApps(t *testing.T, e *Env, ar *txtar.Archive, dir string) {
 	t.Helper()
 	for _, f := range ar.Files {
@@ -148,10 +147,10 @@ func (w *Folders) LoadApps(t *testing.T, e *Env, ar *txtar.Archive, dir string) 
 	}
 }
 
-// A Reloader has the statuses of apps by their names.
+// A Reloader has app statuses by name.
 type Reloader map[string]server.Status
 
-// Status returns the status of an app.
+// Status returns an app's status.
 func (r Reloader) Status(app string) (server.Status, bool) {
 	st, ok := r[app]
 	return st, ok
@@ -175,7 +174,7 @@ func (r Reloader) Reload(context.Context) error {
 // Reports returns no reports.
 func (r Reloader) Reports(int) ([]server.Report, <-chan struct{}) { return nil, nil }
 
-// ParseRequest parses the request of an exchange.
+// ParseRequest parses an exchange's request.
 func ParseRequest(t *testing.T, text []byte) *http.Request {
 	t.Helper()
 	head, body, _ := bytes.Cut(append(bytes.Clone(text), '\n'), []byte("\n\n"))
@@ -207,8 +206,8 @@ func FormatResponse(w *httptest.ResponseRecorder) []byte {
 	return out.Bytes()
 }
 
-// idNames replaces generated IDs with numbers in order of appearance, so that IDs
-// generated in between do not matter.
+// idNames replaces generated IDs with numbers as they appear, so that IDs generated in between do
+// not matter.
 type idNames []string
 
 func (n *idNames) normalizeIDs(text []byte) []byte {

@@ -20,9 +20,8 @@ import (
 	"agenthost/pkg/server"
 )
 
-// CheckExchanges checks that the accepted requests and all responses in the exchanges of a glob
-// match the OpenAPI document of a server, and have no undeclared keys. At least the given number
-// of bodies must be checked.
+// CheckExchanges checks that the accepted requests and all responses in a glob's exchanges match a
+// server's OpenAPI document, and have no undeclared keys. At least atLeast bodies must be checked.
 func CheckExchanges(t *testing.T, srv *server.Server, glob string, atLeast int) {
 	t.Helper()
 	checker := NewSchemaChecker(t, srv)
@@ -57,8 +56,8 @@ func firstLine(text []byte) string {
 	return line
 }
 
-// CheckDocument reports operations of the document without an ID of their own, path parameters that
-// are not declared once, and references that do not resolve.
+// CheckDocument reports operations without their own ID, path parameters that are not declared
+// once, and references that do not resolve.
 func CheckDocument(t *testing.T, srv *server.Server) {
 	t.Helper()
 	doc := NewSchemaChecker(t, srv).doc
@@ -108,7 +107,7 @@ func checkReferences(t *testing.T, doc map[string]any, v any) {
 	}
 }
 
-// A SchemaChecker validates bodies against the schemas of a document.
+// A SchemaChecker validates bodies against a document's schemas.
 type SchemaChecker struct {
 	doc      map[string]any
 	compiler *jsonschema.Compiler
@@ -116,7 +115,7 @@ type SchemaChecker struct {
 	checked  int
 }
 
-// NewSchemaChecker returns a checker of the document that a server serves.
+// NewSchemaChecker returns a checker for the document that a server serves.
 func NewSchemaChecker(t *testing.T, srv *server.Server) *SchemaChecker {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -143,7 +142,7 @@ func NewSchemaChecker(t *testing.T, srv *server.Server) *SchemaChecker {
 	return &SchemaChecker{doc: doc, compiler: c, routes: routes}
 }
 
-// CheckExchange returns the mismatches of an exchange.
+// CheckExchange returns an exchange's mismatches.
 func (c *SchemaChecker) CheckExchange(request, response []byte) (problems []error) {
 	method, target, _ := strings.Cut(firstLine(request), " ")
 	_, pattern := c.routes.Handler(httptest.NewRequest(method, target, nil))

@@ -8,8 +8,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// callIDPattern matches the ID of a call in an input line: {ship} is the last call of
-// ship, {ship#1} the first one in the session.
+// callIDPattern matches a call ID in an input line: {ship} is the last call to ship, {ship#1} the
+// first one in the session.
 var callIDPattern = regexp.MustCompile(`"id": "\{(\w+)(?:#(\d+))?\}"`)
 
 // resolveCallIDs replaces call names by call IDs. The order in which IDs are generated
@@ -30,7 +30,7 @@ func (e *Env) resolveCallIDs(t *testing.T, key session.Key, line string) string 
 	})
 }
 
-// CallIDs returns the IDs of all calls of a tool in a session, oldest first.
+// CallIDs returns the IDs of all calls to a tool in a session, oldest first.
 func (e *Env) CallIDs(t *testing.T, key session.Key, name string) []string {
 	t.Helper()
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)

@@ -1,6 +1,5 @@
-// Package testenv sets up a complete host for a test: a memory store, deterministic IDs
-// and times, and apps from YAML. It has no mocks: store, models and loader are those of
-// the product.
+// Package testenv sets up a complete host for a test: a memory store, deterministic IDs and times,
+// and apps from YAML. It has no mocks: store, models and loader are the product's.
 package testenv
 
 import (
@@ -54,18 +53,18 @@ type Env struct {
 
 // Options configure an Env. The zero value is valid.
 type Options struct {
-	// URL of the session store; empty is memory:.
+	// URL is the session store's; empty is memory:.
 	URL string
-	// Artifacts is the artifact URL; empty means the default of the store URL. Buckets
-	// read their settings from Env.
+	// Artifacts is the artifact URL; empty means the store URL's default. Buckets read their
+	// settings from Env.
 	Artifacts string
-	// Memory and Revisions are the URLs of their stores, as in [storeurl.Options].
+	// Memory and Revisions are their stores' URLs, as in [storeurl.Options].
 	Memory, Revisions string
 	Env               func(name string) (string, bool)
 	Loader            *loader.Options
-	// FirstID is the first ID, for a host that continues the data of another one.
+	// FirstID is the first ID, for a host that continues another one's data.
 	FirstID int
-	// The following are options of the host.
+	// The following are host options.
 	TracerProvider trace.TracerProvider
 	TraceContents  bool
 	Logger         *slog.Logger
@@ -102,17 +101,17 @@ func New(t testing.TB, opts *Options) *Env {
 	return &Env{Host: h, Store: st, Loader: loader.New(Kinds(), opts.Loader)}
 }
 
-// Engines returns the engines of session databases.
+// Engines returns the session database engines.
 func Engines() sqlstore.Engines {
 	return sqlstore.Engines{sqlite.Engine(), postgres.Engine(), mysql.Engine()}
 }
 
-// Schemes returns the schemes of all stores.
+// Schemes returns all stores' schemes.
 func Schemes() []storeurl.Scheme {
 	return slices.Concat(Engines().Schemes(), vertexstore.Schemes(), bucketstore.Schemes())
 }
 
-// Kinds returns the kinds of the program agenthost.
+// Kinds returns the kinds that the program agenthost has.
 func Kinds() loader.Kinds {
 	evals := &evalgate.Kind{}
 	return loader.Kinds{
@@ -137,7 +136,7 @@ func Kinds() loader.Kinds {
 	}
 }
 
-// authFiles returns the file kind of the callers of a server.
+// authFiles returns the file kind that lists a server's callers.
 func authFiles() loader.FileKind {
 	return loader.FileKind{
 		Name: "auth", Matches: func(file string) bool { return filepath.Base(file) == "auth.yaml" }, Schema: auth.Schema,
@@ -146,7 +145,7 @@ func authFiles() loader.FileKind {
 	}
 }
 
-// Load publishes the app of a folder.
+// Load publishes a folder's app.
 func (e *Env) Load(t testing.TB, dir string) *runtime.App {
 	t.Helper()
 	app, ds := e.Loader.Load(t.Context(), dir)
@@ -157,7 +156,7 @@ func (e *Env) Load(t testing.TB, dir string) *runtime.App {
 	return app
 }
 
-// Session creates a session of user u.
+// Session creates a session for user u.
 func (e *Env) Session(t testing.TB, app, id string, state map[string]any) session.Key {
 	t.Helper()
 	key := session.Key{App: app, User: "u", ID: id}
@@ -167,7 +166,7 @@ func (e *Env) Session(t testing.TB, app, id string, state map[string]any) sessio
 	return key
 }
 
-// Files writes files to a new folder of the given name.
+// Files writes files to a new folder with the given name.
 func Files(t testing.TB, name string, files map[string][]byte) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), name)
@@ -209,7 +208,7 @@ func (c *Clock) Now() time.Time {
 	return c.now
 }
 
-// openEvaluator opens the evaluation service of Vertex AI.
+// openEvaluator opens Vertex AI's evaluation service.
 func openEvaluator(ctx context.Context, env provider.Env) (loader.HostedEvaluator, error) {
 	service, err := gemini.OpenVertexEvaluator(ctx, env)
 	if service == nil {

@@ -15,14 +15,14 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// NewTracing returns options of a host that passes spans to a processor, with contents.
+// NewTracing returns options for a host that passes spans to a processor, with contents.
 func NewTracing(p sdktrace.SpanProcessor) *Options {
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.AlwaysSample()), sdktrace.WithSpanProcessor(p))
 	return &Options{TracerProvider: provider, TraceContents: true}
 }
 
-// renderSpans returns a line for each span in order of its start, with child spans
-// indented. An event ID is shown as its number.
+// renderSpans returns a line for each span, ordered by start, with child spans indented. An event
+// ID is shown as its number.
 func renderSpans(t testing.TB, all []sdktrace.ReadOnlySpan) string {
 	t.Helper()
 	slices.SortFunc(all, func(a, b sdktrace.ReadOnlySpan) int { return a.StartTime().Compare(b.StartTime()) })

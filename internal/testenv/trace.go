@@ -48,7 +48,7 @@ func formatTrace(events []*session.Event) string {
 	})
 }
 
-// traceContents describes the parts, the output and the actions of an event.
+// traceContents describes an event's parts, output and actions.
 func traceContents(ev *session.Event) []string {
 	var all []string
 	if text := ev.Text(); text != "" {

@@ -30,14 +30,13 @@ var update = flag.Bool("update", false, "update the transcripts with the actual 
 // IsUpdating reports whether the test has the flag -update: it writes its golden files.
 func IsUpdating() bool { return *update }
 
-// Transcripts runs every transcript in a folder. A transcript is a txtar file with a
-// comment that names the tested rule, the files of the app, and these sections: input,
-// with a line for each turn (plain text, or JSON {"message", "parts", "stateDelta",
-// "streaming", "state", "session", "stop", "rewindBefore", "rewindAfter"}, with call
-// names in braces instead of call IDs); events, with the events of each turn, the
-// stored authors of the last session and its final state; and optionally spans, with
-// the spans of the host, and trace, with the stored events of the last session in order
-// (formatTrace). IDs, times and empty fields are omitted.
+// Transcripts runs every transcript in a folder. A transcript is a txtar file with a comment that
+// names the tested rule, the app's files, and these sections: input, with a line for each turn
+// (plain text, or JSON {"message", "parts", "stateDelta", "streaming", "state", "session", "stop",
+// "rewindBefore", "rewindAfter"}, with call names in braces instead of call IDs); events, with each
+// turn's events, the last session's stored authors and its final state; and optionally spans, with
+// the host's spans, and trace, with the last session's stored events in order (formatTrace). IDs,
+// times and empty fields are omitted.
 func Transcripts(t *testing.T, dir string, opts func() *loader.Options) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
 	if err != nil || len(files) == 0 {
@@ -109,19 +108,19 @@ func (g golden) compareSection(t *testing.T, part, got string) {
 	}
 }
 
-// turn is a line of input.
+// turn is an input line.
 type turn struct {
 	Message    string            `json:"message"`
 	Parts      []json.RawMessage `json:"parts"`
 	StateDelta map[string]any    `json:"stateDelta"`
 	Streaming  *bool             `json:"streaming"`
-	// State is the initial state of a session.
+	// State is a session's initial state.
 	State map[string]any `json:"state"`
 	// Session continues in a new session with this ID and State.
 	Session string `json:"session"`
 	// Stop stops reading the events after this number.
 	Stop int `json:"stop"`
-	// RewindBefore rewinds to before the invocation of the event with this number,
+	// RewindBefore rewinds to before the invocation that has the event with this number,
 	// RewindAfter to after the event. Then the message is sent.
 	RewindBefore int `json:"rewindBefore"`
 	RewindAfter  int `json:"rewindAfter"`
@@ -226,11 +225,11 @@ func (e *Env) runOrRewind(t *testing.T, req *runtime.RunRequest, tu turn) runtim
 	return e.Host.Rewind(t.Context(), rewind)
 }
 
-// numberedRun matches the branches of nodes of a workflow that run concurrently.
+// numberedRun matches the branches of a workflow's nodes that run concurrently.
 var numberedRun = regexp.MustCompile(`@[0-9]+(\.|$)`)
 
-// hasParallel reports whether the order of events depends on goroutines: of those of
-// parallel agents, and of sub-agents that one response calls together (name@call).
+// hasParallel reports whether the event order depends on goroutines: with parallel agents, and with
+// sub-agents that one response calls together (name@call).
 func hasParallel(events []*session.Event) bool {
 	delegated, several := false, false
 	for _, ev := range events {
@@ -267,8 +266,8 @@ func (e *Env) writeSession(t *testing.T, key session.Key, out *strings.Builder) 
 	return sess
 }
 
-// Stable returns an event as a line of JSON, without fields that differ between runs
-// and without empty fields.
+// Stable returns an event as a JSON line, without fields that differ between runs and without empty
+// fields.
 func Stable(t testing.TB, ev *session.Event) string {
 	t.Helper()
 	b, err := json.Marshal(ev)
@@ -282,7 +281,7 @@ func Stable(t testing.TB, ev *session.Event) string {
 	for _, k := range []string{"id", "invocationId", "timestamp", "nodeInfo", "modelVersion"} {
 		delete(m, k)
 	}
-	// Omit the revision: it is the hash of the transcript's own files.
+	// Omit the revision: it is the hash over the transcript's own files.
 	if ev.Provenance.Skipped != "" {
 		m["provenance"] = map[string]any{"skipped": ev.Provenance.Skipped}
 	}
