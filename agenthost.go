@@ -1,8 +1,8 @@
-// Package agenthost runs agents that are written in YAML in a Go program. It is the front of
-// the packages below pkg: [Open] loads the apps of folders, reloads them when their files change
-// and runs them; [Host.Serve] serves them over HTTP, as `agenthost serve` does. The other names
-// are what a program needs to write kinds, callbacks and routes of its own; what they mean is
-// documented where they are declared, and docs/embedding.md shows each.
+// Package agenthost runs agents that are written in YAML in a Go program. It is the front for the
+// packages below pkg: [Open] loads the apps in folders, reloads them when their files change and
+// runs them; [Host.Serve] serves them over HTTP, as `agenthost serve` does. The other names are
+// what a program needs to write its own kinds, callbacks and routes; what they mean is documented
+// where they are declared, and docs/embedding.md shows each.
 //
 //	kinds := agenthost.StandardKinds()
 //	kinds.Models = append(kinds.Models, gemini.Kind())
@@ -38,34 +38,34 @@ import (
 
 // Options configure a host. Only Folders and Kinds are required.
 type Options struct {
-	// Folders are apps, or folders of apps.
+	// Folders are apps, or folders with apps.
 	Folders []string
-	// Kinds list what the apps may name, such as [StandardKinds] and those of the program.
+	// Kinds list what the apps may name, such as [StandardKinds] and the program's own.
 	Kinds Kinds
 	// Functions are Go functions that the apps may name.
 	Functions Functions
 
-	// StoreURL is where sessions, artifacts and revisions are kept: memory: (the default), or
-	// the URL of a scheme of StoreSchemes, such as sqlite:///agents.db.
+	// StoreURL is where sessions, artifacts and revisions are kept: memory: (the default), or a URL
+	// with one of StoreSchemes, such as sqlite:///agents.db.
 	StoreURL     string
 	StoreSchemes []storeurl.Scheme
 	// Store replaces StoreURL. The caller closes it after the host.
 	Store *store.Store
 
-	// Problems receives the problems of apps as text, with source lines; nil discards them. An
-	// app with errors is not served, or is served with its last good files.
+	// Problems receives app problems as text, with source lines; nil discards them. An app with
+	// errors is not served, or is served with its last good files.
 	Problems io.Writer
-	// Logger receives the logs of all parts; nil discards them.
+	// Logger receives all parts' logs; nil discards them.
 	Logger *slog.Logger
 
-	// Load, Run and Watch are further options of the loader, the runtime and the reloads; nil
-	// uses their defaults. The fields above replace theirs.
+	// Load, Run and Watch are further options for the loader, the runtime and the reloads; nil uses
+	// their defaults. The fields above replace theirs.
 	Load  *loader.Options
 	Run   *runtime.Options
 	Watch *loader.WatchOptions
 }
 
-// A Host runs the apps of folders, and reloads them when their files change. It is safe for
+// A Host runs the apps in folders, and reloads them when their files change. It is safe for
 // concurrent use.
 type Host struct {
 	*runtime.Host
@@ -78,8 +78,8 @@ type Host struct {
 }
 
 // StandardKinds returns the kinds that need no service: the scripted model and routes between
-// models, the built-in and HTTP tools, and all agent classes and plugins. It has no provider:
-// add that of a package below wing, such as gemini.Kind.
+// models, the built-in and HTTP tools, and all agent classes and plugins. It has no provider: add
+// one from a package below wing, such as gemini.Kind.
 func StandardKinds() Kinds {
 	return Kinds{
 		Models:     provider.Kinds(),
@@ -91,8 +91,8 @@ func StandardKinds() Kinds {
 	}
 }
 
-// Open opens the store, loads the apps, and reloads them until [Host.Close]. Apps with errors are
-// no error of Open: see Problems of the options.
+// Open opens the store, loads the apps, and reloads them until [Host.Close]. Apps with errors do
+// not make Open fail: see [Options.Problems].
 func Open(ctx context.Context, opts *Options) (*Host, error) {
 	switch {
 	case len(opts.Folders) == 0:
@@ -152,10 +152,10 @@ func (h *Host) reloadOnChange(ctx context.Context) {
 	h.watched <- h.watch.Run(ctx)
 }
 
-// Watch is the watch over the folders, with the status of each app.
+// Watch watches the folders, and has each app's status.
 func (h *Host) Watch() *loader.Watch { return h.watch }
 
 // Close ends the reloads, removes the apps, and closes the store if Open has opened it. It does not
-// wait for running turns: [Host.Serve] does, before it returns. The second call returns the error of
-// the first one again.
+// wait for running turns: [Host.Serve] does, before it returns. A second call returns the first
+// one's error again.
 func (h *Host) Close() error { return h.closeAll() }

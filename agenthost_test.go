@@ -65,7 +65,7 @@ func readAnswer(t *testing.T, host *agenthost.Host) string {
 	return text
 }
 
-// A host runs the apps of its folders. A saved file changes the next answer.
+// A host runs the apps in its folders. A saved file changes the next answer.
 func TestOpen(t *testing.T) {
 	dir := writeApp(t, "Hello!")
 	host := openHost(t, &agenthost.Options{Folders: []string{dir}})
@@ -103,7 +103,7 @@ func TestOpenWithProblems(t *testing.T) {
 	}
 }
 
-// What Open cannot do without is an error of it.
+// Open fails if what it requires is missing.
 func TestOpenErrors(t *testing.T) {
 	kinds, folders := agenthost.StandardKinds(), []string{filepath.Join(t.TempDir(), "missing")}
 	for want, opts := range map[string]*agenthost.Options{
@@ -119,7 +119,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// The store of the caller stays open, and the options are not changed.
+// The caller's store stays open, and the options are not changed.
 func TestOpenWithStore(t *testing.T) {
 	st := memstore.New(nil)
 	defer st.Close()
@@ -141,7 +141,7 @@ func TestOpenWithStore(t *testing.T) {
 	}
 }
 
-// When the context of Serve ends, new turns are rejected, and Serve returns.
+// When Serve's context ends, new turns are rejected, and Serve returns.
 func TestServe(t *testing.T) {
 	host := openHost(t, &agenthost.Options{Folders: []string{writeApp(t, "Hello!")}})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -169,7 +169,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// Serve ends with the error of its listener.
+// Serve ends with its listener's error.
 func TestServeOnClosedListener(t *testing.T) {
 	host := openHost(t, &agenthost.Options{Folders: []string{writeApp(t, "Hello!")}})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -14,8 +14,7 @@ import (
 	"agenthost"
 )
 
-// An app from a folder of YAML with a tool and a callback of the program's own,
-// and a turn of it.
+// An app from a YAML folder with the program's own tool and callback, and one turn.
 func Example() {
 	ctx := context.Background()
 	type amount struct{ Net int }

@@ -19,28 +19,28 @@ import (
 
 // Turns.
 type (
-	// RunRequest is one turn of a user.
+	// RunRequest is one user turn.
 	RunRequest = runtime.RunRequest
 	// Events are what a turn yields; each event is stored before.
 	Events = runtime.Events
-	// Event is a message, a call or a response of a turn.
+	// Event is a message, a call or a response in a turn.
 	Event = session.Event
 )
 
-// UserText returns a message of a user.
+// UserText returns a user message.
 func UserText(text string) *genai.Content { return model.UserText(text) }
 
 // Kinds and functions, which the apps may name.
 type (
-	// Kinds list all kinds of a program.
+	// Kinds list all of a program's kinds.
 	Kinds = loader.Kinds
-	// ModelKind is a provider of models, in Models of Kinds.
+	// ModelKind is a model provider, in Kinds.Models.
 	ModelKind = spec.Kind[provider.Env, model.LLM]
-	// ToolKind is a kind of tools, in Tools of Kinds, or a built-in tool, in Builtins.
+	// ToolKind is a tool kind, in Kinds.Tools, or a built-in tool, in Kinds.Builtins.
 	ToolKind = spec.Kind[tool.Env, tool.Set]
-	// AgentKind is a class of agents, in Agents of Kinds.
+	// AgentKind is an agent class, in Kinds.Agents.
 	AgentKind = spec.Kind[loader.AgentEnv, runtime.Agent]
-	// PluginKind is a plugin of app.yaml, in Plugins of Kinds.
+	// PluginKind is a plugin in app.yaml, in Kinds.Plugins.
 	PluginKind = spec.Kind[loader.PluginEnv, *runtime.Plugin]
 	// Functions are Go functions that the apps may name.
 	Functions = loader.Functions
@@ -52,7 +52,7 @@ func NewKind[C, Env, T any](name, doc string, build func(context.Context, Env, *
 	return spec.NewKind(name, doc, build)
 }
 
-// The values of a config struct, besides Go's own types.
+// Types for values in a config struct, besides Go's own.
 type (
 	// Text is a string with its position.
 	Text = spec.Text
@@ -60,7 +60,7 @@ type (
 	Secret = spec.Secret
 	// Duration is written with units, such as 2s.
 	Duration = spec.Duration
-	// Size is a number of bytes, written with units, such as 4MiB.
+	// Size is a byte count, written with units, such as 4MiB.
 	Size = spec.Size
 	// Node is any YAML, with its position.
 	Node = spec.Node
@@ -72,7 +72,7 @@ type (
 type (
 	// LLM is a model.
 	LLM = model.LLM
-	// ModelEnv is what the build function of a ModelKind gets.
+	// ModelEnv is what a ModelKind's build function gets.
 	ModelEnv = provider.Env
 	// ModelRequest is what a model reads.
 	ModelRequest = model.Request
@@ -86,9 +86,9 @@ type (
 	Tool = tool.Tool
 	// ToolSet is what a ToolKind builds: tools that may change from turn to turn.
 	ToolSet = tool.Set
-	// ToolEnv is what the build function of a ToolKind gets.
+	// ToolEnv is what a ToolKind's build function gets.
 	ToolEnv = tool.Env
-	// ToolCall is one call of a tool, with the state and the artifacts of its session.
+	// ToolCall is one call to a tool, with its session's state and artifacts.
 	ToolCall = tool.Call
 )
 
@@ -98,7 +98,7 @@ func NewTool[In, Out any](name, description string, fn func(context.Context, *To
 	return declare.Func(name, description, fn)
 }
 
-// OneTool returns the set of one tool.
+// OneTool returns a set with one tool.
 func OneTool(t Tool) ToolSet { return tool.One(t) }
 
 // Agents, callbacks and plugins.
@@ -107,12 +107,12 @@ type (
 	Agent = runtime.Agent
 	// AgentBase is embedded by an agent with a name, sub-agents, callbacks and when.
 	AgentBase = runtime.Base
-	// AgentEnv is what the build function of an AgentKind gets.
+	// AgentEnv is what an AgentKind's build function gets.
 	AgentEnv = loader.AgentEnv
 	// AgentRef is the reference to another agent in a config struct, and ToolRef to a tool.
 	AgentRef = loader.AgentRef
 	ToolRef  = loader.ToolRef
-	// CommonConfig is what the YAML of each agent class has; a config struct includes it.
+	// CommonConfig is what each agent class has in YAML; a config struct includes it.
 	CommonConfig = loader.CommonConfig
 	// Invocation is the turn in which an agent runs.
 	Invocation = runtime.Invocation
@@ -120,11 +120,11 @@ type (
 	Callbacks = runtime.Callbacks
 	// AgentFunc is a callback before or after an agent.
 	AgentFunc = runtime.AgentFunc
-	// CallbackContext is the invocation of a callback, with the writable state.
+	// CallbackContext is a callback's invocation, with the writable state.
 	CallbackContext = runtime.CallbackContext
-	// Plugin has callbacks for all agents of an app.
+	// Plugin has callbacks for all agents in an app.
 	Plugin = runtime.Plugin
-	// PluginEnv is what the build function of a PluginKind gets.
+	// PluginEnv is what a PluginKind's build function gets.
 	PluginEnv = loader.PluginEnv
 )
 
@@ -132,11 +132,11 @@ type (
 type (
 	// ServerOptions configure the HTTP API.
 	ServerOptions = server.Options
-	// Services are what routes use of the server.
+	// Services are what routes use from the server.
 	Services = server.Services
 	// Extension adds routes to a server.
 	Extension = server.Extension
-	// Route is one of them, with its limits and its documentation.
+	// Route is one route, with its limits and its documentation.
 	Route = server.Route
 	// RouteLimits bound its requests, and RouteDoc is its documentation.
 	RouteLimits = server.Limits
@@ -149,8 +149,8 @@ const (
 	AccessPublic = server.AccessPublic
 )
 
-// NewError returns an error of a route, with an HTTP status and what the client reads.
+// NewError returns a route's error, with an HTTP status and what the client reads.
 func NewError(status int, detail string) *server.Error { return server.NewError(status, detail) }
 
-// WriteJSON writes the answer of a route.
+// WriteJSON writes a route's answer.
 func WriteJSON(w http.ResponseWriter, v any) error { return server.WriteJSON(w, v) }

@@ -7,16 +7,16 @@ import (
 	"agenthost/pkg/server"
 )
 
-// reloader gives the server access to the status of apps and to reloads.
+// reloader gives the server access to app statuses and reloads.
 type reloader struct{ watch *loader.Watch }
 
-// Status returns the status of one app.
+// Status returns one app's status.
 func (s reloader) Status(app string) (server.Status, bool) {
 	st, ok := s.watch.Status(app)
 	return serverStatus(st), ok
 }
 
-// Statuses returns the status of all apps.
+// Statuses returns all apps' statuses.
 func (s reloader) Statuses() []server.Status {
 	var all []server.Status
 	for _, st := range s.watch.Statuses() {
@@ -25,7 +25,7 @@ func (s reloader) Statuses() []server.Status {
 	return all
 }
 
-// Folders returns the states of the folders of the command line.
+// Folders returns the states of the command line's folders.
 func (s reloader) Folders() []server.FolderStatus {
 	var all []server.FolderStatus
 	for _, f := range s.watch.Folders() {

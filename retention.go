@@ -11,9 +11,8 @@ import (
 // pruneEvery is the interval at which serve deletes sessions past their retention.
 const pruneEvery = 10 * time.Minute
 
-// pruneRegularly deletes sessions past their app's retention every 10 minutes, until ctx
-// ends. After a jump of the clock it waits for the next time, when the clock may be right
-// again.
+// pruneRegularly deletes sessions past their app's retention every 10 minutes, until ctx ends.
+// After a clock jump it waits for the next time, when the clock may be right again.
 func (h *Host) pruneRegularly(ctx context.Context) {
 	ticker := time.NewTicker(pruneEvery)
 	defer ticker.Stop()

@@ -17,7 +17,7 @@ import (
 
 // ServeOptions configure [Host.Serve]. The zero value is valid.
 type ServeOptions struct {
-	// Server serves the requests; nil is the server of [Host.NewServer] without options.
+	// Server serves the requests; nil is the [Host.NewServer] server without options.
 	Server *server.Server
 	// Handler receives the requests instead of Server, and hands on those that are for it; nil
 	// is Server.
@@ -29,10 +29,10 @@ type ServeOptions struct {
 	OnDrain func()
 }
 
-// NewServer returns the HTTP API of the host, ADK's included, as a handler. The status of apps
-// and reloads through the API are those of the host, whatever Reloader of the options is; nil
-// options are the defaults. [Host.Serve] shuts it down; a program that serves it itself calls
-// Drain and Wait of it before it closes the host.
+// NewServer returns the HTTP API of the host, ADK's included, as a handler. App statuses and
+// reloads through the API are the host's, whatever the options' Reloader is; nil options are the
+// defaults. [Host.Serve] shuts it down; a program that serves it itself calls its Drain and Wait
+// before it closes the host.
 func (h *Host) NewServer(opts *server.Options) *server.Server {
 	opts = withDefault(opts)
 	opts.Reloader, opts.Logger = reloader{h.watch}, h.logger
@@ -40,8 +40,8 @@ func (h *Host) NewServer(opts *server.Options) *server.Server {
 }
 
 // Serve serves the apps at a listener, and deletes sessions past their app's retention, until ctx
-// ends. Then new turns are rejected, running ones get the time of Drain, and the listener is
-// closed. Serve returns nil if all of them ended in time.
+// ends. Then new turns are rejected, running ones get Drain's time, and the listener is closed.
+// Serve returns nil if they all ended in time.
 func (h *Host) Serve(ctx context.Context, listener net.Listener, opts *ServeOptions) error {
 	opts = withDefault(opts)
 	if opts.Server == nil {

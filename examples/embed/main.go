@@ -1,5 +1,5 @@
-// Command embed serves the apps of a folder over HTTP, reloads an app when its files
-// change, and finishes running turns before it exits.
+// Command embed serves a folder's apps over HTTP, reloads an app when its files change, and
+// finishes running turns before it exits.
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// serve serves the apps of a folder until ctx ends.
+// serve serves a folder's apps until ctx ends.
 func serve(ctx context.Context, folder, address string) error {
 	kinds := agenthost.StandardKinds() // what the apps may name
 	kinds.Models = append(kinds.Models, gemini.Kind())

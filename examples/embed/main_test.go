@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// The program of docs/embedding.md serves a turn, and exits after SIGTERM.
+// The program in docs/embedding.md serves a turn, and exits after SIGTERM.
 func TestEmbed(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "embed")
 	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {

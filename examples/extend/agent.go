@@ -6,14 +6,14 @@ import (
 	"agenthost"
 )
 
-// agentClasses lists our classes of agents.
+// agentClasses lists our agent classes.
 func agentClasses() []agenthost.AgentKind {
 	return []agenthost.AgentKind{
 		agenthost.NewKind("FirstAnswerAgent", "Runs its sub-agents in order until one answers.", newFirstAnswer),
 	}
 }
 
-// firstAnswerConfig is the YAML of a FirstAnswerAgent.
+// firstAnswerConfig is a FirstAnswerAgent's YAML.
 type firstAnswerConfig struct {
 	Common agenthost.CommonConfig `yaml:",inline"`
 }

@@ -1,6 +1,5 @@
-// Command extend runs an app whose YAML names a model provider, a tool kind, an agent
-// class and a plugin of this program, keeps its sessions in a bbolt file, and serves a
-// protocol of its own.
+// Command extend runs an app whose YAML names this program's model provider, tool kind, agent class
+// and plugin, keeps its sessions in a bbolt file, and serves its own protocol.
 package main
 
 import (
@@ -21,7 +20,7 @@ func main() {
 	}
 }
 
-// run prints the texts of one turn in a session of a file.
+// run prints one turn's texts in a session from a file.
 func run(ctx context.Context, file, message string) error {
 	db, err := openBolt(file)
 	if err != nil {
@@ -55,7 +54,7 @@ func newStore(db boltDB) *store.Store {
 	return store.New(b, nil)
 }
 
-// kinds returns our kinds after those of agenthost.
+// kinds returns our kinds after agenthost's.
 func kinds() agenthost.Kinds {
 	k := agenthost.StandardKinds()
 	k.Models = append(k.Models, providers()...)

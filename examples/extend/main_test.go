@@ -18,9 +18,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// The app runs with the provider, tool kind, agent class and plugin of this module: the
-// first sub-agent is skipped, and the second one answers. The second turn continues the
-// session in the file.
+// The app runs with this module's provider, tool kind, agent class and plugin: the first sub-agent
+// is skipped, and the second one answers. The second turn continues the session in the file.
 func Example() {
 	dir, err := os.MkdirTemp("", "extend")
 	if err != nil {
@@ -57,8 +56,7 @@ func Example() {
 	// stored: Echo: Goodbye!
 }
 
-// A problem in the YAML of a kind is reported at its position, and unknown fields are
-// errors.
+// A problem in a kind's YAML is reported at its position, and unknown fields are errors.
 func TestProblems(t *testing.T) {
 	for _, tt := range []struct{ file, old, new, want string }{
 		{"root_agent.yaml", "pear: 0.75", "pear: -1", "root_agent.yaml:12:62: the price of pear must be at least 0, got -1"},
@@ -105,7 +103,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// A program outside of the module can read the files of --policy and --auth.
+// A program outside the module can read the --policy and --auth files.
 func TestPolicyAndAuth(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string) string {
@@ -160,7 +158,7 @@ func TestRoute(t *testing.T) {
 	}
 }
 
-// The code of a kind, of the sessions in bbolt, and of the protocol has at most 60 lines.
+// The code for a kind, for the sessions in bbolt, and for the protocol has at most 60 lines.
 func TestLength(t *testing.T) {
 	for _, file := range []string{"provider.go", "tool.go", "agent.go", "plugin.go", "store.go", "route.go"} {
 		b, err := os.ReadFile(file)

@@ -15,7 +15,7 @@ func plugins() []agenthost.PluginKind {
 	}
 }
 
-// openingHoursConfig is the YAML of opening_hours.
+// openingHoursConfig is opening_hours' YAML.
 type openingHoursConfig struct {
 	Closed bool   `yaml:"closed" doc:"Whether the shop is closed."`
 	Answer string `yaml:"answer" default:"We are closed." doc:"The answer while it is closed."`

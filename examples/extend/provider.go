@@ -9,14 +9,14 @@ import (
 	"agenthost"
 )
 
-// providers lists our providers of models.
+// providers lists our model providers.
 func providers() []agenthost.ModelKind {
 	return []agenthost.ModelKind{
 		agenthost.NewKind("echo", "Repeats the user's message.", newEcho),
 	}
 }
 
-// echoConfig is the YAML of an echo model.
+// echoConfig is an echo model's YAML.
 type echoConfig struct {
 	Provider string         `yaml:"provider" doc:"echo"`
 	Prefix   agenthost.Text `yaml:"prefix" required:"true" doc:"The beginning of each answer."`

@@ -7,9 +7,9 @@ import (
 	"agenthost"
 )
 
-// chatRoutes adds a protocol of our own: POST /chat/{app} takes {"user", "text"} and answers with
-// the text of the agent. The server authenticates the caller, limits the body, and describes the
-// route in its OpenAPI document.
+// chatRoutes adds our own protocol: POST /chat/{app} takes {"user", "text"} and answers with the
+// agent's text. The server authenticates the caller, limits the body, and describes the route in
+// its OpenAPI document.
 func chatRoutes(s *agenthost.Services) *agenthost.Extension {
 	chat := func(w http.ResponseWriter, r *http.Request) error {
 		var message struct{ User, Text string }

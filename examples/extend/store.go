@@ -35,7 +35,7 @@ func (db boltDB) Update(_ context.Context, write func(kvstore.Tx) error) error {
 	return db.DB.Update(func(tx *bbolt.Tx) error { return write(boltTx{tx.Bucket([]byte(bucket))}) })
 }
 
-// boltTx has Put and Delete of the bucket.
+// boltTx has the bucket's Put and Delete.
 type boltTx struct{ *bbolt.Bucket }
 
 func (tx boltTx) Get(key []byte) ([]byte, error) { return tx.Bucket.Get(key), nil }

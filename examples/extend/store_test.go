@@ -10,8 +10,7 @@ import (
 	"agenthost/pkg/store/storetest"
 )
 
-// Sessions in bbolt pass the suite of session backends. The stores of a test share the
-// open file.
+// Sessions in bbolt pass the suite for session backends. A test's stores share the open file.
 func TestStore(t *testing.T) {
 	suite := &storetest.Suite{Durable: true, LocalClock: true}
 	suite.Create = func(t testing.TB) storetest.Database {

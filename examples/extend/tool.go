@@ -7,20 +7,20 @@ import (
 	"agenthost"
 )
 
-// toolKinds lists our kinds of tools.
+// toolKinds lists our tool kinds.
 func toolKinds() []agenthost.ToolKind {
 	return []agenthost.ToolKind{
 		agenthost.NewKind("price_list", "Finds prices in a list.", newPriceList),
 	}
 }
 
-// priceListConfig is the YAML of a price list.
+// priceListConfig is a price list's YAML.
 type priceListConfig struct {
 	Name   agenthost.Text     `yaml:"name" required:"true" doc:"The name that the model calls."`
 	Prices map[string]float64 `yaml:"prices" required:"true" doc:"The price of each item."`
 }
 
-// Check reports problems of the values, at their positions.
+// Check reports problems with the values, at their positions.
 func (c *priceListConfig) Check(n *agenthost.Node) agenthost.Diagnostics {
 	var ds agenthost.Diagnostics
 	for item, price := range c.Prices {

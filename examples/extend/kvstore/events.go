@@ -40,7 +40,7 @@ func (tx rows) appendEvent(rec store.AppendRecord) (at store.AppendResult, err e
 	return store.AppendResult{Seq: h.Version, TextBytes: size, CacheBytes: estimateEventBytes(size)}, err
 }
 
-// repeatedResult is the result of appending an event that the session has already.
+// repeatedResult is the result when the session already has the appended event.
 func repeatedResult(rec store.AppendRecord, old *store.StoredEvent) store.AppendResult {
 	if old == nil {
 		return store.AppendResult{}
@@ -51,7 +51,7 @@ func repeatedResult(rec store.AppendRecord, old *store.StoredEvent) store.Append
 	return store.AppendResult{Seq: old.Event.Seq, TextBytes: old.TextBytes, CacheBytes: old.CacheBytes}
 }
 
-// computeUpdates computes the updates of a record from the stored values.
+// computeUpdates computes a record's updates from the stored values.
 func (tx rows) computeUpdates(rec store.AppendRecord) ([]store.StateWrite, []byte, error) {
 	values := make(map[string]any, len(rec.Updates))
 	for _, u := range rec.Updates {
@@ -64,7 +64,7 @@ func (tx rows) computeUpdates(rec store.AppendRecord) ([]store.StateWrite, []byt
 	return rec.ComputeUpdates(rec.Event, func(u *store.SharedUpdate) any { return values[u.Key] })
 }
 
-// findEvent returns the event of a session with an ID, or nil.
+// findEvent returns a session's event by ID, or nil.
 func (tx rows) findEvent(h *head, id string) (*store.StoredEvent, error) {
 	b, err := tx.Get(eventIDKey(h.ID, id))
 	if err != nil || b == nil {
@@ -110,8 +110,8 @@ func (tx rows) readWindow(snap *store.Snapshot, w store.EventWindow) (err error)
 	return err
 }
 
-// readNarrow reads the events of a window by count or time. A window by time reads all
-// events, since their times have no order.
+// readNarrow reads the events in a window by count or time. A window by time reads all events,
+// since their times have no order.
 func (tx rows) readNarrow(h store.Head, w store.EventWindow) ([]store.StoredEvent, error) {
 	from := int64(1)
 	if w.After == nil {
@@ -125,7 +125,7 @@ func (tx rows) readNarrow(h store.Head, w store.EventWindow) ([]store.StoredEven
 	for i := range all {
 		plain[i] = all[i].Event
 	}
-	// The filters keep the end of the events, if any.
+	// The filters keep the last events, if any.
 	return all[len(all)-len(w.FilterEvents(plain)):], nil
 }
 
@@ -150,8 +150,7 @@ func (tx rows) readEvents(h store.Head, from int64) ([]store.StoredEvent, error)
 
 var errMissing = errors.New("row is missing")
 
-// encodeEvent returns the row of an event: its provenance after the length of that, and
-// its JSON.
+// encodeEvent returns an event's row: the provenance's length, the provenance, and the JSON.
 func encodeEvent(rec store.AppendRecord) []byte {
 	provenance := rec.Event.Provenance.Append(nil)
 	row := make([]byte, 0, len(provenance)+len(rec.Text)+binary.MaxVarintLen32)
@@ -178,5 +177,5 @@ func decodeEvent(row []byte, seq int64) (store.StoredEvent, error) {
 	return store.StoredEvent{Event: ev, TextBytes: size, CacheBytes: estimateEventBytes(size)}, nil
 }
 
-// estimateEventBytes estimates the memory of an event from the length of its JSON.
+// estimateEventBytes estimates an event's memory from its JSON's length.
 func estimateEventBytes(text int64) int64 { return 1024 + 2*text }

@@ -8,8 +8,8 @@ import (
 	"agenthost/pkg/store"
 )
 
-// The keys of the rows. Package store rejects IDs that contain a NUL byte, so that it
-// separates the parts of a key; numbers are 8 bytes, the highest first.
+// The row keys. Package store rejects IDs that contain a NUL byte, so that it separates a key's
+// parts; numbers are 8 bytes, the highest first.
 //
 //	p                          value of the last Ping
 //	c                          last head ID
@@ -39,7 +39,7 @@ func ageKey(app string, active, id int64) []byte {
 	return appendNumber(appendNumber(joinKey("a", app, ""), max(0, active)), id)
 }
 
-// parseAgeKey decodes the time and the head id of an age row.
+// parseAgeKey decodes an age row's time and head ID.
 func parseAgeKey(k []byte) (c store.ExpiryCursor, ok bool) {
 	if len(k) < 16 {
 		return c, false
@@ -52,7 +52,7 @@ func parseAgeKey(k []byte) (c store.ExpiryCursor, ok bool) {
 
 func sweepKey(app string) []byte { return joinKey("w", app) }
 
-// statePrefix begins the keys of one scope of a session's state.
+// statePrefix begins the keys in one scope of a session's state.
 func statePrefix(key session.Key, scope session.Scope) []byte {
 	switch scope {
 	case session.ScopeApp:

@@ -24,22 +24,22 @@ type DB interface {
 	Update(ctx context.Context, write func(Tx) error) error
 }
 
-// A Tx is a transaction of a [DB], used by one goroutine. Keys order byte by byte. The
-// keys and values that it returns are valid until it ends, and are not changed.
+// A Tx is a [DB] transaction, used by one goroutine. Keys order byte by byte. The keys and values
+// that it returns are valid until it ends, and are not changed.
 type Tx interface {
-	// Get returns the value of a key, or nil if the key is missing.
+	// Get returns a key's value, or nil if the key is missing.
 	Get(key []byte) ([]byte, error)
-	// Put sets the value of a key. The caller does not change either afterwards.
+	// Put sets a key's value. The caller does not change either afterwards.
 	Put(key, value []byte) error
 	// Delete deletes a key. A missing key is not an error.
 	Delete(key []byte) error
-	// Scan calls each in the order of keys for those with from <= key < to, until each
-	// fails, and returns that error. each does not write.
+	// Scan calls each in key order for the keys with from <= key < to, until each fails, and
+	// returns that error. each does not write.
 	Scan(from, to []byte, each func(key, value []byte) error) error
 }
 
-// Sessions is a [store.SessionBackend] on a key-value database. Leases end by the clock
-// of the process that acquires them, so the clocks of replicas must agree.
+// Sessions is a [store.SessionBackend] on a key-value database. Leases end by the clock of the
+// process that acquires them, so the replicas' clocks must agree.
 type Sessions struct {
 	db DB
 	// mu is held for reading by each transaction, and for writing by Close.
@@ -84,7 +84,7 @@ func (b *Sessions) Close() error {
 	return nil
 }
 
-// CreateSession is a method of [store.SessionBackend].
+// CreateSession implements [store.SessionBackend].
 func (b *Sessions) CreateSession(ctx context.Context, key session.Key, cells []store.StateWrite, now time.Time, g *store.LeaseGrant) error {
 	var h head
 	err := b.updateRows(ctx, func(tx rows) error {
@@ -110,7 +110,7 @@ func (b *Sessions) CreateSession(ctx context.Context, key session.Key, cells []s
 	return wrapDamage(key, err)
 }
 
-// ListSessions is a method of [store.SessionBackend].
+// ListSessions implements [store.SessionBackend].
 func (b *Sessions) ListSessions(ctx context.Context, q store.SessionQuery) (all []*store.ListedSession, err error) {
 	err = b.viewRows(ctx, func(tx rows) error {
 		all, err = tx.listSessions(q)
@@ -119,7 +119,7 @@ func (b *Sessions) ListSessions(ctx context.Context, q store.SessionQuery) (all 
 	return all, err
 }
 
-// DeleteSession is a method of [store.SessionBackend].
+// DeleteSession implements [store.SessionBackend].
 func (b *Sessions) DeleteSession(ctx context.Context, key session.Key) error {
 	return b.updateRows(ctx, func(tx rows) error {
 		h, err := tx.findHead(key)
@@ -130,7 +130,7 @@ func (b *Sessions) DeleteSession(ctx context.Context, key session.Key) error {
 	})
 }
 
-// AppendEvent is a method of [store.SessionBackend].
+// AppendEvent implements [store.SessionBackend].
 func (b *Sessions) AppendEvent(ctx context.Context, rec store.AppendRecord) (at store.AppendResult, err error) {
 	given := rec.Event.Actions.StateDelta
 	err = b.updateRows(ctx, func(tx rows) error {
@@ -141,7 +141,7 @@ func (b *Sessions) AppendEvent(ctx context.Context, rec store.AppendRecord) (at 
 	return at, wrapDamage(rec.Key, err)
 }
 
-// ReadSession is a method of [store.SessionBackend].
+// ReadSession implements [store.SessionBackend].
 func (b *Sessions) ReadSession(ctx context.Context, key session.Key, w store.EventWindow) (snap *store.Snapshot, err error) {
 	err = b.viewSession(ctx, key, func(tx rows, h *head) error {
 		snap = &store.Snapshot{Head: h.storeHead(), LastID: h.LastID}
@@ -153,7 +153,7 @@ func (b *Sessions) ReadSession(ctx context.Context, key session.Key, w store.Eve
 	return snap, err
 }
 
-// ReadInitialState is a method of [store.SessionBackend].
+// ReadInitialState implements [store.SessionBackend].
 func (b *Sessions) ReadInitialState(ctx context.Context, key session.Key) (state map[string]any, err error) {
 	err = b.viewSession(ctx, key, func(tx rows, h *head) error {
 		state, err = tx.readInitialState(h)
@@ -162,7 +162,7 @@ func (b *Sessions) ReadInitialState(ctx context.Context, key session.Key) (state
 	return state, err
 }
 
-// SumEventBytes is a method of [store.SessionBackend].
+// SumEventBytes implements [store.SessionBackend].
 func (b *Sessions) SumEventBytes(ctx context.Context, key session.Key) (n int64, err error) {
 	err = b.viewSession(ctx, key, func(_ rows, h *head) error {
 		n = h.Bytes
@@ -171,7 +171,7 @@ func (b *Sessions) SumEventBytes(ctx context.Context, key session.Key) (n int64,
 	return n, err
 }
 
-// ReadSharedState is a method of [store.SessionBackend].
+// ReadSharedState implements [store.SessionBackend].
 func (b *Sessions) ReadSharedState(ctx context.Context, key session.Key) (state map[string]any, err error) {
 	err = b.viewRows(ctx, func(tx rows) error {
 		state, err = tx.readState(key, true)

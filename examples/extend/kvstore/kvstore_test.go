@@ -67,7 +67,7 @@ func TestDamagedRows(t *testing.T) {
 	}
 }
 
-// The provenance of events is stored.
+// Event provenance is stored.
 func TestProvenance(t *testing.T) {
 	db := &mapDB{}
 	key := session.Key{App: "app", User: "ana", ID: "s"}

@@ -7,7 +7,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// AcquireLease is a method of [store.SessionBackend].
+// AcquireLease implements [store.SessionBackend].
 func (b *Sessions) AcquireLease(ctx context.Context, g *store.LeaseGrant) (holder string, err error) {
 	var h *head
 	err = b.updateRows(ctx, func(tx rows) error {
@@ -28,24 +28,24 @@ func (b *Sessions) AcquireLease(ctx context.Context, g *store.LeaseGrant) (holde
 	return holder, wrapDamage(g.Key, err)
 }
 
-// grantLease leases a session to the owner of the grant.
+// grantLease leases a session to the grant's owner.
 func (h *head) grantLease(g *store.LeaseGrant) {
 	h.Epoch++
 	h.Owner, h.Until = g.Owner, g.Now.Add(g.Term).UnixNano()
 }
 
-// RenewLeases is a method of [store.SessionBackend].
+// RenewLeases implements [store.SessionBackend].
 func (b *Sessions) RenewLeases(ctx context.Context, all []*store.LeaseGrant) ([]*store.LeaseGrant, error) {
 	return b.setLeaseEnds(ctx, all, func(g *store.LeaseGrant) time.Time { return g.Now.Add(g.Term) })
 }
 
-// ReleaseLeases is a method of [store.SessionBackend].
+// ReleaseLeases implements [store.SessionBackend].
 func (b *Sessions) ReleaseLeases(ctx context.Context, all []*store.LeaseGrant) error {
 	_, err := b.setLeaseEnds(ctx, all, func(*store.LeaseGrant) time.Time { return time.Unix(0, 0) })
 	return err
 }
 
-// setLeaseEnds sets the expiry of grants, and returns the lost ones.
+// setLeaseEnds sets when grants expire, and returns the lost ones.
 func (b *Sessions) setLeaseEnds(ctx context.Context, all []*store.LeaseGrant, until func(*store.LeaseGrant) time.Time) (gone []*store.LeaseGrant, err error) {
 	err = b.updateRows(ctx, func(tx rows) error {
 		gone = nil

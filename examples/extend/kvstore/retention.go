@@ -13,11 +13,11 @@ import (
 	"agenthost/pkg/store/backend"
 )
 
-// EarliestTime is a method of [store.RetentionRows].
+// EarliestTime implements [store.RetentionRows].
 func (b *Sessions) EarliestTime(_ context.Context, now time.Time) (time.Time, error) { return now, nil }
 
-// FindExpired is a method of [store.RetentionRows]. Each session has an age row. The rows
-// of the examined sessions that are active move to their last update.
+// FindExpired implements [store.RetentionRows]. Each session has an age row. If an examined session
+// is active, its row moves to its last update.
 func (b *Sessions) FindExpired(ctx context.Context, q store.ExpiryQuery) (page *store.ExpiredPage, err error) {
 	var young []agedHead
 	err = b.viewRows(ctx, func(tx rows) error {
@@ -76,7 +76,7 @@ func (tx rows) findExpired(q store.ExpiryQuery) (*store.ExpiredPage, []agedHead,
 	return page, young, err
 }
 
-// moveAge moves the age row of a session to its last update.
+// moveAge moves a session's age row to its last update.
 func (tx rows) moveAge(a agedHead) error {
 	h, err := tx.findHead(a.key)
 	if err != nil || h == nil || h.ID != a.at.ID || h.Active != a.at.Active {
@@ -91,13 +91,13 @@ func (tx rows) moveAge(a agedHead) error {
 	)
 }
 
-// A sweep is the row of a [store.Sweep].
+// A sweep is a [store.Sweep]'s row.
 type sweep struct {
 	Owner string `json:"owner"`
 	Until int64  `json:"until"` // nanoseconds
 }
 
-// AcquireSweep is a method of [store.RetentionRows].
+// AcquireSweep implements [store.RetentionRows].
 func (b *Sessions) AcquireSweep(ctx context.Context, s store.Sweep) (acquired bool, err error) {
 	err = b.updateRows(ctx, func(tx rows) error {
 		acquired = false

@@ -14,18 +14,17 @@ import (
 	"agenthost/pkg/store/backend"
 )
 
-// rows are the rows of sessions in a transaction.
+// rows are the session rows in a transaction.
 type rows struct{ Tx }
 
-// A head is the row of a session.
+// A head is a session's row.
 type head struct {
 	ID      int64  `json:"id"`
 	Version int64  `json:"version"`
 	Updated int64  `json:"updated"` // microseconds
 	LastID  string `json:"lastId,omitempty"`
 	Created int64  `json:"created,omitempty"` // microseconds
-	// Active is the time of the age row in microseconds: the session was active then, and
-	// perhaps later.
+	// Active is the age row's time in microseconds: the session was active then, and perhaps later.
 	Active int64 `json:"active,omitempty"`
 	Bytes  int64 `json:"bytes"` // JSON size of all events
 	// Epoch, Owner and Until (nanoseconds) are the lease.
@@ -50,7 +49,7 @@ func (b *Sessions) viewSession(ctx context.Context, key session.Key, read func(r
 	return wrapDamage(key, err)
 }
 
-// wrapDamage adds the session key to the error of a damaged row.
+// wrapDamage adds the session key to the error about a damaged row.
 func wrapDamage(key session.Key, err error) error {
 	if damaged := (*backend.DamagedError)(nil); errors.As(err, &damaged) {
 		return backend.WrapReadError(key, err)
@@ -58,7 +57,7 @@ func wrapDamage(key session.Key, err error) error {
 	return err
 }
 
-// getHead returns the head of a session that must exist.
+// getHead returns the head of a session, which must exist.
 func (tx rows) getHead(key session.Key) (*head, error) {
 	h, err := tx.findHead(key)
 	if err == nil && h == nil {
@@ -67,7 +66,7 @@ func (tx rows) getHead(key session.Key) (*head, error) {
 	return h, err
 }
 
-// findHead returns the head of a session, or nil.
+// findHead returns a session's head, or nil.
 func (tx rows) findHead(key session.Key) (*head, error) {
 	b, err := tx.Get(headKey(key))
 	if err != nil || b == nil {
@@ -118,7 +117,7 @@ func (tx rows) insertSession(key session.Key, h *head, cells []store.StateWrite)
 	)
 }
 
-// deleteSession deletes the rows of a session.
+// deleteSession deletes a session's rows.
 func (tx rows) deleteSession(key session.Key, h *head) error {
 	doomed := [][]byte{headKey(key), initialKey(h.ID), orderKey(key.App, "", h.ID), orderKey(key.App, key.User, h.ID), ageKey(key.App, h.Active, h.ID)}
 	state := statePrefix(key, session.ScopeSession)
@@ -226,7 +225,7 @@ func (tx rows) readState(key session.Key, shared bool) (map[string]any, error) {
 	return all, nil
 }
 
-// readStateKey returns the value of one key, or nil.
+// readStateKey returns a key's value, or nil.
 func (tx rows) readStateKey(key session.Key, scope session.Scope, name string) (any, error) {
 	text, err := tx.Get(stateKey(key, scope, name))
 	if err != nil || text == nil {
