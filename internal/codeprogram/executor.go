@@ -21,7 +21,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// Args are the settings of a code executor that runs an interpreter with files.
+// Args are the settings for a code executor that runs an interpreter with files.
 type Args struct {
 	Command  []spec.Text `yaml:"command" doc:"For command and wasi: the interpreter and its arguments; it reads the code from stdin. For command, the host policy must allow it; for wasi, it is a WebAssembly module in the folder of --interpreters."`
 	FilesIn  []spec.Text `yaml:"files_in" doc:"For command and wasi: artifacts that are files in the working directory, if they exist."`
@@ -36,7 +36,7 @@ func (a *Args) Interpreter() spec.Text {
 	return a.Command[0]
 }
 
-// CheckFiles reports invalid names and patterns of files.
+// CheckFiles reports invalid file names and patterns.
 func (a *Args) CheckFiles() spec.Diagnostics {
 	var ds spec.Diagnostics
 	for _, file := range a.FilesIn {
@@ -59,7 +59,7 @@ func (a *Args) NewExecutor(runner tool.ProgramRunner, maxOutput int) *Executor {
 	}
 }
 
-// TextValues returns the values of texts.
+// TextValues returns the texts' values.
 func TextValues(texts []spec.Text) []string {
 	values := make([]string, len(texts))
 	for i, text := range texts {
@@ -74,7 +74,7 @@ type Executor struct {
 	Runner tool.ProgramRunner
 	// Command are the program and its arguments.
 	Command []string
-	// FilesIn are artifacts that become files, FilesOut patterns of files that become
+	// FilesIn are artifacts that become files, FilesOut patterns for files that become
 	// artifacts.
 	FilesIn, FilesOut []string
 	// MaxOutput limits each output, in bytes.
@@ -92,8 +92,8 @@ func (e *Executor) PrepareCode(ctx context.Context) error {
 	return nil
 }
 
-// ExecuteCode runs the program in the folder of the session. Output on stderr of a program that
-// succeeds is only its result if it has no other.
+// ExecuteCode runs the program in the session's folder. If it succeeds, its stderr output is
+// the result only if its stdout is empty.
 func (e *Executor) ExecuteCode(ctx context.Context, m *runtime.CallbackContext, code *runtime.Code) (*runtime.CodeResult, error) {
 	if e.Runner == nil {
 		return nil, errors.New("no code runs here: tests run no programs")
@@ -127,7 +127,7 @@ func (e *Executor) ExecuteCode(ctx context.Context, m *runtime.CallbackContext, 
 	return result, nil
 }
 
-// maxCodeFiles limits the artifacts of one execution, in bytes.
+// maxCodeFiles limits the artifacts from one execution, in bytes.
 const maxCodeFiles = 32 << 20
 
 // loadFiles adds the artifacts that exist as files.
@@ -159,7 +159,7 @@ func (e *Executor) loadFiles(ctx context.Context, from tool.Artifacts, files map
 	return nil
 }
 
-// fileType returns the media type of a file by its name, or else by its content.
+// fileType returns a file's media type by its name, or else by its content.
 func fileType(name string, content []byte) string {
 	kind := mime.TypeByExtension(path.Ext(name))
 	if kind == "" {

@@ -30,7 +30,7 @@ type Suite struct {
 	Cases      []Case      `xml:"testcase"`
 }
 
-// Properties are the properties of a suite.
+// Properties are a suite's properties.
 type Properties struct {
 	Properties []Property `xml:"property"`
 }
@@ -41,8 +41,8 @@ type Property struct {
 	Value string `xml:"value,attr"`
 }
 
-// A Case is a test. Its file and line are read by many build servers, though schemas such as
-// that of Jenkins do not have them.
+// A Case is a test. Many build servers read its file and line, though schemas such as
+// Jenkins's do not have them.
 type Case struct {
 	Name    string   `xml:"name,attr"`
 	Class   string   `xml:"classname,attr"`
@@ -72,7 +72,7 @@ func (s *Suite) AddCase(c Case) {
 	}
 }
 
-// WriteXML adds up the counts of the suites and writes the report. It is called once.
+// WriteXML adds up the suites' counts and writes the report. It is called once.
 func (s *Suites) WriteXML(w io.Writer) error {
 	for _, suite := range s.Suites {
 		s.Tests, s.Failures, s.Errors = s.Tests+suite.Tests, s.Failures+suite.Failures, s.Errors+suite.Errors

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// maxLatency is the limit of ADK's injected_latency_seconds.
+	// maxLatency is ADK's limit for injected_latency_seconds.
 	maxLatency = 120 * time.Second
-	// defaultModelCalls and maxModelCalls limit the model calls of a simulation.
+	// defaultModelCalls and maxModelCalls limit a simulation's model calls.
 	defaultModelCalls, maxModelCalls = 100, 1000
-	// maxDataBytes limits data and traces of a simulation, which each prompt contains.
+	// maxDataBytes limits a simulation's data and traces, which each prompt contains.
 	maxDataBytes = 256 << 10
 )
 
@@ -45,7 +45,7 @@ func (s *stub) checkStub(n *spec.Node) spec.Diagnostics {
 	return append(ds, s.compilePatterns(n.Get("patterns"))...)
 }
 
-// checkAnswer expects one of the keys that answer a call.
+// checkAnswer expects one key that answers a call.
 func checkAnswer(n *spec.Node) spec.Diagnostics {
 	var given []string
 	for _, key := range []string{"return", "fail", "error", "simulate"} {
@@ -105,8 +105,8 @@ func (s *Set) CheckSeeds(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// CheckSimulation validates the settings of a simulation at n. It reports a simulation that
-// no stub of the sets uses.
+// CheckSimulation validates the simulation settings at n. It reports a simulation that no
+// stub in the sets uses.
 func CheckSimulation(n *spec.Node, c *SimulationConfig, tools []string, sets ...*Set) spec.Diagnostics {
 	if n.Kind != spec.Mapping {
 		return nil

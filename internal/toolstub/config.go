@@ -6,7 +6,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// stubConfig is one response of a tool. The comments of its fields name those of ADK.
+// stubConfig is one tool response. The field comments name ADK's fields.
 type stubConfig struct {
 	Args        map[string]any       `yaml:"args" doc:"All arguments that the call must have. Default: any."`
 	MatchArgs   map[string]any       `yaml:"match_args" doc:"Arguments that the call must have among others."`
@@ -22,13 +22,13 @@ type stubConfig struct {
 	State       map[string]any       `yaml:"state" doc:"The state keys that the call sets; null removes a key."`
 }
 
-// errorConfig is the response of a failed service.
+// errorConfig is a failed service's response.
 type errorConfig struct {
 	Code    *int   `yaml:"code" required:"true" doc:"The HTTP status, which the model gets as error_code."`
 	Message string `yaml:"message" required:"true" doc:"The message, which the model gets as error_message."`
 }
 
-// A Config is the value of a tool under tools: one stub, or a list.
+// A Config is a tool's value under tools: one stub, or a list.
 type Config struct{ stubs []*stub }
 
 // DecodeSpec decodes and checks both forms.
@@ -47,13 +47,13 @@ func (c *Config) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// SchemaSpec returns the schema of both forms; see [DefineSchemas].
+// SchemaSpec returns the schema for both forms; see [DefineSchemas].
 func (c *Config) SchemaSpec() map[string]any {
 	one := map[string]any{"$ref": "#/$defs/stub"}
 	return map[string]any{"anyOf": []any{one, map[string]any{"type": "array", "items": one}}}
 }
 
-// A SimulationConfig has the settings of simulation: other than the model.
+// A SimulationConfig has the simulation settings other than the model.
 type SimulationConfig struct {
 	Data     *spec.Node           `yaml:"data" doc:"Data of the simulated services, such as rows of a database: text, or any value."`
 	Traces   *spec.Node           `yaml:"traces" doc:"Examples of earlier calls with their responses: text, or any value."`
@@ -61,20 +61,20 @@ type SimulationConfig struct {
 	MaxCalls *int                 `yaml:"max_model_calls" default:"100" doc:"The maximum number of model calls in a conversation, at most 1000."`
 }
 
-// A StatefulParameter is a parameter that identifies a resource. The keys are those of
-// ADK's tool connection map.
+// A StatefulParameter is a parameter that identifies a resource. The keys are those in ADK's
+// tool connection map.
 type StatefulParameter struct {
 	Name      string   `yaml:"parameter_name" json:"parameter_name" required:"true" doc:"The name of the parameter, such as order_id."`
 	Creating  []string `yaml:"creating_tools" json:"creating_tools" doc:"The tools that create or change the resource."`
 	Consuming []string `yaml:"consuming_tools" json:"consuming_tools" doc:"The tools that only read it."`
 }
 
-// DefineSchemas defines the schema of a stub in the schema of a document.
+// DefineSchemas defines the stub schema in a document's schema.
 func DefineSchemas(set *spec.SchemaSet) {
 	set.Define("stub", set.Object(reflect.TypeFor[stubConfig]()))
 }
 
-// Reference returns the reference pages of stubs and their simulation.
+// Reference returns the reference pages for stubs and their simulation.
 func Reference() []string {
 	return []string{
 		spec.Reference("A stub", "One response that replaces a tool call. The first stub of a tool that matches a call answers it.", reflect.TypeFor[stubConfig]()),

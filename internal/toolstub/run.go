@@ -15,15 +15,15 @@ import (
 	"agenthost/pkg/tool/declare"
 )
 
-// RunOptions are what the stubs of a conversation use.
+// RunOptions are what a conversation's stubs use.
 type RunOptions struct {
-	// Wait waits for a latency; nil waits on the clock of the machine.
+	// Wait waits for a latency; nil waits on the machine's clock.
 	Wait func(ctx context.Context, d time.Duration) error
-	// Ask returns the answer of the model to a prompt; required by [Set.Simulates].
+	// Ask returns the model's answer to a prompt; required by [Set.Simulates].
 	Ask func(ctx context.Context, prompt string) (string, error)
 }
 
-// A Run answers the calls of one conversation. It is safe for concurrent use.
+// A Run answers the calls in one conversation. It is safe for concurrent use.
 type Run struct {
 	set     *Set
 	wait    func(ctx context.Context, d time.Duration) error
@@ -35,7 +35,7 @@ type Run struct {
 	latency time.Duration
 }
 
-// Begin returns the run of a conversation, in which no stub has been used.
+// Begin returns the run for a conversation, in which no stub has been used.
 func (s *Set) Begin(o *RunOptions) *Run {
 	if s == nil {
 		s = &Set{}
@@ -61,14 +61,14 @@ func waitFor(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Latency returns the sum of the latencies so far, whether or not the run waited for them.
+// Latency returns the latency so far, whether or not the run waited for it.
 func (r *Run) Latency() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.latency
 }
 
-// defaultToolTimeout is the reported timeout of a tool without its own.
+// defaultToolTimeout is the reported timeout for a tool without its own.
 const defaultToolTimeout = 30 * time.Second
 
 // RunTool answers a call with the first stub that matches it, as a [tool.Interceptor]. If
@@ -113,7 +113,7 @@ func (r *Run) reserveStub(all []*stub, args map[string]any) *stub {
 	return nil
 }
 
-// drawsStub decides by the probability of a stub. The generator of a seed is PCG of
+// drawsStub decides by a stub's probability. The generator for a seed is PCG from
 // math/rand/v2 with the seed and 0, whose sequence Go guarantees. Each stub has its own,
 // which draws one number from 0 to 1 for each matching call; ADK seeds again for each call,
 // so that a stub would answer either all calls or none.

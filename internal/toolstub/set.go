@@ -8,22 +8,22 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// stub is one response of a tool, at its position in the document.
+// stub is one tool response, at its position in the document.
 type stub struct {
 	stubConfig
 	pos      spec.Pos
 	patterns map[string]*regexp.Regexp
 }
 
-// A Set has the stubs of a test, a case or an eval set. It is immutable, and nil is a set
+// A Set has the stubs for a test, a case or an eval set. It is immutable, and nil is a set
 // without stubs.
 type Set struct {
 	tools      map[string][]*stub
 	simulation *SimulationConfig
 }
 
-// Build returns the stubs of the mapping n. It reports tools that are not in the list of
-// names; a nil list has all tools.
+// Build returns the stubs in the mapping n. It reports tools that are not in the name list; a
+// nil list has all tools.
 func Build(n *spec.Node, tools map[string]Config, names []string) (*Set, spec.Diagnostics) {
 	s := &Set{tools: map[string][]*stub{}}
 	var ds spec.Diagnostics
@@ -36,7 +36,7 @@ func Build(n *spec.Node, tools map[string]Config, names []string) (*Set, spec.Di
 	return s, ds
 }
 
-// WithSimulation returns the set with the settings of its simulation; c may be nil.
+// WithSimulation returns the set with its simulation's settings; c may be nil.
 func (s *Set) WithSimulation(c *SimulationConfig) *Set {
 	if s == nil {
 		s = &Set{}
@@ -44,8 +44,8 @@ func (s *Set) WithSimulation(c *SimulationConfig) *Set {
 	return &Set{tools: s.tools, simulation: c}
 }
 
-// Merge returns the stubs of both sets. Those of s come first, and its simulation replaces
-// that of outer.
+// Merge returns the stubs from both sets. Those from s come first, and its simulation
+// replaces outer's.
 func (s *Set) Merge(outer *Set) *Set {
 	if s == nil || outer == nil {
 		if s == nil {
@@ -79,7 +79,7 @@ func (s *Set) Simulates() bool {
 	return false
 }
 
-// Tools returns the names of the tools with stubs, sorted.
+// Tools returns the names of tools with stubs, sorted.
 func (s *Set) Tools() []string {
 	if s == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// maxAnswerBytes limits an answer of the model.
+	// maxAnswerBytes limits a model answer.
 	maxAnswerBytes = 64 << 10
 	// maxStateBytes limits the stored responses, which each prompt contains.
 	maxStateBytes = 256 << 10
@@ -36,7 +36,7 @@ type simulatedService struct {
 	// stateful are the stateful parameters; nil before the first call.
 	stateful []*StatefulParameter
 	analyzed bool
-	// resources are responses of creating tools, by parameter and value.
+	// resources are responses from creating tools, by parameter and value.
 	resources      map[string]map[string]json.RawMessage
 	resourcesBytes int
 }
@@ -50,7 +50,7 @@ func newSimulatedService(c *SimulationConfig, ask func(ctx context.Context, prom
 	return s
 }
 
-// answerCall returns the response of the model. A failure of the model ends the run.
+// answerCall returns the model's response. A model failure ends the run.
 func (s *simulatedService) answerCall(ctx context.Context, x *tool.Execution) (*tool.Result, error) {
 	select {
 	case s.lock <- struct{}{}:
@@ -79,7 +79,7 @@ func (s *simulatedService) answerCall(ctx context.Context, x *tool.Execution) (*
 	return &tool.Result{Response: response}, nil
 }
 
-// findStateful asks the model for the stateful parameters of the agent's tools. Without a
+// findStateful asks the model for the stateful parameters in the agent's tools. Without a
 // readable answer there are none.
 func (s *simulatedService) findStateful(ctx context.Context, x *tool.Execution) error {
 	answer, err := s.askModel(ctx, buildAnalysisPrompt(x.Tools))
@@ -118,8 +118,8 @@ func (s *simulatedService) askModel(ctx context.Context, prompt string) (string,
 	return s.ask(ctx, prompt)
 }
 
-// parseResponse decodes an answer, which may be fenced as code. Another value than an object
-// is the value of result.
+// parseResponse decodes an answer, which may be fenced as code. A value that is not an object
+// becomes the value of result.
 func parseResponse(answer string) (map[string]any, error) {
 	if len(answer) > maxAnswerBytes {
 		return nil, errors.New("it exceeds the limit of 64 KiB")
@@ -156,8 +156,8 @@ func limitText(text string) string {
 	return text
 }
 
-// storeResources stores the response of a creating tool under the value of each of its
-// parameters, which is in the response, or else in the arguments.
+// storeResources stores a creating tool's response under the value for each of its
+// parameters, from the response or else from the arguments.
 func (s *simulatedService) storeResources(x *tool.Execution, response map[string]any) error {
 	for _, p := range s.stateful {
 		if !p.isCreatedBy(x.Call.Name) {

@@ -44,7 +44,7 @@ tools: {create: {simulate: true}, find: {simulate: true}}
 simulation: {data: {shop: Ana's}, traces: "find(1) was lost"}
 `
 
-// A simulated response keeps the digits of its numbers.
+// A simulated response keeps all digits in its numbers.
 func TestSimulateNumbers(t *testing.T) {
 	m := &scriptedAnswers{answers: []string{"{}", numbertest.Object}}
 	r := buildSet(t, simulated).Begin(&toolstub.RunOptions{Ask: m.Ask})
@@ -82,8 +82,8 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
-// TestSimulateBadAnswers: an unreadable response is the error object of ADK; without a
-// readable map of parameters there are none; a failed model ends the run.
+// TestSimulateBadAnswers: an unreadable response is ADK's error object; without a readable
+// parameter map there are none; a failed model ends the run.
 func TestSimulateBadAnswers(t *testing.T) {
 	for _, c := range []struct{ name, answer, want string }{
 		{"text", "I cannot do this.", `"status":"error"`},

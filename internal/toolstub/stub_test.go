@@ -154,7 +154,7 @@ tools:
 }
 
 // TestSeedChoosesSameCalls: a seed chooses the same calls in each conversation, whatever
-// other stubs draw; about the share of probability is chosen.
+// other stubs draw; the chosen share is about the probability.
 func TestSeedChoosesSameCalls(t *testing.T) {
 	draw := func(set *toolstub.Set) string {
 		r := set.Begin(&toolstub.RunOptions{})
@@ -185,7 +185,7 @@ func TestSeedChoosesSameCalls(t *testing.T) {
 	}
 }
 
-// TestLatencyWaits: a stub takes its latency, bounded by the timeout of the tool and by the
+// TestLatencyWaits: a stub takes its latency, bounded by the tool's timeout and by the
 // context.
 func TestLatencyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -216,8 +216,7 @@ func TestLatencyWaits(t *testing.T) {
 	})
 }
 
-// TestMerge: stubs of a case come before those of its file, and its simulation replaces
-// that of the file.
+// TestMerge: a case's stubs come before its file's, and its simulation replaces the file's.
 func TestMerge(t *testing.T) {
 	file := buildSet(t, `tools: {find: {return: file}, list: {return: file}}`)
 	own := buildSet(t, `tools: {find: {args: {id: 1}, return: case}}`)
@@ -238,7 +237,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestParallelCalls: times counts calls of parallel steps exactly.
+// TestParallelCalls: times counts calls in parallel steps exactly.
 func TestParallelCalls(t *testing.T) {
 	r := buildSet(t, `tools: {find: {times: 10, return: stub}}`).Begin(&toolstub.RunOptions{})
 	var wg sync.WaitGroup

@@ -2,8 +2,8 @@ package turn
 
 import "agenthost/pkg/spec"
 
-// CheckInput checks which keys of a turn in YAML are the input of the user: user with parts,
-// confirm with payload, or respond. The problems have the given rule.
+// CheckInput checks which keys in a YAML turn are the user's input: user with parts, confirm
+// with payload, or respond. The problems have the given rule.
 func CheckInput(n *spec.Node, confirm *bool, rule string) spec.Diagnostics {
 	var inputs []string
 	for _, key := range []string{"user", "confirm", "respond"} {

@@ -10,7 +10,7 @@ import (
 
 var errNoLive = errors.New("this program does not include live conversations")
 
-// RunLive sends one message in a live conversation with the app of the request: see
+// RunLive sends one message in a live conversation with the request's app: see
 // [runtime.LiveDriver].
 func RunLive(ctx context.Context, host *runtime.Host, req *runtime.RunRequest) runtime.Events {
 	return func(yield func(*session.Event, error) bool) {

@@ -8,14 +8,14 @@ import (
 	"agenthost/pkg/template"
 )
 
-// A Part is a part of an expression whose value explains that of the whole.
+// A Part is a part of an expression whose value explains the whole.
 type Part struct {
 	Text string
 	expr *template.Expr
 }
 
-// CompileParts returns the parts of an expression. Parts that do not compile on their own are
-// left out.
+// CompileParts returns an expression's parts. Parts that do not compile on their own are left
+// out.
 func CompileParts(src string, env template.Env) []Part {
 	var parts []Part
 	for _, text := range template.Parts(src) {
@@ -26,7 +26,7 @@ func CompileParts(src string, env template.Env) []Part {
 	return parts
 }
 
-// EvalParts returns the values of the parts that have one.
+// EvalParts returns the values for the parts that have one.
 func EvalParts(ctx context.Context, parts []Part, vars map[string]any) []Value {
 	var values []Value
 	for _, part := range parts {
@@ -37,7 +37,7 @@ func EvalParts(ctx context.Context, parts []Part, vars map[string]any) []Value {
 	return values
 }
 
-// A Value is a part of an expression and its value.
+// A Value is an expression part and its value.
 type Value struct {
 	Part  string
 	Value any
@@ -61,7 +61,7 @@ func formatValue(v any) string {
 	return template.String(v)
 }
 
-// TruncateText limits the length of a shown value.
+// TruncateText limits a shown value's length.
 func TruncateText(s string) string {
 	if len(s) > maxShownBytes {
 		return strings.ToValidUTF8(s[:maxShownBytes], "") + "…"

@@ -32,7 +32,7 @@ func buildPendingVars(sess *session.Session) map[string]any {
 	return pending
 }
 
-// pendingCall is a call that requires a response of the user.
+// pendingCall is a call that requires the user's response.
 type pendingCall struct {
 	author string
 	call   *genai.FunctionCall
@@ -63,11 +63,11 @@ func PendingApprovals(events []*session.Event) [][]*genai.FunctionCall {
 	return all
 }
 
-// A Decision is an answer to confirmation requests. It is the response of a function in
-// messages, with the keys of ADK.
+// A Decision is an answer to confirmation requests. In messages it is a function response,
+// with ADK's keys.
 type Decision map[string]any
 
-// The keys of a decision.
+// A decision's keys.
 const (
 	confirmedKey = "confirmed"
 	payloadKey   = "payload"
@@ -76,14 +76,14 @@ const (
 // NewDecision approves or rejects a call.
 func NewDecision(confirmed bool) Decision { return Decision{confirmedKey: confirmed} }
 
-// WithPayload adds the payload of the user, instead of that of the request.
+// WithPayload adds the user's payload, instead of the request's.
 func (d Decision) WithPayload(payload any) Decision {
 	d[payloadKey] = payload
 	return d
 }
 
 // AnswerRequests answers the oldest event that requests confirmations. An approval without a
-// payload gets that of the request.
+// payload gets the request's.
 func (d Decision) AnswerRequests(events []*session.Event) ([]*genai.Part, error) {
 	open := PendingApprovals(events)
 	if len(open) == 0 {
@@ -103,8 +103,8 @@ func (d Decision) AnswerRequests(events []*session.Event) ([]*genai.Part, error)
 	return parts, nil
 }
 
-// AnswerCalls answers the oldest pending calls of functions. Any value but a mapping is the
-// result of the function.
+// AnswerCalls answers functions' oldest pending calls. Any value but a mapping is the
+// function's result.
 func AnswerCalls(events []*session.Event, answers []Answer) ([]*genai.Part, error) {
 	open := listPendingCalls(events)
 	var parts []*genai.Part
@@ -125,7 +125,7 @@ type Answer struct {
 	Value    any
 }
 
-// Response returns the value as the response of a function.
+// Response returns the value as a function response.
 func (a Answer) Response() map[string]any {
 	if response, ok := a.Value.(map[string]any); ok {
 		return response

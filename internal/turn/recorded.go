@@ -12,15 +12,15 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A Recorded is a turn of a stored session: the event of the user and those that follow it.
+// A Recorded is a turn in a stored session: the user's event and those that follow it.
 type Recorded struct {
 	User   *session.Event
 	Events []*session.Event
 }
 
-// SplitSession returns the turns of a session without those that were rewound. It omits the last
-// turn if that was interrupted before its answer; cutOff is then true. A session without
-// turns is an error.
+// SplitSession returns a session's turns without those that were rewound. It omits the last turn
+// if that was interrupted before its answer; cutOff is then true. A session without turns is an
+// error.
 func SplitSession(sess *session.Session) (turns []*Recorded, cutOff bool, err error) {
 	for _, ev := range session.WithoutRewound(sess.Events()) {
 		if ev.Actions.Compaction != nil {
@@ -45,9 +45,8 @@ func SplitSession(sess *session.Session) (turns []*Recorded, cutOff bool, err er
 	return turns, cutOff, nil
 }
 
-// isInterrupted reports whether the run of a turn was interrupted before its answer: no
-// event of an agent was stored, or the last one is a call without a response that is
-// not long-running.
+// isInterrupted reports whether a turn's run was interrupted before its answer: no agent
+// event was stored, or the last one is a call without a response that is not long-running.
 func (t *Recorded) isInterrupted() bool {
 	if len(t.Events) == 0 {
 		return t.User.Content != nil && len(t.User.Responses()) == 0
@@ -74,7 +73,7 @@ func SharedState(sess *session.Session) map[string]any {
 	return found
 }
 
-// RenderInput returns the YAML of the user's message or decision, a key on each line.
+// RenderInput returns the YAML for the user's message or decision, a key on each line.
 func RenderInput(ev *session.Event) ([]string, error) {
 	if responses := ev.Responses(); len(responses) > 0 {
 		return renderDecisions(responses)
@@ -102,7 +101,7 @@ func RenderInput(ev *session.Event) ([]string, error) {
 	return lines, nil
 }
 
-// renderDecisions returns the lines of the user's responses to calls.
+// renderDecisions returns the lines for the user's responses to calls.
 func renderDecisions(responses []*genai.FunctionResponse) ([]string, error) {
 	answers := map[string]any{}
 	var lines []string

@@ -9,8 +9,8 @@ import (
 	"agenthost/pkg/template"
 )
 
-// NewEnv declares the variables of expressions about a turn; see docs/testing.md. state has
-// sample values of the typed keys.
+// NewEnv declares the variables for expressions about a turn; see docs/testing.md. state has
+// sample values for the typed keys.
 func NewEnv(state map[string]any) template.Env {
 	if state == nil {
 		state = map[string]any{}
@@ -33,23 +33,23 @@ func NewEnv(state map[string]any) template.Env {
 	}
 }
 
-// An Outcome is the result of a turn and the session after it.
+// An Outcome is a turn's result and the session after it.
 type Outcome struct {
 	Events    []*session.Event
 	Session   *session.Session
 	Artifacts []string
-	// Requests are those to the models of the app.
+	// Requests are the requests to the app's models.
 	Requests []Request
-	// Err is the error of the turn; nil if it succeeded.
+	// Err is the turn's error; nil if it succeeded.
 	Err *runtime.RunError
-	// ToolLatency is the latency of the stubs of tools; see package toolstub.
+	// ToolLatency is the tool stubs' latency; see package toolstub.
 	ToolLatency time.Duration
 }
 
 // A Request is one to a model.
 type Request struct {
 	Agent, Instruction string
-	// Tools are the names of the declared tools.
+	// Tools are the declared tools' names.
 	Tools []any
 }
 
@@ -66,7 +66,7 @@ func NewRequest(req *model.Request) Request {
 	return r
 }
 
-// Vars returns the values of the variables that [NewEnv] declares.
+// Vars returns the values for the variables that [NewEnv] declares.
 func (o *Outcome) Vars() map[string]any {
 	calls := buildCallVars(o.Events)
 	texts, text, agent := []any{}, "", ""
@@ -116,8 +116,8 @@ func buildRequestVars(requests []Request) []any {
 	return all
 }
 
-// buildCallVars returns the calls of agents with their responses, in order, without
-// the requests to the user.
+// buildCallVars returns the agents' calls with their responses, in order, without the
+// requests to the user.
 func buildCallVars(events []*session.Event) []any {
 	responses := map[string]any{}
 	for _, ev := range events {

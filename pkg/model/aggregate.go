@@ -7,10 +7,10 @@ import (
 	"google.golang.org/genai"
 )
 
-// An Aggregator merges the chunks of a streamed response: it keeps the order of parts
-// and joins adjacent texts of the same kind (thought or not), like ADK's progressive SSE
-// (adk-python utils/streaming_utils.py). The zero value is ready to use. It is not safe
-// for concurrent use.
+// An Aggregator merges the chunks of a streamed response: it keeps the part order and joins
+// adjacent texts of the same kind (thought or not), like ADK's progressive SSE (adk-python
+// utils/streaming_utils.py). The zero value is ready to use. It is not safe for concurrent
+// use.
 type Aggregator struct {
 	last      Response
 	seen      bool
@@ -86,8 +86,8 @@ func (a *Aggregator) flushText() {
 // CountParts returns how many parts the response has so far.
 func (a *Aggregator) CountParts() int { return len(a.parts) }
 
-// Whole returns the complete response: the merged parts, and the latest value of each
-// other field. It returns nil if no chunk was added.
+// Whole returns the complete response: the merged parts, and each other field's latest value.
+// It returns nil if no chunk was added.
 func (a *Aggregator) Whole() *Response {
 	if !a.seen {
 		return nil

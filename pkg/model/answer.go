@@ -7,9 +7,9 @@ import (
 	"google.golang.org/genai"
 )
 
-// Answer returns the complete response to a request. Without contents, the message of the
-// request is the user text of its origin. A response with an error code is returned with an
-// error; no response at all is an error too.
+// Answer returns the complete response to a request. Without contents, the request's message
+// is the user text in its origin. A response with an error code is returned with an error; no
+// response at all is an error too.
 func Answer(ctx context.Context, llm LLM, req *Request) (*Response, error) {
 	if len(req.Contents) == 0 {
 		req.Contents = []*genai.Content{UserText(req.Origin.UserText)}

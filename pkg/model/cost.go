@@ -1,10 +1,10 @@
 package model
 
-// CostKey is the key of a response's custom metadata with its tokens and its cost in US
+// CostKey is the key in a response's custom metadata for its tokens and its cost in US
 // dollars: {"usd": 0.0012, "input_tokens": 900, "cached_tokens": 0, "output_tokens": 80}.
 const CostKey = "model_cost"
 
-// CostOf returns the cost of a response in US dollars; false means that it has no price.
+// CostOf returns a response's cost in US dollars; false means that it has no price.
 func CostOf(r *Response) (usd float64, ok bool) {
 	if r == nil {
 		return 0, false

@@ -13,10 +13,10 @@ import (
 type Error struct {
 	// Code is the HTTP status, or 0 without a response.
 	Code int
-	// Status is the status of the service, such as RESOURCE_EXHAUSTED.
+	// Status is the service's status, such as RESOURCE_EXHAUSTED.
 	Status string
-	// Reason is the service's own code of the failure, such as insufficient_quota, if it
-	// has one.
+	// Reason is the service's own code for the failure, such as insufficient_quota, if it has
+	// one.
 	Reason string
 	// Message describes the error.
 	Message string
@@ -26,10 +26,9 @@ type Error struct {
 	// Provider and Model name the model, such as openai and gpt-4o. An error without a
 	// provider has a short text.
 	Provider, Model string
-	// URL is the address of the call without user info and query; empty if no request
-	// was sent.
+	// URL is the call's address without user info and query; empty if no request was sent.
 	URL string
-	// Attempt is the number of the attempt that failed, of at most Attempts; 0 is unknown.
+	// Attempt is the number of the attempt that failed, at most Attempts; 0 is unknown.
 	Attempt, Attempts int
 	// Hint is what a person can do, such as "check the key"; it may be empty.
 	Hint string
@@ -121,7 +120,7 @@ func (e *Error) Retryable() bool {
 	return e.Code == 0 || e.Code == 408 || e.Code == 429 || e.Code >= 500
 }
 
-// EventCode returns the errorCode of an event: the status, or else the number, or else
+// EventCode returns an event's errorCode: the status, or else the number, or else
 // MODEL_ERROR.
 func (e *Error) EventCode() string {
 	switch {
@@ -134,7 +133,7 @@ func (e *Error) EventCode() string {
 	}
 }
 
-// A Wait is a pause of a model call before an attempt.
+// A Wait is a pause before a model call attempt.
 type Wait struct {
 	// Model is the model's name, such as openai/gpt-4o.
 	Model string
@@ -142,8 +141,8 @@ type Wait struct {
 	Cause string
 	// Delay is the duration; 0 is unknown.
 	Delay time.Duration
-	// Attempt is the number of the attempt that follows, of at most Attempts; 0 means
-	// that the wait is for no retry.
+	// Attempt is the number of the attempt that follows, at most Attempts; 0 means that the
+	// wait is for no retry.
 	Attempt, Attempts int
 }
 

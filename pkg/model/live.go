@@ -14,8 +14,8 @@ import (
 type LiveLLM interface {
 	LLM
 
-	// LiveTraits returns what live conversations with a model of this name require; an
-	// empty name means the model's own.
+	// LiveTraits returns what live conversations with the named model require; an empty name
+	// means the model's own.
 	LiveTraits(name string) LiveTraits
 
 	// ConnectLive opens a connection and waits until the model has accepted the setup. The
@@ -26,8 +26,8 @@ type LiveLLM interface {
 
 // LiveTraits are the differences between live models. The zero value describes Gemini 2.5.
 type LiveTraits struct {
-	// ExecutesCallsAtOnce reports that the model waits for the responses before it
-	// completes the turn of a call.
+	// ExecutesCallsAtOnce reports that the model waits for the responses before it completes
+	// the turn with a call.
 	ExecutesCallsAtOnce bool
 	// WholeTranscripts reports that each transcript of the user's speech arrives whole.
 	WholeTranscripts bool
@@ -53,7 +53,7 @@ type LiveTraits struct {
 type LiveSetup struct {
 	// Model overrides the LLM's name if it is not empty.
 	Model string
-	// Modalities of the responses.
+	// Response modalities.
 	Modalities []genai.Modality
 
 	SystemInstruction *genai.Content
@@ -81,16 +81,16 @@ type LiveSetup struct {
 // A LiveConn is an open live connection. Send and Receive are each called by one goroutine
 // at a time, which may be different ones. Close may be called by any.
 type LiveConn interface {
-	// SessionID returns the model's id of the connection, or an empty string.
+	// SessionID returns the model's id for the connection, or an empty string.
 	SessionID() string
 
 	// Send sends a frame. It blocks while the model does not read. A context that ends
 	// during Send ends the connection.
 	Send(ctx context.Context, frame *LiveFrame) error
 
-	// Receive returns the next message. The end of the connection is a [*LiveCloseError]
-	// or an error of the network, and every later call returns it again. A context that
-	// ends during Receive ends the connection.
+	// Receive returns the next message. When the connection ends, it returns a
+	// [*LiveCloseError] or a network error, and every later call returns it again. A context
+	// that ends during Receive ends the connection.
 	Receive(ctx context.Context) (*LiveMessage, error)
 
 	// Close ends the connection with a close frame, and unblocks Send and Receive. Every
@@ -98,7 +98,7 @@ type LiveConn interface {
 	Close() error
 }
 
-// A LiveFrame is what the host sends on a live connection: exactly one of its kinds.
+// A LiveFrame is what the host sends on a live connection: exactly one kind.
 type LiveFrame struct {
 	// Turns are added to the conversation. TurnComplete asks the model to answer.
 	Turns        []*genai.Content
@@ -116,9 +116,9 @@ type LiveFrame struct {
 }
 
 // A LiveMessage is what a model sends on a live connection. Any number of fields are set;
-// they apply in the order of adk-python models/gemini_llm_connection.py.
+// they apply in the order in adk-python models/gemini_llm_connection.py.
 type LiveMessage struct {
-	// Usage is the tokens of the last answer, CustomMetadata what belongs to its response.
+	// Usage counts the last answer's tokens, CustomMetadata is what belongs to its response.
 	Usage          *genai.GenerateContentResponseUsageMetadata
 	CustomMetadata map[string]any
 
@@ -126,8 +126,8 @@ type LiveMessage struct {
 	Grounding           *genai.GroundingMetadata
 	InputTranscription  *genai.Transcription
 	OutputTranscription *genai.Transcription
-	// GenerationComplete, TurnComplete and Interrupted end an answer: the model has sent
-	// all of it, the turn is over, or the user spoke.
+	// GenerationComplete, TurnComplete and Interrupted end an answer: the model has sent it
+	// completely, the turn is over, or the user spoke.
 	GenerationComplete, TurnComplete, Interrupted bool
 	// TurnCompleteReason explains a turn that ended without a regular answer.
 	TurnCompleteReason string
@@ -142,18 +142,18 @@ type LiveMessage struct {
 	GoAway *time.Duration
 }
 
-// A LiveResumption is a state of the conversation that a new connection can resume.
+// A LiveResumption is a conversation state that a new connection can resume.
 type LiveResumption struct {
 	// NewHandle identifies the state; empty if it cannot be resumed.
 	NewHandle string `json:"newHandle,omitempty"`
 	Resumable bool   `json:"resumable,omitempty"`
-	// LastConsumedClientMessageIndex is the number of client frames of this connection
-	// that the state contains; only with transparent resumption.
+	// LastConsumedClientMessageIndex is how many client frames from this connection the state
+	// contains; only with transparent resumption.
 	LastConsumedClientMessageIndex int64 `json:"lastConsumedClientMessageIndex,omitempty"`
 }
 
-// A LiveCloseError is the end of a live connection by the model's side. Code is a close
-// code of RFC 6455, section 7.4; 1006 means that there was none.
+// A LiveCloseError reports that the model's side ended a live connection. Code is a close
+// code from RFC 6455, section 7.4; 1006 means that there was none.
 type LiveCloseError struct {
 	Code   int
 	Reason string
@@ -171,8 +171,8 @@ func (e *LiveCloseError) Error() string {
 // if it does not.
 type LiveProvider interface{ Live() LiveLLM }
 
-// LiveOf returns the live conversations of a model, or nil if it has none; see
-// [LiveProvider] and [LiveLLM].
+// LiveOf returns a model's live conversations, or nil if it has none; see [LiveProvider] and
+// [LiveLLM].
 func LiveOf(m LLM) LiveLLM {
 	switch m := m.(type) {
 	case LiveProvider:
@@ -183,7 +183,7 @@ func LiveOf(m LLM) LiveLLM {
 	return nil
 }
 
-// IsAudio reports whether a part has audio, or refers to a file of audio.
+// IsAudio reports whether a part has audio, or refers to an audio file.
 func IsAudio(p *genai.Part) bool {
 	return p.InlineData != nil && strings.HasPrefix(p.InlineData.MIMEType, "audio/") ||
 		p.FileData != nil && strings.HasPrefix(p.FileData.MIMEType, "audio/")

@@ -17,15 +17,15 @@ type LLM interface {
 	// Name returns the model's name at the provider.
 	Name() string
 
-	// Generate calls the model once. Without req.Stream it yields exactly one response,
-	// which is not partial. With req.Stream it yields any number of partial responses,
-	// then the complete one. A failure is yielded as (nil, err) and ends the sequence;
-	// errors of the service are an [*Error]. Stopping the iteration cancels the call.
-	// Generate does not modify the request or anything it points to.
+	// Generate calls the model once. Without req.Stream it yields exactly one response, which
+	// is not partial. With req.Stream it yields any number of partial responses, then the
+	// complete one. A failure is yielded as (nil, err) and ends the sequence; service errors
+	// are an [*Error]. Stopping the iteration cancels the call. Generate does not modify the
+	// request or anything it points to.
 	Generate(ctx context.Context, req *Request) iter.Seq2[*Response, error]
 }
 
-// A Request is one call of a model.
+// A Request is one model call.
 type Request struct {
 	// Model overrides the LLM's name if it is not empty.
 	Model string
@@ -39,15 +39,15 @@ type Request struct {
 	// points to may be shared; elsewhere the config may be shared, too.
 	Config *genai.GenerateContentConfig
 
-	// Notes are the parts of the system instruction that tools of the host have added; see
+	// Notes are the parts of the system instruction that the host's tools have added; see
 	// [Request.AppendNote].
 	Notes []string
 
 	// Stream requests partial responses.
 	Stream bool
 
-	// MaxCalls limits the function calls of the answer; 0 is the limit of the provider. A
-	// provider ends a longer answer with a [*CallsLimitError] as soon as it sees it.
+	// MaxCalls limits the function calls in the answer; 0 is the provider's limit. A provider
+	// ends a longer answer with a [*CallsLimitError] as soon as it sees it.
 	MaxCalls int
 
 	// Origin identifies the run. It is never sent to a remote model.
@@ -57,7 +57,7 @@ type Request struct {
 	// (see [CanCache]) ignore it.
 	Cache *CacheRequest
 
-	// Retry replaces the retries of the model; nil keeps them.
+	// Retry replaces the model's retries; nil keeps them.
 	Retry *RetryPolicy
 
 	// OnWait is called before the call waits for a retry or for a limit; nil is allowed.
@@ -73,11 +73,11 @@ type RetryPolicy struct {
 	// Initial is the first delay, which doubles with each attempt up to Max. A service that
 	// requests a longer delay than Max ends the call.
 	Initial, Max time.Duration
-	// Codes are the HTTP statuses to retry; nil keeps those of the model.
+	// Codes are the HTTP statuses to retry; nil keeps the model's.
 	Codes []int
 }
 
-// Instruction returns the text of the system instruction.
+// Instruction returns the system instruction's text.
 func (r *Request) Instruction() string {
 	if r.Config == nil {
 		return ""
@@ -85,8 +85,8 @@ func (r *Request) Instruction() string {
 	return TextOf(r.Config.SystemInstruction)
 }
 
-// AppendNote appends text of the host itself to the system instruction. Conformance tests do
-// not compare its wording.
+// AppendNote appends the host's own text to the system instruction. Conformance tests do not
+// compare its wording.
 func (r *Request) AppendNote(text string) {
 	r.AppendInstruction(text)
 	r.Notes = append(r.Notes, text)
@@ -104,33 +104,32 @@ func (r *Request) AppendInstruction(text string) {
 	r.Config.SystemInstruction = textContent("", text)
 }
 
-// An Origin identifies the run of a request, for the scripted model, logs and traces.
+// An Origin identifies a request's run, for the scripted model, logs and traces.
 type Origin struct {
 	App, Agent, UserID, SessionID, InvocationID string
 
-	// UserText is the text of the invocation's user message.
+	// UserText is the text in the invocation's user message.
 	UserText string
-	// Step is the number of earlier model calls of the invocation.
+	// Step is the number of earlier model calls in the invocation.
 	Step int
-	// Turn is the number of user messages of the session, including this one.
+	// Turn is the number of user messages in the session, including this one.
 	Turn int
 	// State reads the session's state; nil is an empty state.
 	State func(key string) (any, bool)
-	// RunConfig returns the settings of the run, see [Origin.ReadRunConfig]; it may be nil.
+	// RunConfig returns the run's settings, see [Origin.ReadRunConfig]; it may be nil.
 	RunConfig func() map[string]any
 	// Now is the host's clock, or nil.
 	Now func() time.Time
 }
 
-// A Response is a complete or partial response of a model. As part of an event, it is
-// immutable.
+// A Response is a complete or partial model response. As part of an event, it is immutable.
 type Response struct {
 	Content *genai.Content
 	// Partial marks a chunk of a streamed response.
 	Partial bool
 	// TurnComplete and Interrupted are for live conversations.
 	TurnComplete, Interrupted bool
-	// TurnCompleteReason, LiveSessionID, Resumption and VoiceActivity are those of a
+	// TurnCompleteReason, LiveSessionID, Resumption and VoiceActivity come from a
 	// [LiveMessage] and its connection.
 	TurnCompleteReason string
 	LiveSessionID      string
@@ -164,16 +163,16 @@ func (r *Response) Clone() *Response {
 
 // CacheConfig configures context caching.
 type CacheConfig struct {
-	// MinTokens is the minimum size of the last prompt. The service has its own minimum.
+	// MinTokens is the last prompt's minimum size. The service has its own minimum.
 	MinTokens int
-	// TTL is the lifetime of a cache.
+	// TTL is a cache's lifetime.
 	TTL time.Duration
 	// Intervals is the number of invocations that use a cache before it is recreated.
 	Intervals int
 }
 
-// A CacheRequest asks a model to cache the beginning of the conversation. It carries the
-// metadata of the last response because models are stateless.
+// A CacheRequest asks a model to cache the conversation's beginning. It carries the last
+// response's metadata because models are stateless.
 type CacheRequest struct {
 	CacheConfig
 	// Metadata is the latest metadata in the agent's responses, or nil.
@@ -187,15 +186,15 @@ type CacheRequest struct {
 // models/cache_metadata.py).
 type CacheMetadata struct {
 	// Name, Expires and Used are set if there is a cache: its name at the service, its
-	// expiry, and the number of invocations that used it.
+	// expiry, and how many invocations used it.
 	Name    string
 	Expires time.Time
 	Used    int
-	// Fingerprint is a hash of the settings and contents of the prefix.
+	// Fingerprint is a hash of the prefix's settings and contents.
 	Fingerprint string
-	// Contents is the number of contents of the prefix.
+	// Contents is the number of contents in the prefix.
 	Contents int
-	// Created is the creation time of the cache, or zero.
+	// Created is when the cache was created, or zero.
 	Created time.Time
 }
 
@@ -223,7 +222,7 @@ func CanMixSchema(m LLM) bool {
 	return ok && mixer.MixesToolsAndSchema()
 }
 
-// TextOf returns the text of a content: all text parts except thoughts, joined without a
+// TextOf returns a content's text: all text parts except thoughts, joined without a
 // separator. It accepts nil.
 func TextOf(c *genai.Content) string {
 	if c == nil {
@@ -273,19 +272,19 @@ func ResponsesOf(c *genai.Content) []*genai.FunctionResponse {
 	return rs
 }
 
-// pendingStatus is the status of a call without a response.
+// pendingStatus is the status for a call without a response.
 const pendingStatus = "No response to this call is available: it may still be pending, or the call was interrupted."
 
-// PendingResponse returns the placeholder of a response that a call does not have: models
-// require a response to each call.
+// PendingResponse returns the placeholder for a call's missing response: models require a
+// response to each call.
 func PendingResponse(c *genai.FunctionCall) *genai.FunctionResponse {
 	return &genai.FunctionResponse{ID: c.ID, Name: c.Name, Response: map[string]any{"status": pendingStatus}}
 }
 
-// UserText returns a content of role user with one text part.
+// UserText returns a content with role user and one text part.
 func UserText(text string) *genai.Content { return textContent(genai.RoleUser, text) }
 
-// ModelText returns a content of role model with one text part.
+// ModelText returns a content with role model and one text part.
 func ModelText(text string) *genai.Content { return textContent(genai.RoleModel, text) }
 
 // textContent allocates the content, its part and their list at once.

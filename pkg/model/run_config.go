@@ -1,7 +1,7 @@
 package model
 
-// SampleRunConfig returns the settings of run_config that expressions can read, each with a
-// value of its type. It declares the variable run_config of expressions.
+// SampleRunConfig returns the run_config settings that expressions can read, each with a
+// value of its type. It declares the expression variable run_config.
 func SampleRunConfig() map[string]any {
 	return map[string]any{
 		"streaming_mode": "none", "support_cfc": false, "response_modalities": []any{},
@@ -11,8 +11,8 @@ func SampleRunConfig() map[string]any {
 	}
 }
 
-// ReadRunConfig returns the settings of the run that made a request, as
-// [SampleRunConfig] declares them. Without a run they are those of the sample.
+// ReadRunConfig returns the settings for the run that made a request, as [SampleRunConfig]
+// declares them. Without a run they are the sample's.
 func (o *Origin) ReadRunConfig() map[string]any {
 	if o.RunConfig == nil {
 		return SampleRunConfig()

@@ -10,11 +10,10 @@ import (
 	"agenthost/pkg/model"
 )
 
-// Normalize returns a value as if encoded to JSON and decoded by the rules of
-// [DecodeMap]: integers as int64, floats as float64, slices as []any, bytes as
-// URL-safe base64, structs as map[string]any. It shares no map or slice with v.
-// A value without a JSON form, such as a channel, is unchanged; encoding it is
-// an error.
+// Normalize returns a value as if encoded to JSON and decoded as [DecodeMap] does: integers
+// as int64, floats as float64, slices as []any, bytes as URL-safe base64, structs as
+// map[string]any. It shares no map or slice with v. A value without a JSON form, such as a
+// channel, is unchanged; encoding it is an error.
 func Normalize(v any) any { return adkjson.Normalize(v) }
 
 // DecodeMap decodes a JSON object with free-form keys, such as a state.
@@ -33,15 +32,15 @@ func DecodeMap(b []byte, keys ...any) (map[string]any, error) {
 	return m, nil
 }
 
-// DecodeValue decodes any JSON value by the rules of [DecodeMap].
+// DecodeValue decodes any JSON value as [DecodeMap] does.
 func DecodeValue(b []byte) (any, error) {
 	r := &adkjson.Decoder{Buf: b}
 	v := r.ReadValue()
 	return v, checkEnd(r)
 }
 
-// EncodeMap encodes an object with free-form keys, such as the arguments of a call, with
-// all digits of its numbers. A nil map is {}.
+// EncodeMap encodes an object with free-form keys, such as a call's arguments, with all
+// digits in its numbers. A nil map is {}.
 func EncodeMap(m map[string]any) ([]byte, error) {
 	w := newEncoder(nil)
 	w.WriteTypedMap(reflect.ValueOf(m))
@@ -51,7 +50,7 @@ func EncodeMap(m map[string]any) ([]byte, error) {
 	return w.Buf, nil
 }
 
-// EncodeValue encodes any value by the rules of [EncodeMap].
+// EncodeValue encodes any value as [EncodeMap] does.
 func EncodeValue(v any) ([]byte, error) {
 	w := newEncoder(nil)
 	w.WriteValue(v)
@@ -61,10 +60,10 @@ func EncodeValue(v any) ([]byte, error) {
 	return w.Buf, nil
 }
 
-// DecodeContent decodes a content from a client. Keys may be camelCase or
-// snake_case, bytes in either base64 alphabet. An unknown key of a content or a
-// part and a value of the wrong type are errors: a [FieldError] whose path
-// begins with keys. Free-form maps are accepted as they are.
+// DecodeContent decodes a content from a client. Keys may be camelCase or snake_case, bytes
+// in either base64 alphabet. An unknown key in a content or a part and a value with the wrong
+// type are errors: a [FieldError] whose path begins with keys. Free-form maps are accepted as
+// they are.
 func DecodeContent(b []byte, keys ...any) (*genai.Content, error) {
 	c := new(genai.Content)
 	if err := decodeStrict(b, c, keys); err != nil {
@@ -73,7 +72,7 @@ func DecodeContent(b []byte, keys ...any) (*genai.Content, error) {
 	return c, nil
 }
 
-// DecodePart decodes a part by the rules of [DecodeContent].
+// DecodePart decodes a part as [DecodeContent] does.
 func DecodePart(b []byte, keys ...any) (*genai.Part, error) {
 	p := new(genai.Part)
 	if err := decodeStrict(b, p, keys); err != nil {
@@ -184,9 +183,9 @@ func writeFunctionResponse(w *adkjson.Encoder, f *genai.FunctionResponse) {
 	w.CloseBracket('}')
 }
 
-// writeCacheMetadata writes the only part of an event with snake_case keys
-// (adk-python models/cache_metadata.py has no aliases). Without a cache it
-// consists of a fingerprint and a number of contents.
+// writeCacheMetadata writes the only part of an event with snake_case keys (adk-python
+// models/cache_metadata.py has no aliases). Without a cache it consists of a fingerprint and
+// a content count.
 func writeCacheMetadata(w *adkjson.Encoder, m *model.CacheMetadata) {
 	before := w.Err
 	w.StartField("cacheMetadata").OpenBracket('{')
@@ -228,8 +227,8 @@ func cacheMetadataField(m *model.CacheMetadata, name []byte) any {
 	}
 }
 
-// commonField finds the fields of nearly every event without a search through
-// the struct tags.
+// commonField finds the fields that nearly every event has without a search through the
+// struct tags.
 func commonField(p any, name []byte) any {
 	switch p := p.(type) {
 	case *genai.Content:

@@ -21,7 +21,7 @@ var (
 	ErrFenced = fmt.Errorf("was taken over by another host in the middle of this turn: %w", ErrStale)
 	// ErrInvalid means that the input is invalid; a retry cannot succeed.
 	ErrInvalid = errors.New("invalid")
-	// ErrTooLarge: a limit of the store is exceeded. It comes as a [LimitError].
+	// ErrTooLarge: a store limit is exceeded. It comes as a [LimitError].
 	ErrTooLarge = errors.New("too large")
 	// ErrBusy means that waiting for another run of the session timed out.
 	ErrBusy = errors.New("busy with another run")
@@ -30,10 +30,9 @@ var (
 	ErrUnavailable = errors.New("unavailable")
 )
 
-// A FieldError reports an invalid field of a JSON value. It is an [ErrInvalid].
+// A FieldError reports an invalid field in a JSON value. It is an [ErrInvalid].
 type FieldError struct {
-	// Path holds the keys (string) and indexes (int) of the field, outermost
-	// first.
+	// Path holds the field's keys (string) and indexes (int), outermost first.
 	Path []any
 	// Message describes the error.
 	Message string
@@ -49,7 +48,7 @@ func (e *FieldError) Unwrap() error { return ErrInvalid }
 // A LimitError reports that a part of a session exceeds a size limit. It is an
 // [ErrTooLarge] and an [ErrInvalid].
 type LimitError struct {
-	// Part is the name of the part, such as "state of the user".
+	// Part names the part, such as "state of the user".
 	Part string
 	// Limit is in Unit, which is bytes if it is empty.
 	Limit int64
@@ -74,7 +73,7 @@ func (e *LimitError) Error() string {
 // Unwrap returns ErrTooLarge and ErrInvalid.
 func (e *LimitError) Unwrap() []error { return []error{ErrTooLarge, ErrInvalid} }
 
-// formatBytes formats a number of bytes in the largest unit that divides it.
+// formatBytes formats a byte count in the largest unit that divides it.
 func formatBytes(n int64) string {
 	for i, unit := range []string{"GiB", "MiB", "KiB"} {
 		if size := int64(1) << (30 - 10*i); n >= size && n%size == 0 {

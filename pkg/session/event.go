@@ -18,18 +18,18 @@ import (
 // UserAuthor is the author of user messages. No agent may have this name.
 const UserAuthor = "user"
 
-// An Event is an entry of a session's history. It is immutable once appended
-// and safe for concurrent reads. Its JSON form is ADK's.
+// An Event is an entry in a session's history. It is immutable once appended and safe for
+// concurrent reads. Its JSON form is ADK's.
 type Event struct {
 	ID           string
 	InvocationID string
-	// Author is UserAuthor or the name of an agent.
+	// Author is UserAuthor or an agent's name.
 	Author string
-	// Branch is the dotted path of a parallel branch; an event with an empty
-	// branch is visible to all.
+	// Branch is the dotted path of a parallel branch; an event with an empty branch is
+	// visible to all.
 	Branch string
-	// IsolationScope is the ID of the call that delegated a task. Only the agent of
-	// the task sees events with it.
+	// IsolationScope is the ID of the call that delegated a task. Only the task's agent sees
+	// events with it.
 	IsolationScope string
 	Timestamp      time.Time
 	// Seq is the sequence number in the session, from 1, set by the store. It
@@ -42,31 +42,29 @@ type Event struct {
 	model.Response
 
 	Actions Actions
-	// Output is the output of a workflow node for the next node; nil for most
-	// events.
+	// Output is a workflow node's output for the next node; nil for most events.
 	Output any
-	// NodePath is the path of the agent run that created the event within its
-	// invocation, such as "pipeline@1/writer@1".
+	// NodePath is the path of the agent run that created the event within its invocation,
+	// such as "pipeline@1/writer@1".
 	NodePath string
-	// OutputFor has the paths of the nodes whose output the event has: that of its own
-	// node, and those of the workflows that end with it. Only events with a NodePath have it.
+	// OutputFor has the paths of the nodes whose output the event has: its own node, and the
+	// workflows that end with it. Only events with a NodePath have it.
 	OutputFor []string
 	// MessageAsOutput reports that the output is the content, and not Output.
 	MessageAsOutput bool
-	// LongRunningToolIDs are the ids of calls in this event that are answered
-	// later. An event with calls has the list even when it is empty.
+	// LongRunningToolIDs are the ids of calls in this event that are answered later. An event
+	// with calls has the list even when it is empty.
 	LongRunningToolIDs []string
 
-	// Extra holds unknown fields of the JSON form. They are written back
-	// unchanged.
+	// Extra holds unknown fields from the JSON form. They are written back unchanged.
 	Extra map[string]json.RawMessage
 }
 
 // Text returns the event's text without thoughts.
 func (e *Event) Text() string { return model.TextOf(e.Content) }
 
-// ResultText returns what people read of the event: its text, or the output with which the
-// root of an invocation ends without a message, as text or JSON.
+// ResultText returns the event's text for people. Without a message, it is the output with
+// which the invocation's root ends, as text or JSON.
 func (e *Event) ResultText() string {
 	if e.IsPlainResult() {
 		return template.String(e.Output)
@@ -74,14 +72,14 @@ func (e *Event) ResultText() string {
 	return e.Text()
 }
 
-// IsPlainResult reports whether the event has the output of the root of an invocation, such
-// as a workflow that ends with a function, and no content.
+// IsPlainResult reports whether the event has the output of the invocation's root, such as a
+// workflow that ends with a function, and no content.
 func (e *Event) IsPlainResult() bool {
 	return e.Content == nil && e.Output != nil && slices.ContainsFunc(e.OutputFor, func(path string) bool { return !strings.Contains(path, "/") })
 }
 
-// NodeName returns the name of the agent or node that made the event: the last one of its
-// node path. Events of function, tool and join nodes have their workflow as author, which is the
+// NodeName returns the name of the agent or node that made the event: the last one in its node
+// path. Events from function, tool and join nodes have their workflow as author, which is the
 // name without a path.
 func (e *Event) NodeName() string {
 	path := e.NodePath
@@ -101,9 +99,9 @@ func (e *Event) Calls() []*genai.FunctionCall { return model.CallsOf(e.Content) 
 // Responses returns the event's function responses.
 func (e *Event) Responses() []*genai.FunctionResponse { return model.ResponsesOf(e.Content) }
 
-// IsFinal reports whether the event is the agent's final response of this turn,
-// which requires no further model call. A final event may have no content. The
-// rule is is_final_response of adk-python events/event.py.
+// IsFinal reports whether the event is the agent's final response in this turn, which
+// requires no further model call. A final event may have no content. The rule is
+// is_final_response in adk-python events/event.py.
 func (e *Event) IsFinal() bool {
 	if e.Actions.SkipSummarization || len(e.LongRunningToolIDs) > 0 {
 		return true
@@ -122,8 +120,8 @@ func (e *Event) IsFinal() bool {
 	return e.Content.Parts[len(e.Content.Parts)-1].CodeExecutionResult == nil
 }
 
-// IsFromUser reports whether the user or a client sent the event: its author is
-// [UserAuthor], and it is not the result of a task.
+// IsFromUser reports whether the user or a client sent the event: its author is [UserAuthor],
+// and it is not a task's result.
 func (e *Event) IsFromUser() bool { return e.Author == UserAuthor && !e.Provenance.TaskResult }
 
 // Provenance is the host's record about an event: its origin and reason. It is
@@ -136,15 +134,15 @@ type Provenance struct {
 	// Skipped is the reason why an agent was skipped; empty for all other
 	// events.
 	Skipped string `json:"skipped,omitempty"`
-	// RewindAfter is the id of the last event that a rewind keeps; empty for a
-	// rewind of whole invocations. ADK has no such field: other programs rewind
-	// the invocation of rewindBeforeInvocationId.
+	// RewindAfter is the id of the last event that a rewind keeps; empty if whole invocations
+	// are rewound. ADK has no such field: other programs rewind the invocation in
+	// rewindBeforeInvocationId.
 	RewindAfter string `json:"rewindAfterEventId,omitempty"`
 	// Imported reports that a client supplied the event for a new session.
 	// Models read it as history; nothing else relies on it.
 	Imported bool `json:"imported,omitempty"`
 	// TaskResult reports that the runtime wrote the event: the response to a call that
-	// delegated a task, of which ADK makes the user the author.
+	// delegated a task. ADK makes the user its author.
 	TaskResult bool `json:"taskResult,omitempty"`
 	// Unresumable reports that the app was not resumable, so that NodePath does not record
 	// an invocation to resume. Versions that set NodePath only in resumable apps did not
@@ -156,8 +154,8 @@ type Provenance struct {
 	Unverified bool `json:"unverified,omitempty"`
 }
 
-// Actions are the effects of an event besides its content. The zero value has
-// no effect. JSON keys are those of adk-python events/event_actions.py.
+// Actions are an event's effects besides its content. The zero value has no effect. JSON keys
+// are those in adk-python events/event_actions.py.
 type Actions struct {
 	// StateDelta holds the state keys that the event sets; a nil value deletes
 	// the key.
@@ -166,7 +164,7 @@ type Actions struct {
 	// StateDelta. An append moves their results to StateDelta; they have no
 	// JSON form.
 	StateUpdates []StateUpdate `json:"-"`
-	// ArtifactDelta holds the saved version of each artifact.
+	// ArtifactDelta holds each artifact's saved version.
 	ArtifactDelta map[string]int `json:"artifactDelta"`
 
 	RequestedAuthConfigs       map[string]any           `json:"requestedAuthConfigs"`
@@ -212,8 +210,7 @@ func (a *Actions) IsEmpty() bool {
 		a.Compaction == nil && a.Route == nil && len(a.RenderUIWidgets) == 0 && a.SetModelResponse == nil
 }
 
-// SetState sets a state key; nil deletes it. It discards earlier updates of the
-// key.
+// SetState sets a state key; nil deletes it. It discards the key's earlier updates.
 func (a *Actions) SetState(key string, value any) {
 	a.dropUpdates(func(k string) bool { return k == key })
 	if a.StateDelta == nil {
@@ -222,7 +219,7 @@ func (a *Actions) SetState(key string, value any) {
 	a.StateDelta[key] = value
 }
 
-// SetArtifact records the saved version of an artifact.
+// SetArtifact records an artifact's saved version.
 func (a *Actions) SetArtifact(name string, version int) {
 	if a.ArtifactDelta == nil {
 		a.ArtifactDelta = map[string]int{}
@@ -230,9 +227,9 @@ func (a *Actions) SetArtifact(name string, version int) {
 	a.ArtifactDelta[name] = version
 }
 
-// Merge adds the effects of b to a, as the responses of parallel calls become
-// one event: maps are merged deeply, later values win, and flags and widgets
-// accumulate (adk-python flows/llm_flows/functions.py).
+// Merge adds b's effects to a, as responses to parallel calls become one event: maps are
+// merged deeply, later values win, and flags and widgets accumulate (adk-python
+// flows/llm_flows/functions.py).
 func (a *Actions) Merge(b *Actions) {
 	if len(b.StateDelta) > 0 {
 		a.dropUpdates(func(key string) bool { _, isSet := b.StateDelta[key]; return isSet })

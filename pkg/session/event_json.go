@@ -18,10 +18,10 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A Form selects the fields of the JSON forms of events and sessions. The zero
-// value is ADK's form.
+// A Form selects the fields in the JSON forms of events and sessions. The zero value is ADK's
+// form.
 type Form struct {
-	// Provenance adds the provenance of events.
+	// Provenance adds the events' provenance.
 	Provenance bool
 	// internal keeps the customMetadata keys that begin with [InternalMetadataPrefix].
 	internal bool
@@ -46,7 +46,7 @@ func PublicMetadata(m map[string]any) map[string]any {
 
 func isInternalKey(key string) bool { return strings.HasPrefix(key, InternalMetadataPrefix) }
 
-// emptyNode is the nodeInfo of all events outside of workflows.
+// emptyNode is the nodeInfo in all events outside workflows.
 const emptyNode = `{"path":""}`
 
 // AppendEvent appends the event's JSON form to dst, as stored in databases: camelCase
@@ -56,7 +56,7 @@ func AppendEvent(dst []byte, e *Event) ([]byte, error) {
 	return Form{internal: true}.AppendEvent(dst, e)
 }
 
-// provenanceKey is the JSON key of an event's provenance.
+// provenanceKey is the JSON key for an event's provenance.
 const provenanceKey = "provenance"
 
 // AppendEvent is the function AppendEvent for clients: in this form, and without the
@@ -82,11 +82,10 @@ var encoders = sync.Pool{New: func() any { return new(adkjson.Encoder) }}
 // and escapes HTML in it by default.
 func (e *Event) MarshalJSON() ([]byte, error) { return Form{}.AppendEvent(nil, e) }
 
-// UnmarshalJSON decodes an event of any ADK version: keys in camelCase or
-// snake_case, the timestamp as float seconds, integer milliseconds or RFC 3339,
-// bytes in either base64 alphabet. Unknown fields of the event are kept in
-// Extra under their camelCase names; unknown nested keys are ignored. Seq and
-// Provenance are unchanged. A failure is a [FieldError].
+// UnmarshalJSON decodes an event from any ADK version: keys in camelCase or snake_case, the
+// timestamp as float seconds, integer milliseconds or RFC 3339, bytes in either base64
+// alphabet. Unknown event fields are kept in Extra under their camelCase names; unknown
+// nested keys are ignored. Seq and Provenance are unchanged. A failure is a [FieldError].
 func (e *Event) UnmarshalJSON(b []byte) error {
 	r := newDecoder(b)
 	*e = Event{Seq: e.Seq, Provenance: e.Provenance}
@@ -94,9 +93,8 @@ func (e *Event) UnmarshalJSON(b []byte) error {
 	return checkEnd(r)
 }
 
-// UnknownField returns a [FieldError] for the first nested key of an event's JSON
-// form that UnmarshalJSON would ignore, or for invalid JSON. It returns nil if
-// there is none.
+// UnknownField returns a [FieldError] for the first nested key in an event's JSON form that
+// UnmarshalJSON would ignore, or for invalid JSON. It returns nil if there is none.
 func UnknownField(b []byte) error {
 	r := newStrictDecoder(b)
 	readEvent(r, &Event{})
@@ -119,7 +117,7 @@ func (f Form) AppendSession(dst []byte, s *Session) ([]byte, error) {
 // MarshalJSON is [AppendSession] for encoding/json.
 func (s *Session) MarshalJSON() ([]byte, error) { return AppendSession(nil, s) }
 
-// Head returns the session's JSON form for lists, with an empty list of events.
+// Head returns the session's JSON form for lists, with an empty event list.
 func (s *Session) Head() json.Marshaler { return sessionHead{s} }
 
 type sessionHead struct{ s *Session }
@@ -179,7 +177,7 @@ func (f Form) writeEvent(w *adkjson.Encoder, e *Event) {
 	w.StartField("author").WriteString(e.Author)
 	w.WriteOptional("actions", &e.Actions)
 	writeNodeInfo(w, e)
-	// An empty list means that none of the calls is answered later.
+	// An empty list means that no call is answered later.
 	if e.LongRunningToolIDs != nil || hasCall(e) {
 		w.StartField("longRunningToolIds").WriteTyped(reflect.ValueOf(e.LongRunningToolIDs))
 	}
@@ -196,8 +194,8 @@ func (f Form) writeEvent(w *adkjson.Encoder, e *Event) {
 	w.CloseBracket('}')
 }
 
-// writeNodeInfo writes the path of the event's node. A nodeInfo with other
-// fields is written back unchanged.
+// writeNodeInfo writes the event's node path. A nodeInfo with other fields is written back
+// unchanged.
 func writeNodeInfo(w *adkjson.Encoder, e *Event) {
 	switch _, other := e.Extra["nodeInfo"]; {
 	case other:
@@ -218,7 +216,7 @@ func (f Form) writeResponse(w *adkjson.Encoder, r *model.Response) {
 	w.WriteOptionalString("modelVersion", r.ModelVersion)
 	w.WriteOptional("content", r.Content)
 	w.WriteOptional("groundingMetadata", r.GroundingMetadata)
-	// Like ADK, false is written for the complete form of what a live model sent in chunks.
+	// Like ADK, false is written for the complete form when a live model sent it in chunks.
 	if r.Partial || completesChunks(r) {
 		w.StartField("partial").WriteValue(r.Partial)
 	}
@@ -251,8 +249,8 @@ func (f Form) writeResponse(w *adkjson.Encoder, r *model.Response) {
 	w.WriteOptional("voiceActivity", r.VoiceActivity)
 }
 
-// completesChunks reports whether a response of a live conversation repeats its chunks as
-// a whole: a transcript, or the merged text, which has no model version.
+// completesChunks reports whether a live response repeats its chunks as a whole: a
+// transcript, or the merged text, which has no model version.
 func completesChunks(r *model.Response) bool {
 	if t := cmp.Or(r.InputTranscription, r.OutputTranscription); t != nil && r.Content == nil {
 		return t.Finished
@@ -481,7 +479,7 @@ func (p Provenance) Append(dst []byte) []byte {
 	return w.Buf
 }
 
-// DecodeProvenance decodes the output of Append.
+// DecodeProvenance decodes Append's output.
 func DecodeProvenance(text []byte) (p Provenance, err error) {
 	if string(text) == "{}" {
 		return p, nil
@@ -492,12 +490,12 @@ func DecodeProvenance(text []byte) (p Provenance, err error) {
 	return p, err
 }
 
-// newEncoder returns an encoder of events that appends to dst.
+// newEncoder returns an event encoder that appends to dst.
 func newEncoder(dst []byte) *adkjson.Encoder {
 	return &adkjson.Encoder{Buf: dst, WriteCustom: writeCustom}
 }
 
-// newDecoder returns a decoder of events.
+// newDecoder returns an event decoder.
 func newDecoder(b []byte) *adkjson.Decoder {
 	return &adkjson.Decoder{Buf: b, FindField: commonField}
 }
@@ -507,7 +505,7 @@ func newStrictDecoder(b []byte) *adkjson.Decoder {
 	return &adkjson.Decoder{Buf: b, FindField: commonField, Strict: true, Suggest: spec.Suggest}
 }
 
-// checkEnd returns the first error of a decoder as a FieldError.
+// checkEnd returns a decoder's first error as a FieldError.
 func checkEnd(r *adkjson.Decoder, keys ...any) error {
 	if err := r.CheckEnd(keys...); err != nil {
 		return (*FieldError)(err)

@@ -95,8 +95,7 @@ func decodeEvent(t testing.TB, text string) *Event {
 	return e
 }
 
-// The example of the wire format comes back byte by byte, but for the order of
-// the keys.
+// The wire format's example comes back byte by byte, but for the key order.
 func TestSessionRoundTrip(t *testing.T) {
 	text, err := os.ReadFile("testdata/session.json")
 	if err != nil {
@@ -444,7 +443,7 @@ func TestUnmarshalDepth(t *testing.T) {
 	}
 }
 
-// Events of adk-go and adk-js, one of each form, are read and written without loss.
+// Events from adk-go and adk-js, one in each form, are read and written without loss.
 func TestADKEvents(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "adk_events.jsonl"))
 	if err != nil {

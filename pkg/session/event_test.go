@@ -15,9 +15,9 @@ func contentOf(parts ...*genai.Part) *genai.Content {
 	return &genai.Content{Role: genai.RoleModel, Parts: parts}
 }
 
-// The rule is that of adk-python: an event is final unless it calls, answers a
-// call, is partial or ends in the result of code; skipping the summary or
-// waiting for a long-running call makes any event final.
+// The rule is adk-python's: an event is final unless it calls, answers a call, is partial or
+// ends in a code result; skipping the summary or waiting for a long-running call makes any
+// event final.
 func TestIsFinal(t *testing.T) {
 	text := &genai.Part{Text: "a"}
 	call := &genai.Part{FunctionCall: &genai.FunctionCall{Name: "f"}}
@@ -66,8 +66,8 @@ func TestIsFinal(t *testing.T) {
 	}
 }
 
-// The name of the node is the last one of its path: callbacks have paths of their own. An
-// event without a path is of its author.
+// The node's name is the last one in its path: callbacks have their own paths. For an event
+// without a path, the node is its author.
 func TestNodeName(t *testing.T) {
 	for path, want := range map[string]string{
 		"":                          "flow",
@@ -84,7 +84,7 @@ func TestNodeName(t *testing.T) {
 	}
 }
 
-// People read the text of an event, or the output with which the root ends.
+// People read an event's text, or the output with which the root ends.
 func TestResultText(t *testing.T) {
 	value := func(paths ...string) *Event { return &Event{Output: map[string]any{"n": 1}, OutputFor: paths} }
 	message := value("flow@1/up@1", "flow@1")
@@ -122,8 +122,8 @@ func TestEventParts(t *testing.T) {
 	}
 }
 
-// The answers of parallel calls become one event: maps are merged deeply, the
-// later value wins, flags and widgets add up.
+// The answers to parallel calls become one event: maps are merged deeply, the later value
+// wins, flags and widgets add up.
 func TestActionsMerge(t *testing.T) {
 	sure := &Confirmation{Hint: "sure?"}
 	older, newer := &Compaction{EndTimestamp: 1}, &Compaction{EndTimestamp: 2}
@@ -221,8 +221,8 @@ func TestActionsSet(t *testing.T) {
 	}
 }
 
-// TestEventSize: an event with the header of Go's allocator fits into 640 bytes. Each chunk of a
-// stream allocates one, and the next class has 704. Fields of one byte are next to each other.
+// TestEventSize: an event with the header from Go's allocator fits into 640 bytes. Each chunk in
+// a stream allocates one, and the next class has 704. One-byte fields are next to each other.
 func TestEventSize(t *testing.T) {
 	if size := reflect.TypeFor[Event]().Size() + 8; size > 640 {
 		t.Errorf("an event takes %d bytes, want at most 640", size)

@@ -8,23 +8,23 @@ import (
 	"google.golang.org/genai"
 )
 
-// A Memory is content stored for later sessions of the same user. Its JSON form
-// is ADK's, with the time as a string in UTC.
+// A Memory is content stored for the same user's later sessions. Its JSON form is ADK's, with
+// the time as a string in UTC.
 type Memory struct {
 	// Content is the remembered content.
 	Content *genai.Content
 	// Author is UserAuthor or an agent's name.
 	Author string
-	// Timestamp is the time of the content.
+	// Timestamp is the content's time.
 	Timestamp time.Time
-	// ID is the id of the source event, or a generated one.
+	// ID is the source event's id, or a generated one.
 	ID string
-	// CustomMetadata holds additional data of the caller.
+	// CustomMetadata holds the caller's additional data.
 	CustomMetadata map[string]any
 }
 
-// MemoriesOf converts events to memories: the texts of each event, without
-// thoughts. It ignores calls, tool responses and files.
+// MemoriesOf converts events to memories: each event's texts, without thoughts. It ignores
+// calls, tool responses and files.
 func MemoriesOf(events []*Event) []*Memory {
 	var ms []*Memory
 	for _, ev := range events {
@@ -84,8 +84,8 @@ func (m *Memory) MarshalJSON() ([]byte, error) {
 	return w.Buf, nil
 }
 
-// UnmarshalJSON decodes the output of MarshalJSON; keys may also be in
-// snake_case. Unknown keys are ignored. A failure is a [FieldError].
+// UnmarshalJSON decodes MarshalJSON's output; keys may also be in snake_case. Unknown keys
+// are ignored. A failure is a [FieldError].
 func (m *Memory) UnmarshalJSON(b []byte) error {
 	r := newDecoder(b)
 	*m = Memory{}
@@ -107,8 +107,7 @@ func (m *Memory) UnmarshalJSON(b []byte) error {
 	return checkEnd(r)
 }
 
-// An ArtifactVersion describes one stored version of an artifact. Its JSON form
-// is ADK's.
+// An ArtifactVersion describes one stored artifact version. Its JSON form is ADK's.
 type ArtifactVersion struct {
 	// Version starts at 0.
 	Version        int

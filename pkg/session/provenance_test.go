@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The JSON form of an event contains its provenance only on request, and provenance
-// is never read from it.
+// An event's JSON form contains its provenance only on request, and provenance is never read
+// from it.
 func TestProvenanceForm(t *testing.T) {
 	ev := &Event{ID: "e", Author: "a", Provenance: Provenance{Revision: "r1", Imported: true}}
 	plain, err := AppendEvent(nil, ev)

@@ -21,20 +21,20 @@ func (k Key) String() string { return fmt.Sprintf("%s/%s/%s", k.App, k.User, k.I
 // history, which grows as events are appended; each has its own state.
 type Session struct {
 	Key
-	// Version is the number of appended events, that is, the Seq of the last
-	// one.
+	// Version is the number of appended events, that is, the last event's Seq.
 	Version int64
 	// History holds the session's events, or the requested part of them.
 	History *History
 	// State is the merged state: session keys, and user: and app: keys with
 	// their prefixes.
 	State *State
-	// LastUpdate is the time of the last event, or of the creation.
+	// LastUpdate is when the last event was appended or, without events, when the session was
+	// created.
 	LastUpdate time.Time
 }
 
-// New returns a copy of s with a state of the given keys; it takes ownership of the map.
-// Each run has a session of its own, so both are one allocation.
+// New returns a copy of s with a state that has the given keys; it takes ownership of the
+// map. Each run has its own session, so both are one allocation.
 func New(s Session, state map[string]any) *Session {
 	both := &struct {
 		session Session
@@ -48,7 +48,7 @@ func New(s Session, state map[string]any) *Session {
 // Events returns the session's events in order. The slice must not be changed.
 func (s *Session) Events() []*Event { return s.History.Events() }
 
-// EventsBy returns the events of one author in order.
+// EventsBy returns one author's events in order.
 func (s *Session) EventsBy(author string) []*Event {
 	var es []*Event
 	for _, e := range s.Events() {
@@ -59,14 +59,14 @@ func (s *Session) EventsBy(author string) []*Event {
 	return es
 }
 
-// A History is an append-only list of events with cached derived values. It is
-// safe for concurrent use.
+// A History is an append-only event list with cached derived values. It is safe for
+// concurrent use.
 type History struct {
 	mu      sync.Mutex
 	events  []*Event
 	bytes   int64
 	derived map[any]derived
-	// derivedBytes is the total size of the derived values.
+	// derivedBytes is the derived values' total size.
 	derivedBytes atomic.Int64
 }
 
@@ -76,8 +76,7 @@ type derived struct {
 	bytes int64
 }
 
-// NewHistory creates a history of the given events; it takes ownership of the
-// slice.
+// NewHistory creates a history from the given events; it takes ownership of the slice.
 func NewHistory(events []*Event) *History { return &History{events: events} }
 
 // Events returns all events in order. The slice does not change when the
@@ -105,27 +104,26 @@ func (h *History) Append(e *Event) {
 	h.events = append(h.events, e)
 }
 
-// AddBytes adds the JSON size of stored events. Only a store calls it.
+// AddBytes adds the stored events' JSON size. Only a store calls it.
 func (h *History) AddBytes(n int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.bytes += n
 }
 
-// Bytes returns the JSON size of all stored events of the session, including
-// those that are not loaded; 0 means unknown.
+// Bytes returns the JSON size of all stored events in the session, including those that are
+// not loaded; 0 means unknown.
 func (h *History) Bytes() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.bytes
 }
 
-// Derive caches a value computed from the events, such as the contents for an
-// agent's model, so that each turn only processes new events. extend gets the
-// value of the previous call with this key (nil at first) and all events. It
-// returns the updated value and its approximate size in bytes, without the
-// events. It runs under the history's lock: it must be quick and must not use
-// the history.
+// Derive caches a value computed from the events, such as the contents for an agent's model,
+// so that each turn only processes new events. extend gets the value from the previous call
+// with this key (nil at first) and all events. It returns the updated value and its
+// approximate size in bytes, without the events. It runs under the history's lock: it must be
+// quick and must not use the history.
 func (h *History) Derive(key any, extend func(last any, events []*Event) (v any, bytes int64)) any {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -139,20 +137,20 @@ func (h *History) Derive(key any, extend func(last any, events []*Event) (v any,
 	return v
 }
 
-// DerivedBytes returns the approximate size of the derived values.
+// DerivedBytes returns the derived values' approximate size.
 func (h *History) DerivedBytes() int64 { return h.derivedBytes.Load() }
 
-// The customMetadata keys of the provenance before it had its own column.
+// The customMetadata keys that held the provenance before it had its own column.
 const (
 	legacyRevisionKey    = "agenthost.revision"
 	legacySkippedKey     = "skipped"
 	legacyRewindAfterKey = "rewindAfterEventId"
 )
 
-// MoveLegacyProvenance moves the record of an older version of agenthost from
-// the event's customMetadata to its Provenance, which becomes Unverified. That
-// version recorded the revision on every event that an app created, but not on
-// those that clients sent with a new session: an event without it is Imported.
+// MoveLegacyProvenance moves the record that an older agenthost version wrote from the
+// event's customMetadata to its Provenance, which becomes Unverified. That version recorded
+// the revision on every event that an app created, but not on those that clients sent with a
+// new session: an event without it is Imported.
 func (e *Event) MoveLegacyProvenance() {
 	p := Provenance{Unverified: true}
 	var moved []string

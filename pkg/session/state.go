@@ -10,10 +10,10 @@ import (
 	"sync/atomic"
 )
 
-// A Scope is the visibility of a state key.
+// A Scope is a state key's visibility.
 type Scope int
 
-// The scopes, by prefix of the key.
+// The scopes, by key prefix.
 const (
 	ScopeSession Scope = iota // no prefix: this session
 	ScopeUser                 // "user:": all sessions of the user in this app
@@ -21,15 +21,15 @@ const (
 	ScopeTemp                 // "temp:": until the invocation ends, never stored
 )
 
-// The prefixes of the scopes.
+// The scopes' prefixes.
 const (
 	UserPrefix = "user:"
 	AppPrefix  = "app:"
 	TempPrefix = "temp:"
 )
 
-// ScopeOf returns the scope of a key and its name without the prefix. An
-// unknown prefix is part of the name (adk-python sessions/state.py).
+// ScopeOf returns a key's scope and its name without the prefix. An unknown prefix is part of
+// the name (adk-python sessions/state.py).
 func ScopeOf(key string) (Scope, string) {
 	i := strings.IndexByte(key, ':')
 	if i < 0 {
@@ -47,7 +47,7 @@ func ScopeOf(key string) (Scope, string) {
 	}
 }
 
-// Prefix returns the prefix of the scope; it is empty for the session scope.
+// Prefix returns the scope's prefix; it is empty for the session scope.
 func (s Scope) Prefix() string {
 	switch s {
 	case ScopeUser:
@@ -61,27 +61,27 @@ func (s Scope) Prefix() string {
 	}
 }
 
-// A State is the merged state of a session, keys with their prefixes. Values
-// are JSON values, integers as int64. It is safe for concurrent use; reads take
-// no lock. The zero State is empty; a nil State is empty and read-only.
+// A State is a session's merged state, keys with their prefixes. Values are JSON values,
+// integers as int64. It is safe for concurrent use; reads take no lock. The zero State is
+// empty; a nil State is empty and read-only.
 type State struct {
 	mu sync.Mutex // serialises writers
 	// m is copied on write, because reads are frequent and writes are rare. It
 	// is nil until the first key is set.
 	m atomic.Pointer[map[string]any]
-	// scopeSizes is nil until the first call of Size. Guarded by mu.
+	// scopeSizes is nil until Size is first called. Guarded by mu.
 	scopeSizes *scopeSizes
 }
 
-// NewState creates a state of the given keys; it takes ownership of the map.
+// NewState creates a state with the given keys; it takes ownership of the map.
 func NewState(m map[string]any) *State {
 	s := &State{}
 	s.setKeys(m)
 	return s
 }
 
-// setKeys sets the keys of a new state. The copy of m is for its address: a state
-// without keys allocates nothing.
+// setKeys sets a new state's keys. m is copied for its address: a state without keys
+// allocates nothing.
 func (s *State) setKeys(m map[string]any) {
 	if len(m) > 0 {
 		kept := m
@@ -100,7 +100,7 @@ func (s *State) loadMap() map[string]any {
 	return nil
 }
 
-// Get returns the value of a key. A key with a nil value is missing.
+// Get returns a key's value. A key with a nil value is missing.
 func (s *State) Get(key string) (any, bool) {
 	v, ok := s.loadMap()[key]
 	return v, ok && v != nil
@@ -114,7 +114,7 @@ func (s *State) All() map[string]any {
 	return all
 }
 
-// Apply sets the keys of a delta; a nil value deletes its key.
+// Apply sets the keys in a delta; a nil value deletes its key.
 func (s *State) Apply(delta map[string]any) {
 	if len(delta) == 0 {
 		return
@@ -157,9 +157,8 @@ func WithoutTemp(delta map[string]any) map[string]any {
 // scopeSizes are the sizes of a state's keys and values by scope.
 type scopeSizes [ScopeTemp + 1]int64
 
-// EntrySize returns the approximate JSON size of a state key and its normalized
-// value. Escapes are not counted, so strings need not be scanned. A nil value
-// is a missing key.
+// EntrySize returns the approximate JSON size of a state key and its normalized value.
+// Escapes are not counted, so strings need not be scanned. A nil value is a missing key.
 func EntrySize(key string, v any) int64 {
 	if v == nil {
 		return 0
@@ -192,8 +191,8 @@ func estimateValueSize(v any) int64 {
 	}
 }
 
-// Size returns the approximate JSON size of the keys and values of a scope. It
-// is computed once and then updated with each write.
+// Size returns the approximate JSON size of a scope's keys and values. It is computed once
+// and then updated with each write.
 func (s *State) Size(scope Scope) int64 {
 	if s == nil {
 		return 0
@@ -209,7 +208,7 @@ func (s *State) Size(scope Scope) int64 {
 	return s.scopeSizes[scope]
 }
 
-// add accounts for the replacement of a key's value.
+// add accounts for replacing a key's value.
 func (s *scopeSizes) add(key string, before, after any) {
 	scope, _ := ScopeOf(key)
 	s[scope] += EntrySize(key, after) - EntrySize(key, before)
@@ -221,15 +220,15 @@ type Writer int
 
 // The writers, from the least trusted one on.
 const (
-	// WriterClient is a client of the server, authenticated or not.
+	// WriterClient is a server client, authenticated or not.
 	WriterClient Writer = iota
-	// WriterAgent is an agent of the app, with its tools and callbacks.
+	// WriterAgent is an agent in the app, with its tools and callbacks.
 	WriterAgent
 	// WriterAdmin is an administrator, or the operator at the command line.
 	WriterAdmin
 )
 
-// WriterNames returns the names of the roles in YAML, in order.
+// WriterNames returns the role names in YAML, in order.
 func WriterNames() []string { return []string{"client", "agent", "admin"} }
 
 // String returns the name.

@@ -22,17 +22,16 @@ const (
 // UpdateVerbs returns all verbs.
 func UpdateVerbs() []UpdateVerb { return []UpdateVerb{UpdateAdd, UpdateAppend, UpdateMax, UpdateMin} }
 
-// A StateUpdate is a write whose value is computed from the stored value when
-// the event is stored, such as a counter that many sessions increment. The
-// store computes it in the transaction of the append, and adds the result to
-// the event's StateDelta.
+// A StateUpdate is a write whose value is computed from the stored value when the event is
+// stored, such as a counter that many sessions increment. The store computes it in the
+// append's transaction, and adds the result to the event's StateDelta.
 type StateUpdate struct {
 	Key  string
 	Verb UpdateVerb
 	// Value is the operand.
 	Value any
-	// Default is the value of a missing key; nil is 0 for add, an empty list
-	// for append, and the operand for max and min.
+	// Default is a missing key's value; nil is 0 for add, an empty list for append, and the
+	// operand for max and min.
 	Default any
 	// Check may change or reject the result; nil accepts it.
 	Check func(v any) (any, error)
@@ -171,8 +170,7 @@ func describeKind(v any) string {
 // Update records a write computed from the stored value.
 func (a *Actions) Update(u StateUpdate) { a.StateUpdates = append(a.StateUpdates, u) }
 
-// Updated returns the value of a key after these actions, given its value old
-// before.
+// Updated returns a key's value after these actions, given its old value.
 func (a *Actions) Updated(key string, old any) (v any, written bool, err error) {
 	v = old
 	if set, ok := a.StateDelta[key]; ok {
@@ -189,7 +187,7 @@ func (a *Actions) Updated(key string, old any) (v any, written bool, err error) 
 	return v, written, nil
 }
 
-// UpdatedKeys returns the sorted, distinct keys of the updates.
+// UpdatedKeys returns the updates' sorted, distinct keys.
 func (a *Actions) UpdatedKeys() []string {
 	var keys []string
 	for _, u := range a.StateUpdates {
@@ -199,7 +197,7 @@ func (a *Actions) UpdatedKeys() []string {
 	return slices.Compact(keys)
 }
 
-// dropUpdates discards the updates of keys that are set.
+// dropUpdates discards the updates to keys that are set.
 func (a *Actions) dropUpdates(isSet func(key string) bool) {
 	drops := func(u StateUpdate) bool { return isSet(u.Key) }
 	if slices.ContainsFunc(a.StateUpdates, drops) {
@@ -207,7 +205,7 @@ func (a *Actions) dropUpdates(isSet func(key string) bool) {
 	}
 }
 
-// UpdatesWithoutTemp returns the updates without those of temp: keys.
+// UpdatesWithoutTemp returns the updates to all but temp: keys.
 func UpdatesWithoutTemp(all []StateUpdate) []StateUpdate {
 	return slices.DeleteFunc(slices.Clone(all), func(u StateUpdate) bool {
 		scope, _ := ScopeOf(u.Key)

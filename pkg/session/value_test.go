@@ -134,7 +134,7 @@ func TestDecodeMap(t *testing.T) {
 	}
 }
 
-// TestDecodeValue: a value of any kind is read by the rules of an object's.
+// TestDecodeValue: a value of any kind is decoded as in an object.
 func TestDecodeValue(t *testing.T) {
 	for in, want := range map[string]any{
 		`null`: nil, ` true `: true, `"a"`: "a", `1`: int64(1), `1.0`: 1.0,

@@ -11,14 +11,14 @@ import (
 	"agenthost/pkg/template"
 )
 
-// Names are the names that tests of an app may refer to. Names are not checked
-// against a nil list.
+// Names are the names that an app's tests may refer to. Names are not checked against a nil
+// list.
 type Names struct {
 	// Agents are the agents with a model, Tools the tools that they may call.
 	Agents, Tools []string
-	// State has sample values of the typed state keys; nil means no typed keys.
+	// State has sample values for the typed state keys; nil means no typed keys.
 	State map[string]any
-	// File reads a document of the app by its path in the app's folder.
+	// File reads an app document by its path in the app's folder.
 	File func(path spec.Text) (*spec.Node, spec.Diagnostics)
 }
 
@@ -36,15 +36,15 @@ type Test struct {
 	turns     []*testTurn
 }
 
-// testTurn is one turn of a test.
+// testTurn is one turn in a test.
 type testTurn struct {
 	turnConfig
 	node   *spec.Node
 	expect []*expectation
 }
 
-// Decode decodes a test file, a list of tests. It reports all problems. The tests
-// cannot run if any of them is an error.
+// Decode decodes a test file, a list of tests. It reports all problems. The tests cannot run
+// if any problem is an error.
 func Decode(n *spec.Node, names *Names) ([]*Test, spec.Diagnostics) {
 	if n.IsNull() {
 		return nil, nil
@@ -135,7 +135,7 @@ func (d *decoder) compileExpectation(src spec.Expr) *expectation {
 	return &expectation{src: src, when: compiled, parts: turn.CompileParts(src.Value, env)}
 }
 
-// decodeScripts reads the value of model.
+// decodeScripts reads the model field's value.
 func (d *decoder) decodeScripts(n *spec.Node) scriptsByAgent {
 	a := scriptsByAgent{}
 	switch {
@@ -151,7 +151,7 @@ func (d *decoder) decodeScripts(n *spec.Node) scriptsByAgent {
 	return a
 }
 
-// decodeScript reads one script: a list of answers, or the path of a file.
+// decodeScript reads one script: a list of answers, or a file's path.
 func (d *decoder) decodeScript(n *spec.Node) *script {
 	decode, ordered := provider.DecodeAnswers, true
 	if n.Kind == spec.Scalar {
@@ -178,7 +178,7 @@ func (d *decoder) decodeScript(n *spec.Node) *script {
 	return &script{s, ordered}
 }
 
-// decodeTools reads the stubs of a test and the script of the model that simulates tools.
+// decodeTools reads a test's stubs and the script for the model that simulates tools.
 func (d *decoder) decodeTools(n *spec.Node, c *testConfig, t *Test) {
 	tools, simulation := n.Get("tools"), n.Get("simulation")
 	stubs, ds := toolstub.Build(tools, c.Tools, d.names.Tools)
@@ -196,7 +196,7 @@ func (d *decoder) decodeTools(n *spec.Node, c *testConfig, t *Test) {
 	}
 }
 
-// decodeSimulator reads the answers of the model that simulates tools.
+// decodeSimulator reads the answers for the model that simulates tools.
 func (d *decoder) decodeSimulator(n *spec.Node) *script {
 	switch {
 	case n.IsNull():

@@ -10,7 +10,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// testConfig is an item of a test file: the first turn and the later ones.
+// testConfig is an item in a test file: the first turn and the later ones.
 type testConfig struct {
 	Name       spec.Text                  `yaml:"name" required:"true" doc:"Short description of the test."`
 	Model      answersNode                `yaml:"model" doc:"Answers of the models: a list for each agent, one list for all agents, or a script file of the app."`
@@ -39,8 +39,7 @@ type turnConfig struct {
 	Expect  []spec.Expr    `yaml:"expect" doc:"Expressions that must be true after the turn."`
 }
 
-// answersNode keeps the node of model: for [Decode], which checks it against the
-// names of the app.
+// answersNode keeps the model node for [Decode], which checks it against the app's names.
 type answersNode struct{ node *spec.Node }
 
 // DecodeSpec keeps the node.
@@ -49,7 +48,7 @@ func (a *answersNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return nil
 }
 
-// SchemaSpec returns the schema of the three forms.
+// SchemaSpec returns the schema for the three forms.
 func (a *answersNode) SchemaSpec() map[string]any {
 	file := map[string]any{"type": "string", "description": "A script file of the app."}
 	list := map[string]any{"type": "array", "items": map[string]any{"$ref": "#/$defs/answer"}}
@@ -57,7 +56,7 @@ func (a *answersNode) SchemaSpec() map[string]any {
 	return map[string]any{"anyOf": []any{file, list, byAgent}}
 }
 
-// Schema returns the JSON Schema of a test file, for editors.
+// Schema returns the JSON Schema for test files, for editors.
 func Schema() map[string]any {
 	var set spec.SchemaSet
 	set.Define("answer", set.Object(reflect.TypeFor[provider.ScriptEntry]()))
@@ -65,7 +64,7 @@ func Schema() map[string]any {
 	return set.Document(map[string]any{"type": "array", "items": set.Object(reflect.TypeFor[testConfig]())})
 }
 
-// Reference returns the reference pages of test files.
+// Reference returns the test files' reference pages.
 func Reference() []string {
 	return append([]string{
 		spec.Reference("A test", "One conversation and its expectations: the first turn, and the later turns under `then:`.", reflect.TypeFor[testConfig]()),

@@ -36,7 +36,7 @@ type Failure struct {
 	// Expression is the expectation; empty if the turn itself failed.
 	Expression string
 	Diagnostic spec.Diagnostic
-	// Values are the values of the parts of the expression.
+	// Values are the values of the expression's parts.
 	Values []turn.Value
 }
 

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// maxGateTests limits the concurrent tests of an app, because the host serves
-	// requests at the same time.
+	// maxGateTests limits an app's concurrent tests, because the host serves requests at the
+	// same time.
 	maxGateTests = 2
-	// gateTestTimeout limits the time of one test.
+	// gateTestTimeout limits one test's time.
 	gateTestTimeout = 30 * time.Second
 )
 
-// Files returns the file kind of tests.
+// Files returns the file kind for tests.
 func Files() loader.FileKind {
 	return loader.FileKind{
 		Name: "test", Matches: func(file string) bool { return strings.HasSuffix(file, testSuffix) }, Schema: Schema,
@@ -32,8 +32,8 @@ func Files() loader.FileKind {
 	}
 }
 
-// nameCompletions returns the names of an app in a test: the agents with models, and the stubbed
-// tools.
+// nameCompletions returns the names from an app in a test: the agents with models, and the
+// stubbed tools.
 func nameCompletions(keys []string, key string) loader.NameKind {
 	if key != "" || len(keys) != 2 { // an item of the list, and its key
 		return loader.NoNames
@@ -47,7 +47,7 @@ func nameCompletions(keys []string, key string) loader.NameKind {
 	return loader.NoNames
 }
 
-// Gate returns the gate that lets an app pass if all of its tests pass.
+// Gate returns the gate that lets an app pass if all its tests pass.
 func Gate() loader.Gate {
 	return loader.Gate{Name: runtime.GateTests, Rule: "test-failed", Run: runGate}
 }

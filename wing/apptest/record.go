@@ -14,23 +14,23 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A Record is the source of a test: a stored session, and the tools of the app
-// that run in a test without a stub.
+// A Record is a test's source: a stored session, and the app's tools that run in a test
+// without a stub.
 type Record struct {
-	// Name is the name of the test. Default: derived from the session ID.
+	// Name is the test's name. Default: derived from the session ID.
 	Name    string
 	Session *session.Session
-	// Initial is the initial state of the session.
+	// Initial is the session's initial state.
 	Initial map[string]any
 	// Own are the tools that need no stub: they run in a test.
 	Own []string
 }
 
-// Make writes a session as a test, an item of a test file: the user's messages and
-// decisions, the answers of the models by agent, the tool responses, and
-// expectations for the calls and texts of each turn. It omits rewound turns. It also
-// omits the last turn if that was interrupted before its answer; cutOff is then
-// true. Make returns an error if a test cannot express the session.
+// Make writes a session as a test, an item in a test file: the user's messages and decisions,
+// the models' answers by agent, the tool responses, and expectations for each turn's calls
+// and texts. It omits rewound turns. It also omits the last turn if that was interrupted
+// before its answer; cutOff is then true. Make returns an error if a test cannot express the
+// session.
 func Make(r *Record) (text string, cutOff bool, err error) {
 	m := &recorder{record: r, answers: map[string][]string{}, tools: map[string][]string{}, rejected: map[string]bool{}}
 	m.turns, cutOff, err = turn.SplitSession(r.Session)
@@ -78,8 +78,7 @@ func (m *recorder) renderTest() (string, error) {
 	return "- name: " + provider.YAMLText(name) + "\n" + renderSection("model", m.answers) + renderSection("tools", m.tools) + turns.String(), nil
 }
 
-// renderSection returns the YAML lists of a section by name, such as the answers of
-// the models by agent.
+// renderSection returns a section's YAML lists by name, such as the models' answers by agent.
 func renderSection(section string, lists map[string][]string) string {
 	if len(lists) == 0 {
 		return ""
@@ -107,7 +106,7 @@ func renderKey(name string) string {
 	return name
 }
 
-// renderTurn returns the lines of a turn. It also collects the answers and the stubs.
+// renderTurn returns a turn's lines. It also collects the answers and the stubs.
 func (m *recorder) renderTurn(i int, t *turn.Recorded) ([]string, error) {
 	lines, err := turn.RenderInput(t.User)
 	if err != nil {

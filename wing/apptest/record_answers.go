@@ -15,8 +15,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// recordEvent records an event of an agent: an answer of its model, or the responses
-// of its tools.
+// recordEvent records an agent's event: an answer from its model, or the responses from its
+// tools.
 func (m *recorder) recordEvent(ev *session.Event) error {
 	calls := ev.Calls()
 	switch {
@@ -50,8 +50,8 @@ func isModelResponse(ev *session.Event) bool {
 // runsUnstubbed reports whether a tool runs in a test without a stub.
 func (m *recorder) runsUnstubbed(name string) bool { return slices.Contains(m.record.Own, name) }
 
-// recordResponses records tool responses as stubs. An event has one state delta for
-// all of its tools; the first stub sets it.
+// recordResponses records tool responses as stubs. An event has one state delta for all its
+// tools; the first stub sets it.
 func (m *recorder) recordResponses(ev *session.Event) error {
 	state := ev.Actions.StateDelta
 	for _, r := range ev.Responses() {
@@ -73,7 +73,7 @@ func (m *recorder) recordResponses(ev *session.Event) error {
 	return nil
 }
 
-// renderResponse returns the response of a tool, or its error.
+// renderResponse returns a tool's response, or its error.
 func renderResponse(response map[string]any) (string, error) {
 	if text, ok := response["error"].(string); ok && len(response) == 1 && text != "" {
 		return "fail: " + provider.YAMLText(text), nil
@@ -108,7 +108,7 @@ func (m *recorder) addStub(c *genai.FunctionCall, outcome string, state map[stri
 	m.tools[c.Name] = append(m.tools[c.Name], fmt.Sprintf("- {args: %s, %s%s, times: 1}\n", args, outcome, set))
 }
 
-// buildExpectations returns the expectations of a turn.
+// buildExpectations returns a turn's expectations.
 func (m *recorder) buildExpectations(t *turn.Recorded) []string {
 	var names []string
 	texts := map[string]string{}
@@ -135,8 +135,7 @@ func (m *recorder) buildExpectations(t *turn.Recorded) []string {
 	return expect
 }
 
-// textExpectations expects the last text; with parallel agents, the last text of each
-// agent.
+// textExpectations expects the last text; with parallel agents, each agent's last text.
 func textExpectations(last string, texts map[string]string, branched bool) []string {
 	switch {
 	case last == "":
@@ -151,7 +150,7 @@ func textExpectations(last string, texts map[string]string, branched bool) []str
 	return expect
 }
 
-// callExpectations expects the calls of a turn; with parallel agents, in any order.
+// callExpectations expects a turn's calls; with parallel agents, in any order.
 func callExpectations(names []string, branched bool) []string {
 	if len(names) == 0 {
 		return nil

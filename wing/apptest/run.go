@@ -23,7 +23,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// A TestEnv replaces the environment of an app during a test.
+// A TestEnv replaces an app's environment during a test.
 type TestEnv struct {
 	// Model replaces all models, HTTP replaces the HTTP client.
 	Model model.LLM
@@ -33,12 +33,12 @@ type TestEnv struct {
 // Open opens a new instance of the app in env. The caller closes it.
 type Open func(ctx context.Context, env *TestEnv) (*runtime.App, error)
 
-// A Result is the result of one run of a test.
+// A Result is the result from one run of a test.
 type Result struct {
 	Test *Test
-	// App is the name of the app.
+	// App is the app's name.
 	App string
-	// Failures are in the order of the turns. The test passed if there are none.
+	// Failures are in turn order. The test passed if there are none.
 	Failures []*Failure
 	// Transcript has a line for each message and action, and a heading for each
 	// turn.
@@ -163,8 +163,8 @@ func (p *testRun) runTool(ctx context.Context, x *tool.Execution) (*tool.Result,
 	return result, err
 }
 
-// openSession returns the session of the turn. A new session is created with the
-// state; for an existing one, the state is returned as the delta of the message.
+// openSession returns the turn's session. A new session is created with the state; for an
+// existing one, the state is returned as the message's delta.
 func (p *testRun) openSession(ctx context.Context, state map[string]any) (*session.Session, map[string]any, error) {
 	sess, err := p.host.Store().Sessions.Get(ctx, p.key, nil)
 	if errors.Is(err, session.ErrNotFound) {
@@ -185,8 +185,8 @@ func (p *testRun) readOutcome(ctx context.Context, o *turn.Outcome, before int) 
 	return err
 }
 
-// checkExpectations checks the expectations of a turn. A turn that ends with an error
-// fails, unless an expectation reads the error.
+// checkExpectations checks a turn's expectations. A turn that ends with an error fails,
+// unless an expectation reads the error.
 func (p *testRun) checkExpectations(ctx context.Context, n int, tu *testTurn, o *turn.Outcome) {
 	if o.Err != nil && !slices.ContainsFunc(tu.expect, (*expectation).readsError) {
 		p.addFailure(n, tu, unwrapInternalError(o.Err))
@@ -201,7 +201,7 @@ func (p *testRun) checkExpectations(ctx context.Context, n int, tu *testTurn, o 
 	}
 }
 
-// readsError reports whether the expectation reads the error of the turn.
+// readsError reports whether the expectation reads the turn's error.
 func (e *expectation) readsError() bool {
 	return slices.ContainsFunc(e.parts, func(part turn.Part) bool {
 		return part.Text == "error" || strings.HasPrefix(part.Text, "error.") || strings.HasPrefix(part.Text, "error?.")
@@ -227,7 +227,7 @@ func (p *testRun) addFailure(n int, tu *testTurn, err error) {
 	p.result.Failures = append(p.result.Failures, &Failure{Turn: n, Diagnostic: at.Errorf("test-failed", "turn failed: %s", err)})
 }
 
-// buildMessage returns the user's message or decision of the turn.
+// buildMessage returns the turn's user message or decision.
 func (tu *testTurn) buildMessage(sess *session.Session) (c *genai.Content, err error) {
 	c = &genai.Content{Role: genai.RoleUser}
 	switch {

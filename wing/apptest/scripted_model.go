@@ -12,11 +12,10 @@ import (
 	"agenthost/pkg/provider"
 )
 
-// scriptsByAgent holds the scripts of a test by agent; the key "" is for all other
-// agents.
+// scriptsByAgent holds a test's scripts by agent; the key "" is for all other agents.
 type scriptsByAgent map[string]*script
 
-// script is the script of one agent.
+// script is one agent's script.
 type script struct {
 	*provider.Script
 	// ordered replays the answers in one order across all sessions.
@@ -44,14 +43,14 @@ func newScriptedModel(a scriptsByAgent) *scriptedModel {
 	return c
 }
 
-// Name returns the name of the model in events.
+// Name returns the model's name in events.
 func (c *scriptedModel) Name() string { return "test" }
 
 // RunsCode is true, so that agents may request code execution; scripts contain its
 // result as parts.
 func (c *scriptedModel) RunsCode() bool { return true }
 
-// Generate answers from the script of the requesting agent; see [model.LLM].
+// Generate answers from the requesting agent's script; see [model.LLM].
 func (c *scriptedModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	c.recordRequest(req)
 	agent := req.Origin.Agent
@@ -67,8 +66,7 @@ func (c *scriptedModel) Generate(ctx context.Context, req *model.Request) iter.S
 		}
 	}
 	if c.ordered[agent] {
-		// An agent called as a tool has a new session for each call, but one list
-		// of answers.
+		// An agent called as a tool has a new session for each call, but one answer list.
 		own := *req
 		own.Origin.UserID, own.Origin.SessionID = "", ""
 		req = &own

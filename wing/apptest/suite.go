@@ -10,14 +10,14 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// testSuffix is the suffix of test files.
+// testSuffix ends test file names.
 const testSuffix = ".test.yaml"
 
-// A Suite holds the validated tests of an app, and opens the app for them.
+// A Suite holds an app's validated tests, and opens the app for them.
 type Suite struct {
-	// App is the name of the app, Revision the revision that was validated.
+	// App is the app's name, Revision the revision that was validated.
 	App, Revision string
-	// Tests are in the order of their files and positions.
+	// Tests are ordered by file and position.
 	Tests []*Test
 	// UnmockedTools are the tools that run in a test without a stub: they use only the session.
 	UnmockedTools []string
@@ -27,8 +27,8 @@ type Suite struct {
 	names  *Names
 }
 
-// OpenSuite reads the tests of the app in a folder. The diagnostics are those of the app and
-// its tests. It returns nil if there are errors.
+// OpenSuite reads the tests in an app's folder. The diagnostics are about the app and its
+// tests. It returns nil if there are errors.
 func OpenSuite(ctx context.Context, l *loader.Loader, dir string) (*Suite, spec.Diagnostics) {
 	var suite *Suite
 	app, ds := l.Inspect(ctx, dir, func(ctx context.Context, in *loader.Inspection) { suite = readSuite(ctx, in) })
@@ -40,7 +40,7 @@ func OpenSuite(ctx context.Context, l *loader.Loader, dir string) (*Suite, spec.
 	return suite, ds
 }
 
-// readSuite reads the tests of an app, whose agents may be unknown.
+// readSuite reads an app's tests; the app's agents may be unknown.
 func readSuite(ctx context.Context, in *loader.Inspection) *Suite {
 	s := &Suite{App: in.FolderName(), Revision: in.Revision()}
 	names := in.ListNames()
@@ -60,7 +60,7 @@ func readSuite(ctx context.Context, in *loader.Inspection) *Suite {
 	return s
 }
 
-// DecodeTests validates text as a test file of the suite.
+// DecodeTests validates text as a test file in the suite.
 func (s *Suite) DecodeTests(file string, text []byte) ([]*Test, spec.Diagnostics) {
 	n, ds := spec.Parse(file, text)
 	if ds.HasErrors() {
@@ -77,7 +77,7 @@ func (s *Suite) Run(ctx context.Context, t *Test) *Result {
 	return r
 }
 
-// openApp loads the app in the environment of a test.
+// openApp loads the app in a test's environment.
 func (s *Suite) openApp(ctx context.Context, env *TestEnv) (*runtime.App, error) {
 	app, ds := s.loader.Isolate(env.Model, env.HTTP).Load(ctx, s.dir)
 	if app == nil {

@@ -10,10 +10,10 @@ import (
 	"agenthost/pkg/provider"
 )
 
-// simulatorAgent is the agent that a scripted model of simulated tools sees.
+// simulatorAgent is the agent that a scripted model sees when it simulates tools.
 const simulatorAgent = "simulator"
 
-// beginStubs returns the stubs of one run. Latencies are counted, but not waited for.
+// beginStubs returns the stubs for one run. Latencies are counted, but not waited for.
 func (t *Test) beginStubs() *toolstub.Run {
 	o := &toolstub.RunOptions{Wait: skipWait}
 	if t.simulator != nil {

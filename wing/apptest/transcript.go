@@ -11,7 +11,7 @@ import (
 	"agenthost/pkg/template"
 )
 
-// formatUserMessage returns the transcript lines of the user's message or decision.
+// formatUserMessage returns the transcript lines for the user's message or decision.
 func formatUserMessage(c *genai.Content) []string {
 	var lines []string
 	for _, p := range c.Parts {
@@ -27,7 +27,7 @@ func formatUserMessage(c *genai.Content) []string {
 	return lines
 }
 
-// formatTurnOutcome returns the transcript lines of agents and tools.
+// formatTurnOutcome returns the transcript lines for agents and tools.
 func formatTurnOutcome(o *turn.Outcome) []string {
 	var lines []string
 	failed := ""
@@ -54,7 +54,7 @@ func formatTurnOutcome(o *turn.Outcome) []string {
 	return lines
 }
 
-// formatPart returns the transcript line of a part, if it has one.
+// formatPart returns a part's transcript line, if it has one.
 func formatPart(ev *session.Event, p *genai.Part) []string {
 	switch {
 	case p.FunctionCall != nil && runtime.IsRequest(ev, p.FunctionCall):

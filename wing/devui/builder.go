@@ -23,9 +23,8 @@ import (
 
 var errDevDisabled = server.NewError(http.StatusForbidden, "App files are not available: start the server with --dev")
 
-// handleBuilderFile returns a YAML file of an app, or its draft if the client asks for
-// it. A missing file is an empty response: ADK's web client then treats the app as not
-// editable.
+// handleBuilderFile returns an app's YAML file, or its draft if the client asks for it. A
+// missing file is an empty response: ADK's web client then treats the app as not editable.
 func (s *handlers) handleBuilderFile(w http.ResponseWriter, r *http.Request) error {
 	if !s.opts.Dev {
 		return errDevDisabled
@@ -122,7 +121,7 @@ func (s *handlers) handleBuilderCancel(w http.ResponseWriter, r *http.Request) e
 	return server.WriteJSON(w, true)
 }
 
-// An upload holds the files of a form by their paths in the app's folder.
+// An upload holds a form's files by their paths in the app's folder.
 type upload struct {
 	app   string
 	files map[string][]byte
@@ -155,7 +154,7 @@ func (u *upload) readForm(r *http.Request) error {
 	}
 }
 
-// wrapFormError preserves errors about the size and the deadline of the body.
+// wrapFormError preserves errors about the body's size and deadline.
 func wrapFormError(err error) error {
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
@@ -167,8 +166,8 @@ func wrapFormError(err error) error {
 	return badRequest("Cannot read the multipart form")
 }
 
-// partFileName returns the full file name of a part. FileName of the standard library
-// drops the folders.
+// partFileName returns a part's full file name. The standard library's FileName drops the
+// folders.
 func partFileName(p *multipart.Part) string {
 	_, params, err := mime.ParseMediaType(p.Header.Get("Content-Disposition"))
 	if err != nil {
@@ -205,16 +204,15 @@ func (u *upload) requireFiles() error {
 	return nil
 }
 
-// Limits of unsaved files of the visual builder.
+// Limits for unsaved files in the visual builder.
 const (
 	maxDrafts     = 32
 	maxDraftFiles = 200
 	maxDraftBytes = 8 << 20
 )
 
-// draftStore holds the unsaved files of the visual builder by app. Drafts are kept in
-// memory only and are lost on restart. Above maxDrafts the least recently changed draft
-// is dropped.
+// draftStore holds the visual builder's unsaved files by app. Drafts are kept in memory only
+// and are lost on restart. Above maxDrafts the least recently changed draft is dropped.
 type draftStore struct {
 	mu    sync.Mutex
 	apps  map[string]map[string][]byte
@@ -250,7 +248,7 @@ func (d *draftStore) put(app string, files map[string][]byte) bool {
 	return true
 }
 
-// get returns the files of an app's draft, which must not be modified.
+// get returns the files in an app's draft, which must not be modified.
 func (d *draftStore) get(app string) map[string][]byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()

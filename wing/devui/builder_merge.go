@@ -14,8 +14,8 @@ import (
 	"agenthost/internal/appfolder"
 )
 
-// A builderMerger preserves fields that ADK's visual builder would drop. The builder
-// rewrites whole files but supports only some of ADK's fields and none of agenthost's.
+// A builderMerger preserves fields that ADK's visual builder would drop. The builder rewrites
+// whole files but supports only some ADK fields and no agenthost fields.
 type builderMerger struct {
 	read    func(name string) ([]byte, error)
 	visited map[string]bool       // files already read
@@ -23,8 +23,8 @@ type builderMerger struct {
 	kept    []string
 }
 
-// mergeBuilderFiles merges the builder's files into the files of an app and returns the
-// merged files and the names of the preserved fields.
+// mergeBuilderFiles merges the builder's files into an app's files and returns the merged
+// files and the preserved fields' names.
 func (s *handlers) mergeBuilderFiles(app string, files map[string][]byte) (map[string][]byte, []string) {
 	k := &builderMerger{
 		read:    func(name string) ([]byte, error) { return appfolder.ReadFile(s.opts.Folders, app, name) },
@@ -43,7 +43,7 @@ func (s *handlers) mergeBuilderFiles(app string, files map[string][]byte) (map[s
 	return merged, k.kept
 }
 
-// collectFile collects the agents of a file and of the files it refers to.
+// collectFile collects the agents in a file and in the files it refers to.
 func (k *builderMerger) collectFile(name string) {
 	if k.visited[name] || name == appFile {
 		return
@@ -79,8 +79,8 @@ func (k *builderMerger) collectAgent(tree, agent *yaml.Node, dir string) {
 	}
 }
 
-// mergeFile merges a file of the builder into the agent of the same name. A file that
-// cannot be merged stays as sent; saving then reports its errors.
+// mergeFile merges a builder file into the agent with the same name. A file that cannot be
+// merged stays as sent; saving then reports its errors.
 func (k *builderMerger) mergeFile(file string, text []byte) []byte {
 	sent, err := parseTree(text)
 	if err != nil {
@@ -119,8 +119,8 @@ func (m *nodeMerger) mergeAgent(old, sent *yaml.Node) {
 	m.mergeMapping(old, sent, "", func(key string) bool { return !slices.Contains(omittedWhenEmpty, key) })
 }
 
-// mergeMapping keeps the order and the comments of old. Keys that were not sent stay if
-// keep returns true.
+// mergeMapping keeps old's order and comments. Keys that were not sent stay if keep returns
+// true.
 func (m *nodeMerger) mergeMapping(old, sent *yaml.Node, at string, keep func(key string) bool) {
 	var out []*yaml.Node
 	for i := 0; i+1 < len(old.Content); i += 2 {
@@ -167,9 +167,9 @@ func (m *nodeMerger) mergeValue(old, now *yaml.Node, at string) *yaml.Node {
 	return now
 }
 
-// mergeTools merges tools with equal names. In the builder, agenthost's own tools have
-// no name: it sends none of them, or an empty entry for each. If their numbers differ,
-// they cannot be matched.
+// mergeTools merges tools with equal names. In the builder, agenthost's own tools have no
+// name: it sends none, or an empty entry for each. If their numbers differ, they cannot be
+// matched.
 func (m *nodeMerger) mergeTools(old, now *yaml.Node) {
 	nameless := func(t *yaml.Node) bool { return toolKey(t) == "" }
 	omitted := !slices.ContainsFunc(listItems(now), nameless)
@@ -199,7 +199,7 @@ func (m *nodeMerger) mergeTools(old, now *yaml.Node) {
 	}
 }
 
-// toolKey identifies a tool by its name; an agent tool also by the file of its agent.
+// toolKey identifies a tool by its name; an agent tool also by its agent's file.
 func toolKey(tool *yaml.Node) string {
 	name := findValue(tool, "name")
 	if name == nil {
@@ -252,7 +252,7 @@ func encodeTree(n *yaml.Node) ([]byte, error) {
 	return out.Bytes(), enc.Close()
 }
 
-// findValue returns the value of a key or nil. The node may be nil.
+// findValue returns a key's value or nil. The node may be nil.
 func findValue(n *yaml.Node, key string) *yaml.Node {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil
@@ -263,7 +263,7 @@ func findValue(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// findKey returns the index of a key in the content of a mapping, or -1.
+// findKey returns a key's index in a mapping's content, or -1.
 func findKey(content []*yaml.Node, key string) int {
 	for i := 0; i+1 < len(content); i += 2 {
 		if content[i].Value == key {
@@ -273,7 +273,7 @@ func findKey(content []*yaml.Node, key string) int {
 	return -1
 }
 
-// listItems returns the items of a list, or nil for any other node.
+// listItems returns a list's items, or nil for any other node.
 func listItems(n *yaml.Node) []*yaml.Node {
 	if n == nil || n.Kind != yaml.SequenceNode {
 		return nil

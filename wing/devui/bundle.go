@@ -8,12 +8,11 @@ import (
 	"agenthost/pkg/server"
 )
 
-// runtimeConfig is the configuration of ADK's web client: the same origin as backend,
-// telemetry off.
+// runtimeConfig configures ADK's web client: the same origin as backend, telemetry off.
 const runtimeConfig = `{"backendUrl":"","telemetry":false}`
 
-// devUICSP allows resources of this server and the fonts that the bundle uses. The page
-// has an inline script and inline styles. Other sites may not frame it.
+// devUICSP allows resources from this server and the fonts that the bundle uses. The page has
+// an inline script and inline styles. Other sites may not frame it.
 const devUICSP = "default-src 'none'; script-src 'self' 'unsafe-inline' 'wasm-unsafe-eval'; " +
 	"style-src 'self' 'unsafe-inline' https://fonts.googleapis.com; font-src 'self' data: https://fonts.gstatic.com; " +
 	"connect-src 'self' data: blob:; img-src 'self' data: blob:; media-src 'self' data: blob:; worker-src 'self' blob:; " +
@@ -47,7 +46,7 @@ func (s *handlers) isDevUIFile(name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// handleDevUIFile serves a file of the bundle.
+// handleDevUIFile serves a bundle file.
 func (s *handlers) handleDevUIFile(w http.ResponseWriter, r *http.Request) error {
 	if !s.isDevUIFile(r.PathValue("file")) {
 		return server.NewError(http.StatusNotFound, "Not Found")
@@ -57,18 +56,18 @@ func (s *handlers) handleDevUIFile(w http.ResponseWriter, r *http.Request) error
 	return nil
 }
 
-// handleRuntimeConfig responds with the configuration of ADK's web client.
+// handleRuntimeConfig responds with the configuration for ADK's web client.
 func handleRuntimeConfig(w http.ResponseWriter, _ *http.Request) error {
 	server.WriteRawJSON(w, http.StatusOK, []byte(runtimeConfig))
 	return nil
 }
 
-// audioProcessor is the file of the bundle that records the microphone.
+// audioProcessor is the bundle file that records the microphone.
 const audioProcessor = "assets/audio-processor.js"
 
-// handleAudioProcessor corrects the rate at which ADK Web of adk-devtools 2.0.0 records. It
-// sends the audio without a rate, which means 16 kHz, but records at 22 kHz; later versions
-// of ADK Web record at 16 kHz.
+// handleAudioProcessor corrects the rate at which ADK Web in adk-devtools 2.0.0 records. It
+// sends the audio without a rate, which means 16 kHz, but records at 22 kHz; later ADK Web
+// versions record at 16 kHz.
 func (s *handlers) handleAudioProcessor(w http.ResponseWriter, _ *http.Request) error {
 	text, err := fs.ReadFile(s.opts.UI, audioProcessor)
 	if err != nil {
@@ -87,8 +86,7 @@ func (s *handlers) handleDevUIConfig(w http.ResponseWriter, _ *http.Request) err
 	}{})
 }
 
-// handleTelemetry reports that telemetry is off, whatever the user of ADK's web client
-// chose.
+// handleTelemetry reports that telemetry is off, whatever the user chose in ADK's web client.
 func (s *handlers) handleTelemetry(w http.ResponseWriter, _ *http.Request) error {
 	return server.WriteJSON(w, map[string]bool{"telemetry": false})
 }

@@ -1,5 +1,5 @@
-// Package devui serves ADK's web client, if there is a build of it, and the routes that it
-// reads: traces, graphs of agents, files of the visual builder, and recorded tests.
+// Package devui serves ADK's web client, if a build is installed, and the routes that it
+// reads: traces, agent graphs, visual builder files, and recorded tests.
 package devui
 
 import (
@@ -18,14 +18,14 @@ type Options struct {
 	UI fs.FS
 	// Traces are the spans shown to developers; nil shows none.
 	Traces *Traces
-	// Folders gives developers access to the files of apps; nil gives none.
+	// Folders gives developers access to app files; nil gives none.
 	Folders appfolder.Folders
-	// Dev lets any client that may use the developer routes read and write the files of
+	// Dev lets any client that may use the developer routes read and write the files in
 	// Folders.
 	Dev bool
 }
 
-// components are the parameters and schemas of the routes.
+// components are the routes' parameters and schemas.
 //
 //go:embed components.yaml
 var components []byte
@@ -37,14 +37,14 @@ type handlers struct {
 	drafts draftStore
 }
 
-// Extend returns an extension of servers; opts may be nil.
+// Extend returns an extension for servers; opts may be nil.
 func Extend(opts *Options) func(*server.Services) *server.Extension {
 	if opts == nil {
 		opts = &Options{}
 	}
 	return func(s *server.Services) *server.Extension {
 		h := &handlers{Services: s, opts: *opts}
-		// The visual builder opens a new app only if the list of apps includes its draft.
+		// The visual builder opens a new app only if the app list includes its draft.
 		return &server.Extension{Routes: h.devUIRoutes(), Components: components, ListApps: h.drafts.appNames, DevUI: opts.UI != nil}
 	}
 }

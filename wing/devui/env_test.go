@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// newEnv returns a server with the routes of ADK's web client.
+// newEnv returns a server with the routes for ADK's web client.
 func newEnv(t *testing.T, opts *devui.Options) *servertest.Env {
 	t.Helper()
 	return servertest.New(t, newOptions(opts))
@@ -58,7 +58,7 @@ func TestPageListsEveryDeveloperPath(t *testing.T) {
 	}
 }
 
-// Without --dev the files of apps are not served.
+// Without --dev, app files are not served.
 func TestBuilderWithoutDev(t *testing.T) {
 	const want403 = `{"detail":"App files are not available: start the server with --dev"}`
 	e := newEnv(t, nil)

@@ -10,7 +10,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Response bodies of build_graph. The keys are adk-python's
+// Response bodies for build_graph. The keys are adk-python's
 // (cli/utils/graph_serialization.py).
 type (
 	graphBody struct {
@@ -53,7 +53,7 @@ type (
 	}
 )
 
-// handleBuildGraph describes the structure of an app and includes its README.md.
+// handleBuildGraph describes an app's structure and includes its README.md.
 func (s *handlers) handleBuildGraph(w http.ResponseWriter, r *http.Request) error {
 	app, err := s.findApp(r)
 	if err != nil {
@@ -92,7 +92,7 @@ func newNodeBody(p *runtime.AgentInfo) *nodeBody {
 	return n
 }
 
-// nodeType returns ADK's type name of a node.
+// nodeType returns ADK's type name for a node.
 func nodeType(p *runtime.AgentInfo) string {
 	switch p.Kind {
 	case "Workflow":
@@ -138,8 +138,8 @@ func (s *handlers) handleGraph(w http.ResponseWriter, r *http.Request) error {
 	return server.WriteJSON(w, dotBody{renderDOT(app.AgentInfo(), graphPalette(dark))})
 }
 
-// handleGraphImages returns a drawing of each agent with sub-agents by its path, and of
-// the requested one as dotSrc. ADK's web client reads either form.
+// handleGraphImages returns a drawing for each agent with sub-agents by its path, and for the
+// requested one as dotSrc. ADK's web client reads either form.
 func (s *handlers) handleGraphImages(w http.ResponseWriter, r *http.Request) error {
 	app, err := s.findApp(r)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *handlers) handleGraphImages(w http.ResponseWriter, r *http.Request) err
 	return server.WriteJSON(w, images)
 }
 
-// addImages adds drawings of the agents below p. Paths start with the name of the root.
+// addImages adds drawings for the agents below p. Paths start with the root's name.
 func addImages(images map[string]any, p *runtime.AgentInfo, path string, colors palette) {
 	for _, child := range p.Agents {
 		if len(child.Agents) > 0 {
@@ -169,8 +169,8 @@ func addImages(images map[string]any, p *runtime.AgentInfo, path string, colors 
 	}
 }
 
-// findAgent returns the agent at a path below the root. The path may start with the
-// name of the root, and its steps may be those of events, such as worker@2.
+// findAgent returns the agent at a path below the root. The path may start with the root's
+// name, and its steps may have the form that events use, such as worker@2.
 func findAgent(root *runtime.AgentInfo, path string) *runtime.AgentInfo {
 	p := root
 	for i, step := range strings.Split(path, "/") {

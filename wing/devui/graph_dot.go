@@ -8,7 +8,7 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// startNode is ADK's name for the start of a workflow.
+// startNode is ADK's name for a workflow's start.
 const startNode = "__START__"
 
 func edgeRoute(e runtime.Edge) string {
@@ -18,8 +18,8 @@ func edgeRoute(e runtime.Edge) string {
 	return runtime.RouteText(e.Route)
 }
 
-// A palette is the colors and the agent icon of a drawing, as in adk-python's
-// cli/agent_graph.py. The legend of ADK's web client uses the same icons.
+// A palette is a drawing's colors and agent icon, as in adk-python's cli/agent_graph.py. The
+// legend in ADK's web client uses the same icons.
 type palette struct{ background, line, text, highlight, highlightLine, agentIcon string }
 
 func graphPalette(dark bool) palette {
@@ -29,7 +29,7 @@ func graphPalette(dark bool) palette {
 	return palette{"#F8FAFC", "#64748B", "#0F172A", "#C4EBD0", "#0F5223", "✦ "}
 }
 
-// eventPalette returns the palette of event drawings, which have only one background.
+// eventPalette returns the palette for event drawings, which have only one background.
 func eventPalette() palette {
 	return palette{"#333537", "#cccccc", "#cccccc", "#0F5223", "#69CB87", "🤖 "}
 }
@@ -38,15 +38,15 @@ func eventPalette() palette {
 // one name it marks a node.
 type highlight struct{ from, to string }
 
-// A dotWriter writes a tree of agents in Graphviz's DOT language. Node IDs are the
-// names of agents and tools, because ADK's web client looks up nodes by name.
+// A dotWriter writes an agent tree in Graphviz's DOT language. Node IDs are agent and tool
+// names, because ADK's web client looks up nodes by name.
 type dotWriter struct {
 	strings.Builder
 	palette
 	highlights []highlight
 }
 
-// renderDOT draws a tree with the highlights of an event.
+// renderDOT draws a tree with an event's highlights.
 func renderDOT(p *runtime.AgentInfo, colors palette, highlights ...highlight) string {
 	d := &dotWriter{palette: colors, highlights: highlights}
 	fmt.Fprintf(d, "strict digraph %s {\n", quoteDOT(p.Name))
@@ -79,7 +79,7 @@ func (d *dotWriter) writeAgent(p *runtime.AgentInfo) {
 	}
 }
 
-// writeChildren writes the tools and the sub-agents of an agent.
+// writeChildren writes an agent's tools and sub-agents.
 func (d *dotWriter) writeChildren(p *runtime.AgentInfo) {
 	for _, t := range p.Tools {
 		name := t.Declaration.Name
@@ -152,8 +152,8 @@ func (d *dotWriter) writeWorkflow(p *runtime.AgentInfo) {
 	}
 }
 
-// entryNode returns the node at which edges to an agent end, exitNode the one at which
-// edges from it start. A frame has no node of its own.
+// entryNode returns the node at which edges to an agent end, exitNode the one at which edges
+// from it start. A frame is not a node.
 func entryNode(p *runtime.AgentInfo) string {
 	switch {
 	case !isCluster(p) || p.Kind == "RouterAgent":

@@ -4,7 +4,8 @@ import (
 	"agenthost/pkg/server"
 )
 
-// devUIRoutes are those of ADK's web client: a built bundle if there is one, and what it reads.
+// devUIRoutes are the routes for ADK's web client: a built bundle if there is one, and what it
+// reads.
 func (s *handlers) devUIRoutes() []server.Route {
 	return []server.Route{
 		{Method: "GET", Pattern: "/dev-ui", Disabled: s.opts.UI == nil, Handler: redirectToDevUI, Doc: server.Doc{Tag: "server", ID: "redirectToDevUI", Summary: "Redirect to ADK's web client", Answer: "307"}},

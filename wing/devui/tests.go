@@ -19,7 +19,7 @@ func (s *handlers) readReadme(app string) string {
 	return string(text)
 }
 
-// Names of the tests that ADK's web client records, in an app's folder.
+// Names for the tests that ADK's web client records, in an app's folder.
 const (
 	testFolder = "tests"
 	testSuffix = ".json"

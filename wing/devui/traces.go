@@ -16,16 +16,15 @@ import (
 	"agenthost/pkg/server"
 )
 
-// Limits of retained spans.
+// Limits for retained spans.
 const (
 	maxSpans = 4096
-	// maxContentBytes limits the total size of the inputs and outputs of models and
-	// tools.
+	// maxContentBytes limits the total size of model and tool inputs and outputs.
 	maxContentBytes = 32 << 20
 )
 
-// Traces retains the latest spans of runs for developers, up to maxSpans. It is a span
-// processor of the TracerProvider of the host, and safe for concurrent use.
+// Traces retains the latest spans from runs for developers, up to maxSpans. It is a span
+// processor for the host's TracerProvider, and safe for concurrent use.
 type Traces struct {
 	contents bool
 
@@ -34,7 +33,7 @@ type Traces struct {
 	spans []keptSpan
 	next  int
 	// stripped counts the oldest spans whose contents were removed; contentBytes is the
-	// size of the remaining contents.
+	// remaining contents' size.
 	stripped, contentBytes int
 }
 
@@ -63,10 +62,10 @@ type keptSpan struct {
 
 // keptContents are JSON.
 type keptContents struct {
-	// input and output are the messages to and from a model, or the arguments and the
-	// result of a tool.
+	// input and output are the messages to and from a model, or a tool's arguments and
+	// result.
 	input, output string
-	// request and response are those of a model, without messages.
+	// request and response are a model's, without messages.
 	request, response string
 }
 
@@ -77,8 +76,8 @@ func (c *keptContents) contentSize() int {
 // OnStart does nothing.
 func (t *Traces) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
 
-// OnEnd retains a span of a run. Spans of other instrumentation, which belong to no
-// session, are ignored.
+// OnEnd retains a run's span. Spans from other instrumentation, which belong to no session,
+// are ignored.
 func (t *Traces) OnEnd(s sdktrace.ReadOnlySpan) {
 	if s.InstrumentationScope().Name != runtime.TracerName {
 		return
@@ -192,8 +191,8 @@ func (t *Traces) findSpans(matches func(*keptSpan) bool) []keptSpan {
 	return found
 }
 
-// A spanBody is a span in the form of ADK's clients: times are in nanoseconds, and only
-// the parent may be null, otherwise ADK's web client rejects the whole list.
+// A spanBody is a span as ADK's clients read it: times are in nanoseconds, and only the
+// parent may be null, otherwise ADK's web client rejects the whole list.
 type spanBody struct {
 	Name       string         `json:"name"`
 	SpanID     string         `json:"span_id"`
@@ -204,7 +203,7 @@ type spanBody struct {
 	Parent     *string        `json:"parent_span_id"`
 }
 
-// handleSessionTrace lists the spans of a session's runs, oldest first.
+// handleSessionTrace lists the spans from a session's runs, oldest first.
 func (s *handlers) handleSessionTrace(w http.ResponseWriter, r *http.Request) error {
 	key := server.PathKey(r)
 	found := s.opts.Traces.findSpans(func(k *keptSpan) bool {
@@ -245,7 +244,7 @@ func (k *keptSpan) wireBody() spanBody {
 	return b
 }
 
-// spanName returns adk-python's name of a span.
+// spanName returns adk-python's name for a span.
 func (k *keptSpan) spanName() string {
 	switch k.operation {
 	case runtime.OperationAgent:
@@ -258,8 +257,8 @@ func (k *keptSpan) spanName() string {
 	return "invocation"
 }
 
-// wireAttributes returns the attributes of adk-python's telemetry/tracing.py. Unknown
-// values are omitted.
+// wireAttributes returns the attributes in adk-python's telemetry/tracing.py. Unknown values
+// are omitted.
 func (k *keptSpan) wireAttributes() map[string]any {
 	all := map[string]any{}
 	put := func(key, value string) {

@@ -15,7 +15,7 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// modelSpan returns the span of a model call.
+// modelSpan returns a model call's span.
 func modelSpan(event, text string) sdktrace.ReadOnlySpan {
 	return newSpan(runtime.TracerName,
 		runtime.AttrOperation.String(runtime.OperationModel), runtime.AttrApp.String("a"), runtime.AttrSession.String("s"),
@@ -37,7 +37,7 @@ func newSpan(scope string, attributes ...attribute.KeyValue) sdktrace.ReadOnlySp
 
 func (t *Traces) allSpans() []keptSpan { return t.findSpans(func(*keptSpan) bool { return true }) }
 
-// The request and the response of a model include their messages.
+// A model's request and response include their messages.
 func TestTracesShowMessages(t *testing.T) {
 	traces := NewTraces(true)
 	traces.OnEnd(modelSpan("e", "hello"))
@@ -78,7 +78,7 @@ func TestTracesWithoutContents(t *testing.T) {
 	}
 }
 
-// Spans of other instrumentation on the same provider are ignored.
+// Spans from other instrumentation on the same provider are ignored.
 func TestTracesOfRunsOnly(t *testing.T) {
 	traces := NewTraces(true)
 	traces.OnEnd(newSpan("net/http", runtime.AttrSession.String("s")))
@@ -87,8 +87,7 @@ func TestTracesOfRunsOnly(t *testing.T) {
 	}
 }
 
-// The number of spans and the size of their contents are limited. The oldest are
-// dropped first.
+// The number of spans and their contents' size are limited. The oldest are dropped first.
 func TestTraceLimits(t *testing.T) {
 	traces := NewTraces(true)
 	long := strings.Repeat("x", 1<<20)
@@ -115,7 +114,7 @@ func TestTraceLimits(t *testing.T) {
 	}
 }
 
-// The number and the size of drafts are limited. The oldest draft is dropped first.
+// The number of drafts and their size are limited. The oldest draft is dropped first.
 func TestDraftLimits(t *testing.T) {
 	var d draftStore
 	for i := range maxDrafts + 1 {
@@ -134,7 +133,7 @@ func TestDraftLimits(t *testing.T) {
 	}
 }
 
-// BenchmarkTraces measures the cost of a span without contents.
+// BenchmarkTraces measures what a span costs without contents.
 func BenchmarkTraces(b *testing.B) {
 	traces, span := NewTraces(false), modelSpan("e", "hello")
 	b.ReportAllocs()

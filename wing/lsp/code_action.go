@@ -46,14 +46,14 @@ func (s *Server) codeActions(ctx context.Context, m *message) (any, error) {
 	return actions, nil
 }
 
-// includesQuickFix reports whether the requested kinds of actions include quick fixes.
+// includesQuickFix reports whether the requested action kinds include quick fixes.
 func (p *codeActionParams) includesQuickFix() bool {
 	return len(p.Context.Only) == 0 || slices.ContainsFunc(p.Context.Only, func(kind string) bool {
 		return kind == "" || kind == quickFix || strings.HasPrefix(quickFix, kind+".")
 	})
 }
 
-// rangeOfFix returns the range of the text that a fix replaces.
+// rangeOfFix returns the text range that a fix replaces.
 func rangeOfFix(f spec.Fix, line string) textRange {
 	start := utf16Units(line, f.Col-1)
 	rest := line[byteOffset(line, start):]

@@ -10,8 +10,8 @@ import (
 	"agenthost/pkg/loader"
 )
 
-// completeAtCursor returns the completions at the cursor: state keys inside a
-// placeholder, otherwise keys of the document or values.
+// completeAtCursor returns the completions at the cursor: state keys inside a placeholder,
+// otherwise document keys or values.
 func (s *Server) completeAtCursor(c *cursor) any {
 	var items []completionItem
 	switch {
@@ -74,8 +74,8 @@ func (s *Server) completeFields(c *cursor) []completionItem {
 	return items
 }
 
-// namedKeys returns the agents or tools whose names are keys at the cursor. Only files of a kind
-// have such keys: models, stubs, and criteria of tools.
+// namedKeys returns the agents or tools whose names are keys at the cursor. Only file kinds have
+// such keys: models, stubs, and criteria for tools.
 func (s *Server) namedKeys(c *cursor) []loader.Symbol {
 	if len(c.keys) == 0 {
 		return nil
@@ -83,7 +83,7 @@ func (s *Server) namedKeys(c *cursor) []loader.Symbol {
 	return s.namesOfKind(c, "")
 }
 
-// namesOfKind returns the names of the app that the kind of the file offers for a key.
+// namesOfKind returns the app's names that the file's kind offers for a key.
 func (s *Server) namesOfKind(c *cursor, key string) []loader.Symbol {
 	kind := c.fileKind()
 	if kind == nil || kind.Names == nil {
@@ -108,7 +108,7 @@ func schemaTypeName(one map[string]any) string {
 	return stringProperty(one, "type")
 }
 
-// completeValues returns the possible values of a key, or items of a list.
+// completeValues returns the possible values for a key, or items for a list.
 func (s *Server) completeValues(c *cursor) []completionItem {
 	items := []completionItem{}
 	for _, named := range s.namesForKey(c) {
@@ -132,7 +132,7 @@ func (s *Server) completeValues(c *cursor) []completionItem {
 	return items
 }
 
-// namesForKey returns the names of the app that may be the value of the key.
+// namesForKey returns the app's names that may be the key's value.
 func (s *Server) namesForKey(c *cursor) []loader.Symbol {
 	if c.key != "" {
 		if names := s.namesOfKind(c, c.key); names != nil {

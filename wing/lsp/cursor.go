@@ -15,17 +15,17 @@ const listItem = "[]"
 // from lines and indentation, because an unfinished document cannot be parsed.
 type cursor struct {
 	path, dir string
-	// files are the kinds of files besides the documents of apps.
+	// files are the file kinds besides app documents.
 	files []loader.FileKind
 	lines []string
 	line  int
-	// before and after are the text of the line on both sides of the cursor.
+	// before and after are the line's text on both sides of the cursor.
 	before, after string
 	// keys is the path to the mapping or list that contains the cursor. key is
 	// the key whose value is at the cursor; it is empty when a key is typed.
 	keys []string
 	key  string
-	// siblings are the other keys of that mapping, with their one-line values.
+	// siblings are that mapping's other keys, with their one-line values.
 	siblings map[string]string
 }
 
@@ -41,14 +41,14 @@ func newCursorAt(path, text string, at position, files []loader.FileKind) *curso
 	return c
 }
 
-// marker is a dash or a key in a line of block style.
+// marker is a dash or a key in a block style line.
 type marker struct {
 	col   int
 	key   string // empty for a dash
 	value string
 }
 
-// lineMarkers returns the dashes of a line, then its key.
+// lineMarkers returns a line's dashes, then its key.
 func lineMarkers(line string) []marker {
 	var marks []marker
 	rest := strings.TrimLeft(line, " ")
@@ -65,7 +65,7 @@ func lineMarkers(line string) []marker {
 	return marks
 }
 
-// splitKeyValue splits text of the form key: value.
+// splitKeyValue splits text in the form key: value.
 func splitKeyValue(text string) (key, value string, ok bool) {
 	if text == "" || strings.ContainsAny(text[:1], "#{[&*!|>%@`") {
 		return "", "", false
@@ -127,7 +127,7 @@ func isBlankOrComment(line string) bool {
 	return text == "" || strings.HasPrefix(text, "#")
 }
 
-// collectSiblings collects the other keys of the mapping at this column.
+// collectSiblings collects the mapping's other keys at this column.
 func (c *cursor) collectSiblings(col int) {
 	collectLine := func(n int) (inMapping bool) {
 		if isBlankOrComment(c.lines[n]) {
@@ -158,7 +158,7 @@ func startsListItem(line string, col int) bool {
 	return len(marks) > 1 && marks[0].key == "" && marks[0].col < col || len(marks) == 1 && marks[0].key == "" && marks[0].col < col
 }
 
-// resolveFlowPath follows { and [ between the key of the line and the cursor.
+// resolveFlowPath follows { and [ between the line's key and the cursor.
 func (c *cursor) resolveFlowPath() {
 	open := -1
 	if c.key != "" {
@@ -227,7 +227,7 @@ func (f *flowReader) readRune(r rune) {
 
 func (f *flowReader) inList() bool { return f.stack[len(f.stack)-1].list }
 
-// enterCollection enters a mapping or list, the value of the current key.
+// enterCollection enters a mapping or list, the current key's value.
 func (f *flowReader) enterCollection(list bool) {
 	inner := slices.Clone(f.keys)
 	if f.key != "" {
@@ -262,7 +262,7 @@ func isNameCharacter(r rune) bool {
 	return r == '_' || r == '-' || r == '.' || r == '/' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r > 127
 }
 
-// fileKind returns the file kind of the document, or nil.
+// fileKind returns the document's file kind, or nil.
 func (c *cursor) fileKind() *loader.FileKind {
 	for i, k := range c.files {
 		if k.Matches(filepath.ToSlash(c.path)) {
@@ -272,7 +272,7 @@ func (c *cursor) fileKind() *loader.FileKind {
 	return nil
 }
 
-// documentKind returns the kind of document: app, agent, script, or that of a file kind.
+// documentKind returns the document's kind: app, agent, script, or its file kind's.
 func (c *cursor) documentKind() string {
 	if k := c.fileKind(); k != nil {
 		return k.Name

@@ -6,8 +6,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// definitionAtCursor returns the location of the file or the definition that the word
-// at the cursor names.
+// definitionAtCursor returns the location of the file or definition that the word at the
+// cursor names.
 func (s *Server) definitionAtCursor(c *cursor) any {
 	word, _ := c.wordAtCursor()
 	if word == "" {

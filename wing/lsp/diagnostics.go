@@ -68,7 +68,7 @@ func newDiagnostic(d spec.Diagnostic, lines []string) diagnostic {
 	return out
 }
 
-// rangeOfWord returns the range of the word at a position.
+// rangeOfWord returns the word's range at a position.
 func rangeOfWord(pos spec.Pos, lines []string) textRange {
 	n := max(pos.Line-1, 0)
 	if n >= len(lines) {

@@ -1,6 +1,6 @@
 // Package lsp implements a language server (LSP) for apps: diagnostics while the
 // user types, completion, hover, definitions and quick fixes. Its diagnostics are
-// those of the loader, computed from the unsaved contents of open files:
+// the loader's, computed from the unsaved contents of open files:
 //
 //	err := lsp.New(&lsp.Options{Version: "1.0"}).Serve(ctx, os.Stdin, os.Stdout)
 //

@@ -9,8 +9,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// hoverAtCursor describes the word at the cursor: the documentation of a key, the
-// definition of a name, or the resolved value of a string with ${…}.
+// hoverAtCursor describes the word at the cursor: a key's documentation, a name's definition,
+// or the resolved value of a string with ${…}.
 func (s *Server) hoverAtCursor(c *cursor) any {
 	word, start := c.wordAtCursor()
 	if word == "" {
@@ -60,8 +60,8 @@ func describeField(f field) string {
 	return b.String()
 }
 
-// resolvedValue returns the value of a string with ${…} on the cursor's line.
-// Secrets are not shown.
+// resolvedValue returns the value of a string with ${…} on the cursor's line. Secrets are not
+// shown.
 func (s *Server) resolvedValue(c *cursor) string {
 	rel, err := filepath.Rel(c.dir, c.path)
 	if err != nil {
@@ -99,8 +99,8 @@ func findInterpolated(n *spec.Node, line int) *spec.Node {
 	return nil
 }
 
-// findNamed looks up a word: first in the names that the key expects, then in all
-// names of the app.
+// findNamed looks up a word: first in the names that the key expects, then in all names in
+// the app.
 func (s *Server) findNamed(c *cursor, word string) (loader.Symbol, string, bool) {
 	for _, n := range s.namesForKey(c) {
 		if n.Name == word {

@@ -16,13 +16,13 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// echoConfig is the YAML of a provider of another program.
+// echoConfig is the YAML for another program's provider.
 type echoConfig struct {
 	Provider string    `yaml:"provider" doc:"echo"`
 	Prefix   spec.Text `yaml:"prefix" required:"true" doc:"The beginning of each answer."`
 }
 
-// priceListConfig is the YAML of a tool kind of another program.
+// priceListConfig is the YAML for another program's tool kind.
 type priceListConfig struct {
 	Name   spec.Text `yaml:"name" required:"true" doc:"The name that the model calls."`
 	Prices spec.Text `yaml:"prices" required:"true" doc:"The file of prices."`
@@ -44,7 +44,7 @@ func startEditorWithKinds(t *testing.T) *editor {
 }
 
 // The kinds that a program adds to loader.Kinds complete, with their fields, next to
-// those of agenthost.
+// agenthost's.
 func TestCompletionOfAddedKinds(t *testing.T) {
 	e := startEditorWithKinds(t)
 	defer e.close()
@@ -67,7 +67,7 @@ func TestCompletionOfAddedKinds(t *testing.T) {
 	}
 }
 
-// Hover shows the doc tags of an added kind.
+// Hover shows an added kind's doc tags.
 func TestHoverOfAddedKinds(t *testing.T) {
 	e := startEditorWithKinds(t)
 	defer e.close()
@@ -83,7 +83,7 @@ func TestHoverOfAddedKinds(t *testing.T) {
 	}
 }
 
-// Diagnostics know the fields of an added kind.
+// Diagnostics know an added kind's fields.
 func TestDiagnosticsOfAddedKinds(t *testing.T) {
 	e := startEditorWithKinds(t)
 	defer e.close()

@@ -20,16 +20,16 @@ import (
 	"agenthost/wing/lsp"
 )
 
-// editor is the client end of the pipes.
+// editor is the pipes' client end.
 type editor struct {
 	*testing.T
 	dir string
 	in  io.Writer
-	// messages buffers the messages of the server, so that it never blocks.
+	// messages buffers the server's messages, so that it never blocks.
 	messages chan wire
 	ended    chan error
 	id       int
-	// published are the latest diagnostics of each file.
+	// published are each file's latest diagnostics.
 	published map[string][]string
 }
 
@@ -124,7 +124,7 @@ func (e *editor) notify(method string, params any) {
 	e.send(map[string]any{"method": method, "params": params})
 }
 
-// readMessages reads messages of the server until it ends.
+// readMessages reads messages from the server until it ends.
 func (e *editor) readMessages(out *bufio.Reader) {
 	defer close(e.messages)
 	for {
@@ -205,7 +205,7 @@ func (e *editor) openDocument(file, text string) []string {
 	return e.waitForDiagnostics(file)
 }
 
-// waitForDiagnostics reads messages until diagnostics of the file are published.
+// waitForDiagnostics reads messages until the file's diagnostics are published.
 func (e *editor) waitForDiagnostics(file string) []string {
 	e.Helper()
 	delete(e.published, file)
@@ -240,7 +240,7 @@ func (e *editor) completionLabels(file, text string) []string {
 	return labels
 }
 
-// TestDiagnostics covers diagnostics of unsaved files.
+// TestDiagnostics covers diagnostics in unsaved files.
 func TestDiagnostics(t *testing.T) {
 	e := startEditor(t)
 	defer e.close()
@@ -279,8 +279,7 @@ func TestDiagnostics(t *testing.T) {
 	}
 }
 
-// TestCodeActions expects the fixes of check --fix, for the requested lines and
-// kinds only.
+// TestCodeActions expects check --fix's fixes, for the requested lines and kinds only.
 func TestCodeActions(t *testing.T) {
 	e := startEditor(t)
 	defer e.close()
@@ -394,7 +393,7 @@ func TestCompletion(t *testing.T) {
 	e.T = t
 }
 
-// TestHover covers the documentation of fields, names and resolved values.
+// TestHover covers the documentation for fields, names and resolved values.
 func TestHover(t *testing.T) {
 	e := startEditor(t)
 	defer e.close()

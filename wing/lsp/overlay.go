@@ -30,7 +30,7 @@ func (f *overlay) remove(path string) {
 	delete(f.open, path)
 }
 
-// read returns the text of an open file; see [loader.Options].
+// read returns an open file's text; see [loader.Options].
 func (f *overlay) read(path string) ([]byte, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -38,7 +38,7 @@ func (f *overlay) read(path string) ([]byte, bool) {
 	return []byte(text), ok
 }
 
-// readText returns the text of a file, from the editor if open, else from disk.
+// readText returns a file's text, from the editor if open, else from disk.
 func (f *overlay) readText(path string) (string, bool) {
 	if b, ok := f.read(path); ok {
 		return string(b), true
@@ -62,7 +62,7 @@ func (f *overlay) findAppFolder(path string) string {
 	}
 }
 
-// pathFromURI returns the path of a file: URI; other URIs are returned unchanged.
+// pathFromURI returns a file: URI's path; other URIs are returned unchanged.
 func pathFromURI(uri string) string {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != "file" {
@@ -75,8 +75,8 @@ func uriFromPath(path string) string {
 	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(path)}).String()
 }
 
-// utf16Units returns the length in UTF-16 code units, which the protocol counts,
-// of the first n characters of a line.
+// utf16Units returns how many UTF-16 code units, which the protocol counts, the first n
+// characters in a line have.
 func utf16Units(line string, n int) int {
 	count := 0
 	for _, r := range line {

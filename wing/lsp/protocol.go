@@ -1,6 +1,6 @@
 package lsp
 
-// The wire types of the supported part of the protocol.
+// The wire types for the supported part of the protocol.
 type (
 	position struct {
 		Line      int `json:"line"`
@@ -19,7 +19,7 @@ type (
 		Text    string `json:"text"`
 		Version int    `json:"version"`
 	}
-	// openParams are the parameters of didOpen, didSave and didClose.
+	// openParams are the parameters for didOpen, didSave and didClose.
 	openParams struct {
 		Document document `json:"textDocument"`
 	}
@@ -34,7 +34,7 @@ type (
 			URI string `json:"uri"`
 		} `json:"changes"`
 	}
-	// positionParams are the parameters of completion, hover and definition.
+	// positionParams are the parameters for completion, hover and definition.
 	positionParams struct {
 		Document document `json:"textDocument"`
 		Position position `json:"position"`
@@ -87,7 +87,7 @@ type (
 	}
 )
 
-// Completion item kinds of the protocol.
+// The protocol's completion item kinds.
 const (
 	kindProperty = 10
 	kindValue    = 12
@@ -96,10 +96,10 @@ const (
 	kindVariable = 6
 )
 
-// quickFix is the code action kind of fixes.
+// quickFix is the code action kind for fixes.
 const quickFix = "quickfix"
 
-// Diagnostic severities of the protocol.
+// The protocol's diagnostic severities.
 const (
 	severityError   = 1
 	severityWarning = 2

@@ -10,8 +10,7 @@ import (
 	"strconv"
 )
 
-// maxMessage limits the size of a message, in bytes. Files of an app have at most
-// 4 MiB.
+// maxMessage limits a message's size, in bytes. An app's files have at most 4 MiB.
 const maxMessage = 32 << 20
 
 // JSON-RPC error codes.

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// schema is the JSON Schema of a document kind.
+// schema is a document kind's JSON Schema.
 type schema struct{ root, defs map[string]any }
 
 // schemasAt returns the schemas that may apply at a path.
@@ -27,7 +27,7 @@ func (s *schema) schemasAt(keys []string) []map[string]any {
 	return found
 }
 
-// childSchemas returns the schemas of a key's value, or of a list's items.
+// childSchemas returns the schemas for a key's value, or for a list's items.
 func childSchemas(one map[string]any, key string) []map[string]any {
 	if key == listItem {
 		items, _ := one["items"].(map[string]any)
@@ -69,8 +69,8 @@ func (s *schema) expandRefs(one map[string]any) []map[string]any {
 	return []map[string]any{one}
 }
 
-// filterBySiblings keeps the schemas that match the siblings of the cursor: if
-// agent_class or provider is set, only the schema of that class or provider.
+// filterBySiblings keeps the schemas that match the cursor's siblings: if agent_class or
+// provider is set, only the schema for that class or provider.
 func filterBySiblings(found []map[string]any, siblings map[string]string) []map[string]any {
 	return slices.DeleteFunc(slices.Clone(found), func(one map[string]any) bool {
 		properties, _ := one["properties"].(map[string]any)
@@ -99,7 +99,7 @@ type field struct {
 	schema map[string]any
 }
 
-// sortedFields returns the keys of all schemas, sorted by name.
+// sortedFields returns the keys in all schemas, sorted by name.
 func sortedFields(found []map[string]any) []field {
 	all := map[string]map[string]any{}
 	for _, one := range found {

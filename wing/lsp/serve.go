@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// inbound is a message, or the error of reading it.
+// inbound is a message, or the error from reading it.
 type inbound struct {
 	message *message
 	err     error
@@ -180,7 +180,7 @@ func (s *Server) onWatchedFiles(m *message) error {
 	return nil
 }
 
-// markDirty schedules a check of the app that the file belongs to.
+// markDirty schedules a check for the app that the file belongs to.
 func (s *Server) markDirty(path string) {
 	if dir := s.files.findAppFolder(path); dir != "" {
 		s.dirty[dir] = true

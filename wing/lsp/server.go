@@ -25,16 +25,16 @@ type Server struct {
 type Options struct {
 	// Kinds are what the documents may name.
 	Kinds loader.Kinds
-	// Loader configures the loading of apps. The server sets its Open.
+	// Loader configures how apps are loaded. The server sets its Open.
 	Loader loader.Options
 	// Version is the server version, as sent to the editor.
 	Version string
 }
 
-// app is the state of one app's folder.
+// app is the state for one app folder.
 type app struct {
 	outline *loader.Outline
-	// problems are the diagnostics of the last check.
+	// problems are the last check's diagnostics.
 	problems spec.Diagnostics
 	// published are the files with published diagnostics.
 	published map[string]bool
@@ -51,7 +51,7 @@ func New(opts *Options) *Server {
 	return s
 }
 
-// outlineOf returns the names of the cursor's app; it is never nil.
+// outlineOf returns the names in the cursor's app; it is never nil.
 func (s *Server) outlineOf(c *cursor) *loader.Outline {
 	if a := s.apps[c.dir]; a != nil && a.outline != nil {
 		return a.outline
@@ -59,7 +59,7 @@ func (s *Server) outlineOf(c *cursor) *loader.Outline {
 	return &loader.Outline{}
 }
 
-// loadSchema returns the schema of a document kind, or nil if it has none.
+// loadSchema returns a document kind's schema, or nil if it has none.
 func (s *Server) loadSchema(kind string) *schema {
 	if cached, ok := s.schemas[kind]; ok {
 		return cached

@@ -7,5 +7,5 @@ import (
 	"agenthost/internal/command"
 )
 
-// Commands returns the commands of the package.
+// Commands returns the package's commands.
 func Commands(env command.Env) []*cobra.Command { return []*cobra.Command{newTestCommand(env)} }

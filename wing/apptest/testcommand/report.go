@@ -12,9 +12,9 @@ import (
 	"agenthost/wing/apptest"
 )
 
-// writeText prints failed tests on stdout, each with the failed expectation, the values
-// of its parts and the transcript; with verbose, also passed tests. It prints problems
-// and the summary on stderr.
+// writeText prints failed tests on stdout, each with the failed expectation, its parts'
+// values and the transcript; with verbose, also passed tests. It prints problems and the
+// summary on stderr.
 func (r *testReport) writeText(out command.Env, verbose bool) error {
 	if err := r.problems.WriteText(out.Err); err != nil {
 		return err
@@ -66,7 +66,7 @@ type testJSON struct {
 	Transcript []string      `json:"transcript"`
 }
 
-// failureJSON is a failure of a test in --format json.
+// failureJSON is a test failure in --format json.
 type failureJSON struct {
 	Turn       int            `json:"turn"`
 	File       string         `json:"file"`

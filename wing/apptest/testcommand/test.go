@@ -16,7 +16,7 @@ import (
 	"agenthost/wing/apptest"
 )
 
-// testFlags are the flags of test.
+// testFlags are test's flags.
 type testFlags struct {
 	load    command.LoadFlags
 	run     string
@@ -86,7 +86,7 @@ func newTester(env command.Env, f *testFlags, dirs []string) (*tester, error) {
 	return &tester{env: env, flags: f, name: name, loader: env.NewLoader(opts)}, nil
 }
 
-// runOnce runs all tests of all apps once.
+// runOnce runs all tests in all apps once.
 func (t *tester) runOnce(ctx context.Context, dirs []string) error {
 	began := time.Now()
 	apps, err := command.DiscoverApps(dirs)
@@ -112,7 +112,7 @@ func (t *tester) runOnce(ctx context.Context, dirs []string) error {
 	return nil
 }
 
-// testApp runs the tests of an app in parallel, one per processor.
+// testApp runs an app's tests in parallel, one per processor.
 func (t *tester) testApp(ctx context.Context, dir string, r *testReport) {
 	suite, ds := apptest.OpenSuite(ctx, t.loader, dir)
 	r.problems = append(r.problems, ds...)
@@ -152,7 +152,7 @@ func (t *tester) writeReport(r *testReport) error {
 	return r.writeText(t.env, t.flags.verbose)
 }
 
-// testReport holds the results of the tests of apps.
+// testReport holds the apps' test results.
 type testReport struct {
 	problems spec.Diagnostics
 	results  []*apptest.Result

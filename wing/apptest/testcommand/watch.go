@@ -11,8 +11,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// watchApps runs the tests of an app when a file in its folder, or another file that the
-// app or its tests read, changes, until ctx ends.
+// watchApps runs an app's tests when a file in its folder, or another file that the app or
+// its tests read, changes, until ctx ends.
 func (t *tester) watchApps(ctx context.Context, dirs []string) error {
 	if err := command.CheckFolders(dirs); err != nil {
 		return err
@@ -30,8 +30,8 @@ func (t *tester) watchApps(ctx context.Context, dirs []string) error {
 // openGate accepts every app, so that all tests run.
 func openGate(context.Context, string, *runtime.App) spec.Diagnostics { return nil }
 
-// rerunTests runs the tests of a reloaded app and prints the results. The watch has
-// already printed the problems of the app and its tests.
+// rerunTests runs a reloaded app's tests and prints the results. The watch has already
+// printed the problems in the app and its tests.
 func (t *tester) rerunTests(ctx context.Context, s loader.Status) {
 	if !s.OK {
 		return
