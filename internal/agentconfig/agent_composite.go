@@ -12,7 +12,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// sequentialConfig is the YAML of a SequentialAgent.
+// sequentialConfig is a SequentialAgent's YAML.
 type sequentialConfig struct {
 	Common CommonConfig `yaml:",inline"`
 }
@@ -23,7 +23,7 @@ func newSequential(_ context.Context, env AgentEnv, c *sequentialConfig) (runtim
 	return runtime.NewSequential(c.Common.Name.Value, c.Common.Description, env.SubAgents...), nil
 }
 
-// parallelConfig is the YAML of a ParallelAgent.
+// parallelConfig is a ParallelAgent's YAML.
 type parallelConfig struct {
 	Common CommonConfig `yaml:",inline"`
 }
@@ -34,7 +34,7 @@ func newParallel(_ context.Context, env AgentEnv, c *parallelConfig) (runtime.Ag
 	return runtime.NewParallel(c.Common.Name.Value, c.Common.Description, env.SubAgents...), nil
 }
 
-// loopConfig is the YAML of a LoopAgent.
+// loopConfig is a LoopAgent's YAML.
 type loopConfig struct {
 	Common        CommonConfig `yaml:",inline"`
 	MaxIterations *int         `yaml:"max_iterations" doc:"Maximum number of iterations; without it there is no limit, and 0 runs no sub-agent."`
@@ -74,7 +74,7 @@ func newLoop(_ context.Context, env AgentEnv, c *loopConfig) (runtime.Agent, err
 	}), nil
 }
 
-// routerConfig is the YAML of a RouterAgent.
+// routerConfig is a RouterAgent's YAML.
 type routerConfig struct {
 	Common CommonConfig  `yaml:",inline"`
 	Routes []routeConfig `yaml:"routes" required:"true" doc:"The routes; the first one whose when is true is taken."`
@@ -83,14 +83,13 @@ type routerConfig struct {
 	chosen []int
 }
 
-// routeConfig is one route of a router.
+// routeConfig is one route in a router.
 type routeConfig struct {
 	When  *Condition `yaml:"when" doc:"Condition of the route; the last route may omit it and is then the default. It can use state, user, session, run_config, invocation and agent."`
 	Agent AgentRef   `yaml:"agent" required:"true" doc:"The agent: {config_path: file}, {use: name}, or inline."`
 }
 
-// AgentRefs returns the agents of the routes. An agent that several routes use
-// is returned once.
+// AgentRefs returns the agents in the routes. An agent that several routes use is returned once.
 func (c *routerConfig) AgentRefs() []*AgentRef {
 	if c.refs != nil {
 		return c.refs
@@ -133,8 +132,7 @@ func (c *routerConfig) Check(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// checkDuplicateConditions warns of a route with the condition of an earlier
-// one.
+// checkDuplicateConditions warns about a route that repeats an earlier condition.
 func (c *routerConfig) checkDuplicateConditions(routes *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	seen := map[string]spec.Pos{}

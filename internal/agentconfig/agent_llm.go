@@ -13,8 +13,8 @@ import (
 	"agenthost/pkg/template"
 )
 
-// llmConfig is the YAML of an LlmAgent. Fields and meaning are those of ADK
-// (adk-python agents/llm_agent_config.py).
+// llmConfig is an LlmAgent's YAML. Fields and meaning are ADK's (adk-python
+// agents/llm_agent_config.py).
 type llmConfig struct {
 	Common CommonConfig `yaml:",inline"`
 
@@ -51,7 +51,7 @@ type llmConfig struct {
 
 func (c *llmConfig) AgentRefs() []*AgentRef { return c.Common.AgentRefs() }
 
-// ToolRefs returns the tools of the agent.
+// ToolRefs returns the agent's tools.
 func (c *llmConfig) ToolRefs() []*ToolRef {
 	refs := make([]*ToolRef, len(c.Tools))
 	for i := range c.Tools {
@@ -65,7 +65,7 @@ func (c *llmConfig) BindExecutor(kinds ExecutorKinds, f *Functions) spec.Diagnos
 	return c.CodeExecutor.bindExecutor(kinds, f)
 }
 
-// ExecutorPlan returns the code executor of a kind, or nil.
+// ExecutorPlan returns the code executor if it is of a kind, or nil.
 func (c *llmConfig) ExecutorPlan() *ExecutorPlan { return c.CodeExecutor.plan }
 
 // BuiltInCode returns the node that selects the model's own sandbox, or nil.
@@ -76,11 +76,10 @@ func (c *llmConfig) BuiltInCode(n *spec.Node) *spec.Node {
 	return n.Get("code_executor")
 }
 
-// ModelName returns the model of the agent; its Value is empty when it has
-// none.
+// ModelName returns the agent's model; its Value is empty when it has none.
 func (c *llmConfig) ModelName() spec.Text { return c.Model }
 
-// ModelCodeNode returns the value of model_code, or nil.
+// ModelCodeNode returns model_code's value, or nil.
 func (c *llmConfig) ModelCodeNode() *spec.Node { return c.ModelCode }
 
 // Instructions returns the texts with placeholders for state keys.
@@ -176,8 +175,8 @@ func (c *llmConfig) checkOutputSchemaConflicts(settings *spec.Node) spec.Diagnos
 	return ds
 }
 
-// settingRange is the valid range of a setting of generate_content_config, from
-// the documentation of Gemini's API.
+// settingRange is the valid range for a setting in generate_content_config, from Gemini's API
+// documentation.
 type settingRange struct {
 	name, camel string
 	least, most float64
@@ -192,7 +191,7 @@ func settingRanges() []settingRange {
 	}
 }
 
-// checkRanges warns of settings that models reject.
+// checkRanges warns about settings that models reject.
 func checkRanges(settings *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	for _, r := range settingRanges() {
@@ -282,8 +281,8 @@ func providerEnv() template.Env {
 	return env
 }
 
-// An instructionProvider computes a whole instruction: ADK's function of that
-// name as an expression.
+// An instructionProvider computes a whole instruction: ADK's function with that name as an
+// expression.
 type instructionProvider struct {
 	expr  *template.Expr
 	files map[string]string
@@ -321,8 +320,8 @@ func invalidRequest(err error, format string, args ...any) error {
 	return &runtime.RunError{Code: runtime.CodeInvalidRequest, Message: spec.HidePaths(fmt.Sprintf(format, args...), err), Err: err}
 }
 
-// staticContent is the YAML of a static instruction: a string, a part, a list
-// of both, or a content with parts.
+// staticContent is a static instruction's YAML: a string, a part, a list of both, or a content with
+// parts.
 type staticContent struct{ Content *genai.Content }
 
 // DecodeSpec accepts all forms.
@@ -352,8 +351,8 @@ func (s *staticContent) SchemaSpec() map[string]any {
 	return map[string]any{"type": []string{"string", "object", "array"}}
 }
 
-// plannerConfig is the YAML of a planner: plan_react, or built_in with a
-// thinking_config. Planners written in code are not supported.
+// plannerConfig is a planner's YAML: plan_react, or built_in with a thinking_config. Planners
+// written in code are not supported.
 type plannerConfig struct{ planner *runtime.Planner }
 
 type builtInPlannerConfig struct {

@@ -14,8 +14,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// nodeConfig is the YAML that nodes without agents share. The names are those
-// of ADK's graph (adk-go internal/configurable/configurable_workflow.go).
+// nodeConfig is the YAML that nodes without agents share. The names come from ADK's graph (adk-go
+// internal/configurable/configurable_workflow.go).
 type nodeConfig struct {
 	AgentClass  spec.Text  `yaml:"agent_class" doc:"FunctionNode or ToolNode."`
 	Name        spec.Text  `yaml:"name" required:"true" doc:"The node's name: letters, digits and underscores."`
@@ -41,7 +41,7 @@ func (c *nodeConfig) validateNode(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// functionNodeConfig is the YAML of a FunctionNode.
+// functionNodeConfig is a FunctionNode's YAML.
 type functionNodeConfig struct {
 	Node     nodeConfig `yaml:",inline"`
 	FuncCode funcCode   `yaml:"func_code" doc:"Name of a function registered by the program."`
@@ -51,7 +51,7 @@ type functionNodeConfig struct {
 	fn runtime.NodeFunc
 }
 
-// Check requires exactly one of func_code and expr.
+// Check requires either func_code or expr.
 func (c *functionNodeConfig) Check(n *spec.Node) spec.Diagnostics {
 	ds := c.Node.validateNode(n)
 	switch function, expr := c.FuncCode.Value != "", c.Expr.Value != ""; {
@@ -80,7 +80,7 @@ func (c *functionNodeConfig) Bind(f *Functions) spec.Diagnostics {
 	return nil
 }
 
-// funcCode is the name of a function, as a string or as {name: NAME}.
+// funcCode is a function's name, as a string or as {name: NAME}.
 type funcCode struct{ spec.Text }
 
 // DecodeSpec accepts both forms. A leading dot means the app's own package.
@@ -106,7 +106,7 @@ func newConfiguredFunctionNode(_ context.Context, _ AgentEnv, c *functionNodeCon
 	return node, nil
 }
 
-// workerConfig is the YAML of a node that runs for each element of a list.
+// workerConfig is the YAML of a node that runs for each list element.
 type workerConfig struct {
 	ParallelWorker bool `yaml:"parallel_worker" doc:"In a Workflow: run the node once for each element of its input, at the same time. The output is the list of the outputs."`
 	MaxWorkers     int  `yaml:"max_parallel_workers" doc:"Maximum number of these runs at the same time. Default: no limit."`
@@ -132,21 +132,21 @@ func (c *workerConfig) applyTo(agent *runtime.Base) {
 	}
 }
 
-// inputVars returns the values of the names of inputEnv.
+// inputVars returns the values for the names in inputEnv.
 func inputVars(m *runtime.CallbackContext, input any) map[string]any {
 	vars := m.Invocation.ExprVars()
 	vars["input"] = input
 	return vars
 }
 
-// inputEnv declares the names available to the expressions of a node.
+// inputEnv declares the names available to a node's expressions.
 func inputEnv() template.Env {
 	env := runtime.ExprEnv()
 	env["input"] = nil
 	return env
 }
 
-// toolNodeConfig is the YAML of a ToolNode.
+// toolNodeConfig is a ToolNode's YAML.
 type toolNodeConfig struct {
 	Node     nodeConfig           `yaml:",inline"`
 	ToolCode toolCode             `yaml:"tool_code" required:"true" doc:"The tool: a name, or a tool as in tools of an agent."`
@@ -229,7 +229,7 @@ func (c *toolNodeConfig) evaluateArgs(ctx context.Context, m *runtime.CallbackCo
 	return args, nil
 }
 
-// joinConfig is the YAML of a JoinNode.
+// joinConfig is a JoinNode's YAML.
 type joinConfig struct {
 	AgentClass  spec.Text `yaml:"agent_class" doc:"JoinNode."`
 	Name        spec.Text `yaml:"name" required:"true" doc:"The node's name."`

@@ -12,8 +12,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// agentToolConfig is the YAML of an agent that is called as a tool: the args
-// of ADK's AgentTool (adk-python tools/agent_tool.py).
+// agentToolConfig is the YAML of an agent that is called as a tool: ADK's AgentTool args
+// (adk-python tools/agent_tool.py).
 type agentToolConfig struct {
 	Agent             AgentRef `yaml:"agent" required:"true" doc:"The agent: {config_path: file}, {use: name}, or inline."`
 	SkipSummarization bool     `yaml:"skip_summarization" doc:"The agent's answer ends the turn: the calling model does not summarize it."`
@@ -21,7 +21,7 @@ type agentToolConfig struct {
 	Call agentCallConfig `yaml:",inline"`
 }
 
-// agentCallConfig holds the settings for calls of an agent.
+// agentCallConfig holds the settings for agent calls.
 type agentCallConfig struct {
 	IncludePlugins bool `yaml:"include_plugins" default:"true" doc:"Whether the app's plugins also apply to runs of the agent."`
 
@@ -95,8 +95,8 @@ func (c *agentCallConfig) checkCall(n *spec.Node) spec.Diagnostics {
 	return append(checkConfirm(c.Call.Confirm), c.Async.CheckAsync(n, c.LongRunning, false)...)
 }
 
-// checkConfirm validates a confirm expression, except for the names of
-// arguments, which are known once the agent is built.
+// checkConfirm validates a confirm expression, except for argument names, which are known once the
+// agent is built.
 func checkConfirm(src spec.Expr) spec.Diagnostics {
 	_, err := toolconfig.CompileConfirm(src, &genai.FunctionDeclaration{
 		ParametersJsonSchema: map[string]any{"type": "object", "additionalProperties": true},

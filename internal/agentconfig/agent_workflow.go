@@ -8,7 +8,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// workflowConfig is the YAML of a Workflow, ADK's graph of agents (adk-python 2.9
+// workflowConfig is the YAML of a Workflow, ADK's agent graph (adk-python 2.9
 // agents/config_agent_utils.py, adk-go configurable_workflow.go).
 type workflowConfig struct {
 	Common         CommonConfig  `yaml:",inline"`
@@ -86,8 +86,8 @@ func (w *workflowEdges) validateGraph(at *spec.Node) spec.Diagnostics {
 	return append(ds, w.checkSoleEnd(reached)...)
 }
 
-// checkSoleEnd warns of a graph without routes that has more than one end: the output of
-// each would be that of the workflow.
+// checkSoleEnd warns about a graph without routes that has more than one end: each end's output
+// would be the workflow's.
 func (w *workflowEdges) checkSoleEnd(reached map[int]bool) spec.Diagnostics {
 	if slices.ContainsFunc(w.edges, func(e parsedEdge) bool { return e.Kind != runtime.EdgeAlways }) {
 		return nil
@@ -105,8 +105,8 @@ func (w *workflowEdges) checkSoleEnd(reached map[int]bool) spec.Diagnostics {
 		WithHint("let both lead to a JoinNode, or to another node")}
 }
 
-// mayEnd reports whether a path may end at a node: none of its edges is always
-// followed, and it has no default route.
+// mayEnd reports whether a path may end at a node: it has no edge that is always followed, and no
+// default route.
 func (w *workflowEdges) mayEnd(i int) bool {
 	return !slices.ContainsFunc(w.edges, func(e parsedEdge) bool { return e.From == i && e.Kind != runtime.EdgeRoute })
 }
@@ -131,8 +131,8 @@ func (w *workflowEdges) reachableFrom(from []int, endpoints func(parsedEdge) (in
 	return reached
 }
 
-// checkUnconditionalCycle rejects a cycle of edges that are always followed, even if
-// routes lead out of it. Cycles that nothing leaves have an error of their own.
+// checkUnconditionalCycle rejects a cycle of edges that are always followed, even if routes leave
+// it. Cycles that nothing leaves have their own error.
 func (w *workflowEdges) checkUnconditionalCycle(ending map[int]bool) spec.Diagnostics {
 	always := func(e parsedEdge) (int, int) {
 		if e.Kind != runtime.EdgeAlways {

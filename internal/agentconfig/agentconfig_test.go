@@ -77,7 +77,7 @@ func TestAgentKinds(t *testing.T) {
 	}
 }
 
-// newAgentEnv returns what the loader has resolved for an agent of a class.
+// newAgentEnv returns what the loader has resolved for an agent.
 func newAgentEnv(t *testing.T, class string) agentconfig.AgentEnv {
 	t.Helper()
 	switch class {
@@ -160,8 +160,7 @@ func TestCondition(t *testing.T) {
 	}
 }
 
-// TestCallbacks: rules and the names of Go functions become callbacks of their hook, in
-// order.
+// TestCallbacks: rules and Go function names become callbacks of their hook, in order.
 func TestCallbacks(t *testing.T) {
 	n := parseNode(t, `
 name: a

@@ -21,7 +21,7 @@ type agentCallbackLists struct {
 	After  callbackList `yaml:"after_agent_callbacks" doc:"Called after the agent: emit adds an event with text, set writes state, fail ends the run."`
 }
 
-// llmCallbackLists are the additional callbacks of LLM agents.
+// llmCallbackLists are the additional callbacks for LLM agents.
 type llmCallbackLists struct {
 	BeforeModel  callbackList `yaml:"before_model_callbacks" doc:"Called before the model: respond and deny answer instead of it, set writes state, fail ends the run."`
 	AfterModel   callbackList `yaml:"after_model_callbacks" doc:"Called after each response of the model, including partial ones: replace changes its text, respond the whole response, set writes state, fail ends the run."`
@@ -30,7 +30,7 @@ type llmCallbackLists struct {
 	Tools toolCallbackLists `yaml:",inline"`
 }
 
-// toolCallbackLists are the callbacks of agents that call tools.
+// toolCallbackLists are the callbacks for agents that call tools.
 type toolCallbackLists struct {
 	BeforeTool  callbackList `yaml:"before_tool_callbacks" doc:"Called before a tool: respond and deny answer instead of it, confirm requires approval by a person, set writes state, fail ends the run."`
 	AfterTool   callbackList `yaml:"after_tool_callbacks" doc:"Called after a tool: replace and respond change its result, set writes state, fail ends the run."`
@@ -44,13 +44,12 @@ type callbackList struct{}
 // registered functions.
 func (*callbackList) DecodeSpec(*spec.Node) spec.Diagnostics { return nil }
 
-// SchemaSpec refers to the definition of a callback.
+// SchemaSpec refers to a callback's definition.
 func (*callbackList) SchemaSpec() map[string]any {
 	return map[string]any{"type": "array", "items": map[string]any{"$ref": "#/$defs/callback"}, "title": "list of [callback](#callbacks)"}
 }
 
-// A CallbackConfig is one callback in YAML: the name of a function, or a rule
-// with one verb.
+// A CallbackConfig is one callback in YAML: a function's name, or a rule with one verb.
 type CallbackConfig struct {
 	Name    spec.Text                `yaml:"name" doc:"Name of a function registered by the program; not combined with other keys."`
 	When    spec.Expr                `yaml:"when" doc:"Condition of the rule. Default: always true."`
@@ -64,7 +63,7 @@ type CallbackConfig struct {
 	Fail    spec.Text                `yaml:"fail" doc:"Ends the run with this message."`
 }
 
-// A hookSpec describes the callbacks of one hook in YAML.
+// A hookSpec describes one hook's callbacks in YAML.
 type hookSpec struct {
 	name  string
 	verbs []string
@@ -73,14 +72,14 @@ type hookSpec struct {
 	selectHook func(c runtime.Callbacks) runtime.Callbacks
 }
 
-// withWriteVerbs returns the verbs of a hook including those that write state or artifacts.
+// withWriteVerbs returns a hook's verbs including those that write state or artifacts.
 func withWriteVerbs(own ...string) []string {
 	last := len(own) - 1
 	return slices.Concat(own[:last], toolconfig.WriteVerbs(), []string{toolconfig.SaveVerb}, own[last:])
 }
 
-// hookSpecs returns the hooks of an agent. The list is built once, because
-// every agent of every load reads it; it must not be changed.
+// hookSpecs returns an agent's hooks. The list is built once, because every agent in every load
+// reads it; it must not be changed.
 var hookSpecs = sync.OnceValue(func() []hookSpec {
 	args := map[string]any{}
 	call := template.Env{"name": "", "args": args}
@@ -117,9 +116,9 @@ var hookSpecs = sync.OnceValue(func() []hookSpec {
 	}
 })
 
-// DecodeCallbacks decodes the callbacks of an agent's mapping. A name is
-// looked up in functions, which has one or more functions for the hook. It
-// reports all problems, and returns the valid callbacks.
+// DecodeCallbacks decodes the callbacks in an agent's mapping. A name is looked up in functions,
+// which has one or more functions for the hook. It reports all problems, and returns the valid
+// callbacks.
 func DecodeCallbacks(n *spec.Node, functions map[string]runtime.Callbacks) (runtime.Callbacks, spec.Diagnostics) {
 	d := callbackDecoder{functions: functions}
 	for _, h := range hookSpecs() {
@@ -139,8 +138,8 @@ func DecodeCallbacks(n *spec.Node, functions map[string]runtime.Callbacks) (runt
 	return d.callbacks, d.ds
 }
 
-// checkReached warns of callbacks after a rule that always answers: they are
-// never called. It ignores replace, which may keep the answer.
+// checkReached warns about callbacks after a rule that always answers: they are never called. It
+// ignores replace, which may keep the answer.
 func (d *callbackDecoder) checkReached(list *spec.Node) {
 	for i, item := range list.Items[:max(len(list.Items)-1, 0)] {
 		if d.ds.HasErrors() {
@@ -228,7 +227,7 @@ func (d *callbackDecoder) compileRule(n *spec.Node, c *CallbackConfig, h hookSpe
 	return r
 }
 
-// decodeVerb returns the verb of a rule.
+// decodeVerb returns the rule's verb.
 func (d *callbackDecoder) decodeVerb(n *spec.Node, h hookSpec) string {
 	var verbs []*spec.Node
 	for _, e := range n.Entries {
@@ -249,7 +248,7 @@ func (d *callbackDecoder) decodeVerb(n *spec.Node, h hookSpec) string {
 	return verbs[0].Value
 }
 
-// declareEnv declares all names of a hook.
+// declareEnv declares all names that a hook has.
 func (h hookSpec) declareEnv() template.Env {
 	env := template.Env{
 		"state": map[string]any{}, "user": "", "agent": "",
@@ -287,7 +286,7 @@ func (d *callbackDecoder) compileRespond(n *spec.Node, h hookSpec, r *rule) {
 	r.respond = d.compileTexts(n, h.declareEnv())
 }
 
-// compileTexts returns the value of a node with its strings compiled.
+// compileTexts returns a node's value with its strings compiled.
 func (d *callbackDecoder) compileTexts(n *spec.Node, env template.Env) any {
 	switch {
 	case n.Kind == spec.Mapping:
@@ -323,8 +322,7 @@ func (d *callbackDecoder) compileSaves(saves toolconfig.ArtifactSaves, env templ
 	return all
 }
 
-// compileText compiles a string with placeholders: names of the hook, or state
-// keys.
+// compileText compiles a string with placeholders: the hook's names, or state keys.
 func (d *callbackDecoder) compileText(t spec.Text, env template.Env) *template.Paths {
 	p, err := template.ParsePaths(t.Value)
 	if err != nil {
@@ -342,7 +340,7 @@ func (d *callbackDecoder) compileText(t spec.Text, env template.Env) *template.P
 	return p
 }
 
-// diagnosticAt returns the diagnostic of a template error at its position.
+// diagnosticAt returns the diagnostic for a template error at its position.
 func diagnosticAt(t spec.Text, rule string, err error) spec.Diagnostic {
 	offset := 0
 	var te *template.Error

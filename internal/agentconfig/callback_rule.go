@@ -22,7 +22,7 @@ type rule struct {
 	replace *template.Expr
 	writes  []toolconfig.Assignment
 	saves   []toolconfig.ArtifactSave
-	// respond is a mapping with strings, for hooks of tools.
+	// respond is a mapping with strings, for tool hooks.
 	respond any
 	text    *template.Paths
 }
@@ -44,8 +44,8 @@ type ruleTarget struct {
 
 func newRuleTarget(m *runtime.CallbackContext) ruleTarget { return ruleTarget{m.State, m.Artifacts} }
 
-// evaluateRule returns the value of the verb, or nil when the rule has no
-// answer. Verbs that write state or artifacts do so here.
+// evaluateRule returns the verb's value, or nil when the rule has no answer. Verbs that write state
+// or artifacts do so here.
 func (r *rule) evaluateRule(ctx context.Context, vars map[string]any, to ruleTarget) (any, error) {
 	state := to.state
 	if r.when != nil {
@@ -74,7 +74,7 @@ func (r *rule) evaluateRule(ctx context.Context, vars map[string]any, to ruleTar
 	return text, wrapWithKey(r.verb, err)
 }
 
-// renderPaths renders a string within the budget of the turn.
+// renderPaths renders a string within the turn's budget.
 func renderPaths(text *template.Paths, vars map[string]any, state tool.State) (string, error) {
 	rendered, err := text.Render(placeholderLookup(vars, state), nil)
 	if budget, ok := vars[template.BudgetName].(*template.Budget); ok && err == nil {
@@ -113,7 +113,7 @@ func fillTexts(v any, vars map[string]any, state tool.State) (any, error) {
 	return v, nil
 }
 
-// placeholderLookup resolves placeholders: names of the hook, or state keys.
+// placeholderLookup resolves placeholders: the hook's names, or state keys.
 func placeholderLookup(vars map[string]any, state tool.State) func(path string) (any, bool) {
 	return func(path string) (any, bool) {
 		root, rest, _ := strings.Cut(path, ".")
@@ -166,7 +166,7 @@ func (r *rule) editAfterModel(ctx context.Context, m *runtime.CallbackContext, r
 		return nil, nil
 	}
 	if r.verb == toolconfig.SaveVerb && resp.Partial {
-		return nil, nil // each chunk would be a version of its own
+		return nil, nil // each chunk would be a separate version
 	}
 	vars := m.ExprVars()
 	calls := []any{}
@@ -191,9 +191,9 @@ func hasText(c *genai.Content) bool {
 	return c != nil && slices.ContainsFunc(c.Parts, func(p *genai.Part) bool { return p.Text != "" })
 }
 
-// withText replaces the texts of a content by one text. Calls and files stay;
-// thoughts are dropped, because they may contain the text that the rule
-// removes. It returns nil when nothing is left.
+// withText replaces the texts in a content with one text. Calls and files stay; thoughts are
+// dropped, because they may contain the text that the rule removes. It returns nil when nothing is
+// left.
 func withText(c *genai.Content, text string) *genai.Content {
 	out := &genai.Content{Role: c.Role}
 	put := false
@@ -238,8 +238,8 @@ func (r *rule) answerToolError(ctx context.Context, _ tool.Tool, call *tool.Call
 	return r.evaluateForTool(ctx, call, "error", map[string]any{"message": failure.Error()})
 }
 
-// evaluateForTool evaluates the rule for a tool call; name and value are the
-// additional variable of the hook.
+// evaluateForTool evaluates the rule for a tool call; name and value are the hook's additional
+// variable.
 func (r *rule) evaluateForTool(ctx context.Context, call *tool.Call, name string, value map[string]any) (*tool.Result, error) {
 	o := call.Origin
 	vars := map[string]any{

@@ -6,10 +6,10 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// adkExecutorModule is the package of ADK's executors (adk-python code_executors/__init__.py).
+// adkExecutorModule is the package with ADK's executors (adk-python code_executors/__init__.py).
 const adkExecutorModule = "google.adk.code_executors."
 
-// adkExecutorHints are the classes of ADK without an executor, with what to use instead.
+// adkExecutorHints are the ADK classes without an executor, with what to use instead.
 func adkExecutorHints() map[string]string {
 	const hosted = "use built_in with a Gemini model, or an executor of the host: wasi, command or container"
 	return map[string]string{
@@ -21,7 +21,7 @@ func adkExecutorHints() map[string]string {
 	}
 }
 
-// translateName replaces the name of a class of ADK by that of the executor.
+// translateName replaces an ADK class name with the executor's name.
 func (c *codeConfig) translateName(kinds ExecutorKinds) {
 	class := adkExecutorClass(c.name.Value)
 	if class == "BuiltInCodeExecutor" {
@@ -35,7 +35,7 @@ func (c *codeConfig) translateName(kinds ExecutorKinds) {
 	}
 }
 
-// adkExecutorClass returns the class of a name, without its modules.
+// adkExecutorClass returns the class in a name, without its modules.
 func adkExecutorClass(name string) string {
 	if inner, ok := strings.CutPrefix(name, adkExecutorModule); ok {
 		return inner[strings.LastIndexByte(inner, '.')+1:]
@@ -43,7 +43,7 @@ func adkExecutorClass(name string) string {
 	return name
 }
 
-// refuseADKExecutor reports a class of ADK that has no executor.
+// refuseADKExecutor reports an ADK class that has no executor.
 func (c *codeConfig) refuseADKExecutor() (spec.Diagnostic, bool) {
 	class := adkExecutorClass(c.name.Value)
 	hint, ok := adkExecutorHints()[class]

@@ -13,19 +13,19 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// Names of the executors that need no kind: the model's own sandbox, and [runtime.ExprExecutor].
+// Executor names that need no kind: the model's own sandbox, and [runtime.ExprExecutor].
 const (
 	codeBuiltIn = "built_in"
 	codeExpr    = "expr"
 )
 
-// ExecutorKinds are the code executors that a program lists. The config of one has only its own
+// ExecutorKinds are the code executors that a program lists. An executor's config has only its own
 // settings, and may implement the interfaces of [ExecutorPlan].
 type ExecutorKinds = spec.Kinds[ExecutorEnv, runtime.CodeExecutor]
 
 // ExecutorUse is how an agent uses an executor.
 type ExecutorUse struct {
-	// Name is the name of the executor in the document.
+	// Name is the executor's name in the document.
 	Name spec.Text
 	// Args are its settings as they are written, or nil.
 	Args *spec.Node
@@ -38,27 +38,27 @@ type ExecutorUse struct {
 // with its app.
 type ExecutorEnv struct {
 	ExecutorUse
-	// Programs runs the programs of the executor; nil means that none runs, as in tests.
+	// Programs runs the executor's programs; nil means that none runs, as in tests.
 	Programs tool.ProgramRunner
-	// Interpreters is the folder of interpreters, or empty.
+	// Interpreters is the interpreter folder, or empty.
 	Interpreters string
 	// Logger is never nil.
 	Logger *slog.Logger
 }
 
-// An ExecutorPlan is the executor of an agent, ready to be built.
+// An ExecutorPlan is an agent's executor, ready to be built.
 type ExecutorPlan struct {
 	spec.Plan[ExecutorEnv, runtime.CodeExecutor]
 	Use ExecutorUse
 }
 
-// The config of an executor implements those of these interfaces that apply to it.
+// An executor's config implements the interfaces below that apply to it.
 type (
 	// An ExecutorChecker reports problems that its fields alone do not show.
 	ExecutorChecker interface {
 		CheckExecutor(use ExecutorUse) spec.Diagnostics
 	}
-	// A ProgramExecutor runs programs, which the policy of the host must allow.
+	// A ProgramExecutor runs programs, which the host's policy must allow.
 	ProgramExecutor interface {
 		Programs(use ExecutorUse) []*tool.Program
 	}
@@ -66,11 +66,11 @@ type (
 	HostChecker interface {
 		CheckHost(env ExecutorEnv) spec.Diagnostics
 	}
-	// An ADKExecutor replaces a class of ADK, whose name documents may also use.
+	// An ADKExecutor replaces an ADK class, whose name documents may also use.
 	ADKExecutor interface{ ADKClass() string }
 )
 
-// Programs returns the programs of the executor, if it runs some.
+// Programs returns the executor's programs, if it runs some.
 func (p *ExecutorPlan) Programs() []*tool.Program {
 	if c, ok := p.Config.(ProgramExecutor); ok {
 		return c.Programs(p.Use)
@@ -93,19 +93,19 @@ func (p *ExecutorPlan) checkSettings() spec.Diagnostics {
 	return nil
 }
 
-// codeConfig is the YAML of a code executor: a name, or {name, args}.
+// codeConfig is a code executor's YAML: a name, or {name, args}.
 type codeConfig struct {
 	name spec.Text
 	args *spec.Node
-	// The following are set once the executors of the program are known.
+	// The following are set once the program's executors are known.
 	execution *runtime.CodeExecution
 	// builtIn reports that the model runs the code itself.
 	builtIn bool
-	// plan is that of an executor of a kind, or nil.
+	// plan is for an executor of a kind, or nil.
 	plan *ExecutorPlan
 }
 
-// codeArgs are the args of all executors but the model's own, named as those of adk-python
+// codeArgs are the args of all executors but the model's own, named as in adk-python
 // code_executors/base_code_executor.py.
 type codeArgs struct {
 	Stateful   bool            `yaml:"stateful" doc:"Keep the interpreter state between executions of a session, if the executor supports it."`
@@ -135,8 +135,8 @@ func (c *codeConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// bindExecutor resolves the executor that a document names: a function of the program, one of a
-// kind, or one that needs no kind.
+// bindExecutor resolves the executor that a document names: the program's function, one of a kind,
+// or one that needs no kind.
 func (c *codeConfig) bindExecutor(kinds ExecutorKinds, f *Functions) spec.Diagnostics {
 	if c.name.Pos == (spec.Pos{}) {
 		return nil // the agent has none
@@ -175,8 +175,8 @@ func (c *codeConfig) bindExecutor(kinds ExecutorKinds, f *Functions) spec.Diagno
 	return ds
 }
 
-// decodeArgs decodes the args that all executors have. They are valid if all args are fields of
-// some executor with values that can be decoded.
+// decodeArgs decodes the args that all executors have. They are valid if all args are some
+// executor's fields with values that can be decoded.
 func (c *codeConfig) decodeArgs(kinds ExecutorKinds) (ds spec.Diagnostics, valid bool) {
 	if c.args == nil {
 		return nil, true
@@ -191,7 +191,7 @@ func (c *codeConfig) decodeArgs(kinds ExecutorKinds) (ds spec.Diagnostics, valid
 	return ds, !ds.HasErrors()
 }
 
-// joinArgs returns the type of all args: those that all executors have, and those of the kinds.
+// joinArgs returns the type for all args: those that all executors have, and the kinds' args.
 func joinArgs(kinds ExecutorKinds) reflect.Type {
 	types := []reflect.Type{reflect.TypeFor[codeArgs]()}
 	for _, k := range kinds {
@@ -220,7 +220,7 @@ func (c *codeConfig) checkForeignArgs(kinds ExecutorKinds) (ds spec.Diagnostics)
 	return ds
 }
 
-// planExecutor decodes and checks the args of an executor of a kind.
+// planExecutor decodes and checks a kind's executor args.
 func (c *codeConfig) planExecutor(kind spec.Kind[ExecutorEnv, runtime.CodeExecutor]) spec.Diagnostics {
 	own := c.args
 	if own != nil {
@@ -233,7 +233,7 @@ func (c *codeConfig) planExecutor(kind spec.Kind[ExecutorEnv, runtime.CodeExecut
 	return append(ds, c.plan.checkSettings()...)
 }
 
-// reportUnlinked reports an executor of a package that the program does not use.
+// reportUnlinked reports an executor from a package that the program does not use.
 func (c *codeConfig) reportUnlinked(kinds ExecutorKinds, f *Functions) (spec.Diagnostic, bool) {
 	hint, ok := HintSource(ExecutorList, adkExecutorClass(c.name.Value))
 	return c.name.Errorf(0, "code-executor", "this program does not have the code executor %s: available are %s", c.name.Value, listExecutors(kinds, f)).
@@ -249,14 +249,14 @@ func (c *codeConfig) reportUnknown(kinds ExecutorKinds, f *Functions) spec.Diagn
 		WithHint("a program that embeds agenthost can register others in Functions.CodeExecutors")
 }
 
-// listExecutors lists the executors that documents can name: those of functions first.
+// listExecutors lists the executors that documents can name, those in functions first.
 func listExecutors(kinds ExecutorKinds, f *Functions) string {
 	fixed := append(kinds.Names(), codeBuiltIn, codeExpr)
 	slices.Sort(fixed)
 	return strings.Join(append(slices.Sorted(maps.Keys(f.CodeExecutors)), fixed...), ", ")
 }
 
-// withExecutor returns the execution with the built executor of a kind.
+// withExecutor returns the execution with a kind's built executor.
 func (c *codeConfig) withExecutor(built runtime.CodeExecutor) *runtime.CodeExecution {
 	if c.plan == nil {
 		return c.execution
@@ -291,7 +291,7 @@ func (a *codeArgs) buildExecution() *runtime.CodeExecution {
 	return c
 }
 
-// delimiterPair is a list of two strings.
+// delimiterPair is a list with two strings.
 type delimiterPair runtime.CodeDelimiters
 
 // DecodeSpec reads the list.
@@ -312,7 +312,7 @@ func (*delimiterPair) SchemaSpec() map[string]any {
 	return map[string]any{"type": "array", "items": map[string]any{"type": "string", "minLength": 1}, "minItems": 2, "maxItems": 2, "title": "two strings"}
 }
 
-// SchemaSpec describes both forms without the args of kinds; [AddExecutors] adds those.
+// SchemaSpec describes both forms without the kinds' args; [AddExecutors] adds those.
 func (*codeConfig) SchemaSpec() map[string]any { return executorSchema(nil) }
 
 func executorSchema(kinds ExecutorKinds) map[string]any {
@@ -329,11 +329,10 @@ func executorSchema(kinds ExecutorKinds) map[string]any {
 	}}
 }
 
-// executorsMark is the place of the executors of kinds in the description of code_executor.
+// executorsMark is where the kinds' executors belong in code_executor's description.
 const executorsMark = "{executors}"
 
-// AddExecutors adds the executors of kinds to the schema of an agent class, if it has a setting
-// for them.
+// AddExecutors adds the kinds' executors to an agent class's schema, if it has a setting for them.
 func AddExecutors(properties map[string]any, kinds ExecutorKinds) {
 	old, ok := properties["code_executor"].(map[string]any)
 	if !ok {
@@ -346,7 +345,8 @@ func AddExecutors(properties map[string]any, kinds ExecutorKinds) {
 	properties["code_executor"] = schema
 }
 
-// DescribeExecutors adds the executors of kinds to the description of code_executor. Adjacent kinds with one description share it.
+// DescribeExecutors adds the kinds' executors to code_executor's description. Adjacent kinds with
+// one description share it.
 func DescribeExecutors(text string, kinds ExecutorKinds) string {
 	var all strings.Builder
 	for i, k := range kinds {

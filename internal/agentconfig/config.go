@@ -11,7 +11,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// CommonConfig has the YAML fields of all agents.
+// CommonConfig has the YAML fields that all agents have.
 type CommonConfig struct {
 	AgentClass  spec.Text  `yaml:"agent_class" doc:"The agent class. Absent or empty: LlmAgent."`
 	Name        spec.Text  `yaml:"name" required:"true" doc:"The agent's name: letters, digits and underscores, unique among its siblings."`
@@ -35,9 +35,8 @@ func (c *CommonConfig) AgentRefs() []*AgentRef {
 	return refs
 }
 
-// The config of an agent class, of an agent as a tool, or of a plugin implements those of
-// the following interfaces that apply to it. The loader resolves and checks what they
-// return. All of them are optional.
+// The config of an agent class, an agent tool or a plugin implements the interfaces below that
+// apply to it. The loader resolves and checks what they return. All are optional.
 type (
 	// A ModelConfig has a model: its name, which may be empty, and the field that names it
 	// as code, which may be nil.
@@ -50,23 +49,23 @@ type (
 	AgentConfig interface{ AgentRefs() []*AgentRef }
 	// A ToolConfig refers to tools.
 	ToolConfig interface{ ToolRefs() []*ToolRef }
-	// A PromptConfig may use a prompt of an MCP server; nil if it does not.
+	// A PromptConfig may use an MCP server's prompt; nil if it does not.
 	PromptConfig interface{ PromptRef() *PromptRef }
 	// A FunctionConfig names Go functions, which Bind resolves.
 	FunctionConfig interface {
 		Bind(f *Functions) spec.Diagnostics
 	}
-	// A FileConfig names text files of the app.
+	// A FileConfig names the app's text files.
 	FileConfig interface {
 		ReadFiles(read func(path string) (string, error)) spec.Diagnostics
 	}
-	// An InstructionConfig has instructions of a model.
+	// An InstructionConfig has instructions for a model.
 	InstructionConfig interface{ Instructions() []spec.Text }
-	// A CodeConfig may enable code execution of the model: BuiltInCode returns the setting
-	// in the agent n, or nil.
+	// A CodeConfig may enable the model's code execution: BuiltInCode returns the setting in the
+	// agent n, or nil.
 	CodeConfig interface{ BuiltInCode(n *spec.Node) *spec.Node }
-	// An ExecutorConfig may run the code of its model in an executor. BindExecutor finds it
-	// among those of the program; ExecutorPlan then returns that of a kind, or nil.
+	// An ExecutorConfig may run its model's code in an executor. BindExecutor finds it among the
+	// program's executors; ExecutorPlan then returns its plan if it is of a kind, or nil.
 	ExecutorConfig interface {
 		BindExecutor(kinds ExecutorKinds, f *Functions) spec.Diagnostics
 		ExecutorPlan() *ExecutorPlan
@@ -88,22 +87,22 @@ type AgentEnv struct {
 	Tools     []tool.Tool
 	// Toolsets provide tools that are listed during a run.
 	Toolsets []tool.Set
-	// Prompts has the prompt of a [PromptConfig]; nil if there is none.
+	// Prompts has the prompt for a [PromptConfig]; nil if there is none.
 	Prompts tool.PromptSource
 	// Model is nil if the agent does not set one.
 	Model model.LLM
-	// Executor runs the code of an [ExecutorConfig] that has a plan, else nil.
+	// Executor runs the code for an [ExecutorConfig] that has a plan, else nil.
 	Executor runtime.CodeExecutor
 }
 
 // AgentToolEnv has the parts that an agent tool is built from.
 type AgentToolEnv struct {
-	// Agent is the agent that the tool calls, Model the model: of a [ModelConfig].
+	// Agent is the agent that the tool calls, Model the model for a [ModelConfig].
 	Agent runtime.Agent
 	Model model.LLM
 }
 
-// PluginEnv has the dependencies of plugins.
+// PluginEnv has what plugins depend on.
 type PluginEnv struct {
 	// Logger is never nil.
 	Logger *slog.Logger
@@ -112,17 +111,15 @@ type PluginEnv struct {
 // Functions are the Go functions that documents can refer to by name. The zero
 // value has none.
 type Functions struct {
-	// Callbacks can be used in the callback lists of the hooks that they have
-	// functions for.
+	// Callbacks can be used in callback lists, for the hooks that they have functions for.
 	Callbacks map[string]runtime.Callbacks
-	// Tools can be used in lists of tools and in a ToolNode. Models see the
-	// name in their Declaration.
+	// Tools can be used in tool lists and in a ToolNode. Models see the name in their Declaration.
 	Tools map[string]tool.Tool
 	// Nodes can be used in a FunctionNode.
 	Nodes map[string]runtime.NodeFunc
 	// CodeExecutors can be used in code_executor.
 	CodeExecutors map[string]runtime.CodeExecutor
-	// ContentFilters can be used in custom_filter of the plugin context_filter.
+	// ContentFilters can be used in the plugin context_filter's custom_filter.
 	ContentFilters map[string]runtime.ContentFilter
 }
 
@@ -132,7 +129,7 @@ type AgentRef struct {
 	ConfigPath, Use, Code spec.Text
 	// Inline is the agent's own mapping.
 	Inline *spec.Node
-	// Node is the node of the reference.
+	// Node is the reference's node.
 	Node *spec.Node
 }
 
@@ -178,16 +175,16 @@ func (r *AgentRef) SchemaSpec() map[string]any {
 // A ToolRef refers to a tool by ADK's name with args, by its name under tools, or
 // by a kind with its settings.
 type ToolRef struct {
-	// Name is ADK's name of a built-in tool, or a dotted name of code.
+	// Name is ADK's name for a built-in tool, or a dotted code name.
 	Name spec.Text
-	// Args are the arguments of Name; nil if there are none.
+	// Args are the arguments for Name; nil if there are none.
 	Args *spec.Node
-	// Use is the name of a tool declared in the document.
+	// Use is a tool's name declared in the document.
 	Use spec.Text
-	// Kind is the key of a one-key mapping, Config its value.
+	// Kind is the key in a one-key mapping, Config its value.
 	Kind   spec.Text
 	Config *spec.Node
-	// Node is the node of the reference.
+	// Node is the reference's node.
 	Node *spec.Node
 }
 
@@ -239,9 +236,8 @@ func (r *AgentRef) referenceKey() string {
 	return ""
 }
 
-// CodeRef returns the node of the dotted name of an ADK CodeRef, or nil. The forms
-// are {name: my.module.Class} and the name alone: types of short schemas contain
-// no dot.
+// CodeRef returns the node with an ADK CodeRef's dotted name, or nil. The forms are {name:
+// my.module.Class} and the name alone: short schema types contain no dot.
 func CodeRef(n *spec.Node) *spec.Node {
 	at := n
 	if n.Kind == spec.Mapping {

@@ -25,7 +25,7 @@ func (c *Condition) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// SchemaSpec returns the schema of an expression.
+// SchemaSpec returns an expression's schema.
 func (c *Condition) SchemaSpec() map[string]any {
 	schema := c.Expr.SchemaSpec()
 	schema["title"] = "expression"
@@ -42,8 +42,8 @@ func compileCondition(e spec.Expr) (*runtime.Condition, spec.Diagnostics) {
 	return compiled, expressionProblems(e, err)
 }
 
-// compileExpr compiles an expression with one of the functions of package template.
-// It returns nil for a value that is not a string, which the decoder reports.
+// compileExpr compiles an expression with a function from package template. It returns nil for a
+// value that is not a string, which the decoder reports.
 func compileExpr(e spec.Expr, env template.Env, compile func(string, template.Env) (*template.Expr, error)) (*template.Expr, spec.Diagnostics) {
 	if e.Pos.Line == 0 {
 		return nil, nil

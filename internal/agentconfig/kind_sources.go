@@ -9,7 +9,7 @@ import (
 // This file lists which package has the kinds that documents name, so that a program that does
 // not list a kind reports where to find it. It has words only: no package is imported for it.
 
-// The lists of loader.Kinds that have sources.
+// The lists in loader.Kinds that have sources.
 const (
 	ModelList    = "Models"
 	ToolList     = "Tools"
@@ -17,17 +17,17 @@ const (
 	ExecutorList = "Executors"
 )
 
-// A kindSource is a function of a package that returns kinds.
+// A kindSource is a package function that returns kinds.
 type kindSource struct {
 	list string
 	// function is written in Go as the package's users write it.
 	function, path string
 	names          []string
-	// models matches the names of models that need no prefix; nil matches none.
+	// models matches model names that need no prefix; nil matches none.
 	models *regexp.Regexp
 }
 
-// kindSources returns the table. A test of cmd/agenthost compares it with the kinds of the program.
+// kindSources returns the table. A test of cmd/agenthost compares it with the program's kinds.
 func kindSources() []kindSource {
 	const (
 		anthropic = "agenthost/wing/anthropic"
@@ -98,7 +98,7 @@ func FindProvider(model string) (name string, ok bool) {
 	return "", false
 }
 
-// SourceNames returns the names of a list in the order of the table.
+// SourceNames returns a list's names in table order.
 func SourceNames(list string) []string {
 	var names []string
 	for _, s := range kindSources() {

@@ -1,6 +1,5 @@
-// Package agentconfig is the YAML of agents, agent tools and plugins. A config
-// struct with tags is the parser, the checks, the JSON Schema and the reference of
-// one of them:
+// Package agentconfig is the YAML of agents, agent tools and plugins. A config struct with tags is
+// each one's parser, checks, JSON Schema and reference:
 //
 //  1. [AgentKinds], [AgentToolKinds] and [PluginKinds] list what documents can
 //     declare. A [spec.Kind] binds a name to a config and to the function that
@@ -12,8 +11,7 @@
 //  4. The kind builds the agent: it compiles expressions and texts, and calls a
 //     constructor of package runtime. Go programs can call the same constructors.
 //
-// [StateUse] describes how the YAML of an agent uses the session state, for checks
-// of whole apps.
+// [StateUse] describes how an agent's YAML uses the session state, for checks on whole apps.
 package agentconfig
 
 import (
@@ -37,8 +35,8 @@ func AgentKinds() spec.Kinds[AgentEnv, runtime.Agent] {
 	}
 }
 
-// AgentToolKinds returns the kinds of tools that run an agent or a model: ADK's AgentTool and
-// its short form, and ModelConsultTool.
+// AgentToolKinds returns the tool kinds that run an agent or a model: ADK's AgentTool and its short
+// form, and ModelConsultTool.
 func AgentToolKinds() spec.Kinds[AgentToolEnv, tool.Set] {
 	return spec.Kinds[AgentToolEnv, tool.Set]{
 		spec.NewKind("AgentTool", "Lets the model call an agent (ADK's form, with args).", newAgentTool),

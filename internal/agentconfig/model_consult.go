@@ -14,7 +14,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// consultConfig has the args of ADK's ModelConsultTool (adk-python
+// consultConfig has the args that ADK's ModelConsultTool has (adk-python
 // tools/model_consult_tool.py).
 type consultConfig struct {
 	Model              spec.Text            `yaml:"model" default:"gemini-3.1-pro-preview" doc:"The advisor: a name from models, provider/model, or a Gemini model."`

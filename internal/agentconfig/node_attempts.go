@@ -10,7 +10,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// seconds is a duration, as a number of seconds like in ADK, or with its unit.
+// seconds is a duration, in seconds like in ADK, or with its unit.
 type seconds time.Duration
 
 // DecodeSpec decodes both forms.
@@ -33,7 +33,7 @@ func (*seconds) SchemaSpec() map[string]any {
 	return map[string]any{"title": "seconds, or duration", "type": []any{"number", "string"}, "minimum": 0, "examples": []any{1.5, "30s", "5m"}}
 }
 
-// retryConfig is the YAML of ADK's retry_config.
+// retryConfig is the YAML for ADK's retry_config.
 type retryConfig struct {
 	MaxAttempts   int      `yaml:"max_attempts" default:"5" doc:"Number of attempts, including the first; 0 and 1 do not retry."`
 	InitialDelay  seconds  `yaml:"initial_delay" default:"1s" doc:"Delay before the second attempt, in seconds or with a unit."`
@@ -43,7 +43,7 @@ type retryConfig struct {
 	Exceptions    []string `yaml:"exceptions" doc:"Error codes to retry, such as TOOL_FAILED. Default: all failures of the node."`
 }
 
-// checkValues reports values out of range and invalid error codes.
+// checkValues reports values that exceed their range and invalid error codes.
 func (c *retryConfig) checkValues(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if at := n.Get("max_attempts"); c.MaxAttempts < 0 || c.MaxAttempts > maxAttempts {
@@ -71,7 +71,7 @@ var errorCode = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
 // maxAttempts limits how often a node is repeated.
 const maxAttempts = 100
 
-// buildAttempts returns the attempts of a node.
+// buildAttempts returns a node's attempts.
 func (c *nodeConfig) buildAttempts() runtime.Attempts {
 	a := runtime.Attempts{Timeout: time.Duration(c.Timeout)}
 	if r := c.RetryConfig; r != nil {

@@ -41,8 +41,8 @@ func newContextFilter(_ context.Context, _ PluginEnv, c *contextFilterConfig) (*
 	return runtime.NewContextFilter(c.Keep, c.Custom.filter), nil
 }
 
-// filterConfig is a filter in YAML: an expression that is true for the contents
-// to keep, or {name: NAME} of a function.
+// filterConfig is a filter in YAML: an expression that is true for the contents to keep, or {name:
+// NAME} for a function.
 type filterConfig struct {
 	name   spec.Text
 	filter runtime.ContentFilter
@@ -89,7 +89,7 @@ func (c *filterConfig) bindFilter(f *Functions) spec.Diagnostics {
 		WithHint("write an expression that is true for the contents to keep, or register the function in Functions.ContentFilters")}
 }
 
-// contentEnv declares the names available to the expression of a filter.
+// contentEnv declares the names available to a filter's expression.
 func contentEnv() template.Env {
 	env := runtime.ExprEnv()
 	env["content"] = template.Env{"role": "", "text": "", "calls": []any{}, "responses": []any{}}
@@ -159,7 +159,7 @@ type retryAndReflectConfig struct {
 	Model *retryModelConfig `yaml:"model" doc:"Also returns guidance to the model when its own response is malformed, and calls it again; {} for the defaults."`
 }
 
-// retryModelConfig is the YAML of ADK's ReflectAndRetryModelPlugin.
+// retryModelConfig is the YAML for ADK's ReflectAndRetryModelPlugin.
 type retryModelConfig struct {
 	MaxRetries int      `yaml:"max_retries" default:"3" doc:"Number of consecutive failed responses of an agent's model that are repeated."`
 	Throw      bool     `yaml:"throw_exception_if_retry_exceeded" default:"true" doc:"Whether one more failure ends the run; otherwise it is an event with its error."`
@@ -210,7 +210,7 @@ func newGlobalInstruction(_ context.Context, _ PluginEnv, c *globalInstructionCo
 	return runtime.NewGlobalInstruction(newInstructionAt(c.Instruction)), nil
 }
 
-// noConfig is the YAML of a plugin without settings.
+// noConfig is the YAML for a plugin without settings.
 type noConfig struct{}
 
 func newAddToMemory(_ context.Context, env PluginEnv, _ *noConfig) (*runtime.Plugin, error) {

@@ -11,7 +11,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// A PromptRef refers to a prompt of an MCP server, which is the instruction of an agent.
+// A PromptRef refers to an MCP server's prompt, which is an agent's instruction.
 type PromptRef struct {
 	Server spec.Text            `yaml:"server" required:"true" doc:"The tool under tools in app.yaml that names the MCP server."`
 	Name   string               `yaml:"name" required:"true" doc:"The name of the prompt on the server."`
@@ -21,7 +21,7 @@ type PromptRef struct {
 	Node *spec.Node `yaml:"-"`
 }
 
-// argTexts returns the arguments in the order of their names.
+// argTexts returns the arguments in name order.
 func (r *PromptRef) argTexts() []spec.Text {
 	var texts []spec.Text
 	for _, name := range slices.Sorted(maps.Keys(r.Args)) {
@@ -30,7 +30,7 @@ func (r *PromptRef) argTexts() []spec.Text {
 	return texts
 }
 
-// instructionText is the YAML of an instruction: a string, or a prompt of an MCP server.
+// instructionText is an instruction's YAML: a string, or an MCP server's prompt.
 type instructionText struct {
 	spec.Text
 	prompt *PromptRef
@@ -65,7 +65,7 @@ func (*instructionText) SchemaSpec() map[string]any {
 	}}}
 }
 
-// newPromptProvider returns the function that loads a prompt as the instruction of an agent.
+// newPromptProvider returns the function that loads a prompt as an agent's instruction.
 func newPromptProvider(ref *PromptRef, from tool.PromptSource) runtime.InstructionFunc {
 	args := map[string]*runtime.Instruction{}
 	for name, text := range ref.Args {

@@ -15,10 +15,10 @@ func schemaCodeError(at *spec.Node) spec.Diagnostic {
 		WithHint("declare a replacement under functions in app.yaml, or write its fields here, such as {score: integer}, or a JSON Schema")
 }
 
-// outputSchema is the YAML of an output schema, compiled when it is decoded.
+// outputSchema is an output schema's YAML, compiled when it is decoded.
 type outputSchema struct{ schema *tool.Schema }
 
-// DecodeSpec decodes a short schema or a JSON Schema of any value.
+// DecodeSpec decodes a short schema or a JSON Schema for any value.
 func (s *outputSchema) DecodeSpec(n *spec.Node) (ds spec.Diagnostics) {
 	s.schema, ds = decodeSchema(n, &spec.ValueSchema{})
 	return ds
@@ -27,10 +27,10 @@ func (s *outputSchema) DecodeSpec(n *spec.Node) (ds spec.Diagnostics) {
 // SchemaSpec describes the forms.
 func (s *outputSchema) SchemaSpec() map[string]any { return (&spec.ValueSchema{}).SchemaSpec() }
 
-// inputSchema is the YAML of a schema of arguments, compiled when it is decoded.
+// inputSchema is the YAML for an argument schema, compiled when it is decoded.
 type inputSchema struct{ schema *tool.Schema }
 
-// DecodeSpec decodes a short schema or a JSON Schema of an object.
+// DecodeSpec decodes a short schema or a JSON Schema for an object.
 func (s *inputSchema) DecodeSpec(n *spec.Node) (ds spec.Diagnostics) {
 	s.schema, ds = decodeSchema(n, &spec.ShortSchema{})
 	return ds
@@ -66,11 +66,11 @@ func decodeSchema(n *spec.Node, into writtenSchema) (*tool.Schema, spec.Diagnost
 	return schema, ds
 }
 
-// StateSchemaConfig is the YAML of a state schema.
+// StateSchemaConfig is a state schema's YAML.
 type StateSchemaConfig struct{ Schema *tool.StateSchema }
 
-// DecodeSpec decodes a short schema or a JSON Schema of an object, whose keys may
-// restrict their writers.
+// DecodeSpec decodes a short schema or a JSON Schema for an object, whose keys may restrict their
+// writers.
 func (s *StateSchemaConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	var written spec.StateSchema
 	if at := CodeRef(n); at != nil {
@@ -124,9 +124,9 @@ func (s *StateSchemaConfig) SchemaSpec() map[string]any {
 	return forms
 }
 
-// A ResumabilityConfig configures whether invocations can be resumed:
-// resumability_config in app.yaml or of the root agent (adk-python apps/app.py
-// ResumabilityConfig). Both fields mean the same.
+// A ResumabilityConfig configures whether invocations can be resumed: resumability_config in
+// app.yaml or on the root agent (adk-python apps/app.py ResumabilityConfig). Both fields mean the
+// same.
 type ResumabilityConfig struct {
 	IsResumable        bool `yaml:"is_resumable" doc:"Interrupted invocations can be resumed, and those that wait for input pause as a whole."`
 	EnableResumability bool `yaml:"enable_resumability" doc:"Same as is_resumable."`

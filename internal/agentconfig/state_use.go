@@ -22,7 +22,7 @@ func StateUse(n *spec.Node, config any) tool.StateUse {
 	return u
 }
 
-// A stateUser is the config of an agent that reads or writes state keys.
+// A stateUser is an agent's config that reads or writes state keys.
 type stateUser interface {
 	stateUse(n *spec.Node) tool.StateUse
 }
@@ -48,7 +48,7 @@ func conditionExpr(e spec.Expr, guard string) tool.StateExpr {
 	return tool.StateExpr{Expr: e, Env: runtime.ExprEnv(), Bool: true, Guard: guard}
 }
 
-// stateKeyRefs returns the placeholders of text that refer to state keys.
+// stateKeyRefs returns the text's placeholders that refer to state keys.
 func stateKeyRefs(t *template.Text) []template.Ref {
 	refs := slices.Clone(t.Refs())
 	return slices.DeleteFunc(refs, func(r template.Ref) bool { return r.Artifact })
@@ -88,8 +88,7 @@ func (c *routerConfig) stateUse(*spec.Node) tool.StateUse {
 	return u
 }
 
-// WorkflowEdges returns the edges of the workflow. Nodes are indexed in the order
-// of AgentRefs.
+// WorkflowEdges returns the workflow's edges. Nodes are indexed in AgentRefs order.
 func (c *workflowConfig) WorkflowEdges() []runtime.Edge { return c.Edges.listEdges() }
 
 func (c *workflowConfig) stateUse(*spec.Node) tool.StateUse {
@@ -109,7 +108,7 @@ func (c *nodeConfig) stateUse(n *spec.Node) tool.StateUse {
 	return tool.StateUse{Writes: []tool.StateWrite{{Key: at.Text(), Verb: "output_key", Sure: true}}}
 }
 
-// A function of the program may read and write any key.
+// The program's function may read and write any key.
 func (c *functionNodeConfig) stateUse(n *spec.Node) tool.StateUse {
 	u := c.Node.stateUse(n)
 	u.Opaque = c.FuncCode.Value != ""
@@ -127,27 +126,27 @@ func (c *toolNodeConfig) stateUse(n *spec.Node) tool.StateUse {
 	return u
 }
 
-// StateUse returns the use of the confirmation condition.
+// StateUse returns how the confirmation condition uses the state.
 func (c *agentToolConfig) StateUse(*spec.Node) tool.StateUse {
 	return toolconfig.ConfirmUse(c.Call.Call.Confirm)
 }
 
-// StateUse returns the use of the confirmation condition.
+// StateUse returns how the confirmation condition uses the state.
 func (c *agentKindConfig) StateUse(*spec.Node) tool.StateUse {
 	return toolconfig.ConfirmUse(c.Call.Call.Confirm)
 }
 
-// A CallbackUse is a callback of an agent's mapping.
+// A CallbackUse is a callback in an agent's mapping.
 type CallbackUse struct {
-	// Hook is the hook of the callback, such as before_model.
+	// Hook is the callback's hook, such as before_model.
 	Hook string
 	Node *spec.Node
 	// Use is how the callback uses the state.
 	Use tool.StateUse
 }
 
-// CallbackUses returns the callbacks of an agent's mapping, grouped by hook. It
-// omits invalid callbacks.
+// CallbackUses returns the callbacks in an agent's mapping, grouped by hook. It omits invalid
+// callbacks.
 func CallbackUses(n *spec.Node) []CallbackUse {
 	var all []CallbackUse
 	for _, h := range hookSpecs() {
@@ -156,8 +155,8 @@ func CallbackUses(n *spec.Node) []CallbackUse {
 	return all
 }
 
-// collectUses returns the uses of a list of callbacks. A rule is certain to be
-// evaluated if no earlier rule can answer.
+// collectUses returns the uses in a callback list. A rule is certain to be evaluated if no earlier
+// rule can answer.
 func (h hookSpec) collectUses(list *spec.Node) []CallbackUse {
 	if list == nil {
 		return nil
@@ -179,8 +178,8 @@ func (h hookSpec) collectUses(list *spec.Node) []CallbackUse {
 	return all
 }
 
-// guardVerb returns the verb of a rule that prevents an action; empty if the rule
-// only changes an answer or writes state.
+// guardVerb returns the verb if it prevents an action; empty if the rule only changes an answer or
+// writes state.
 func (h hookSpec) guardVerb(n *spec.Node) string {
 	for _, verb := range []string{"deny", "confirm", "fail", "respond"} {
 		if n.Get(verb) != nil && (verb != "respond" || strings.HasPrefix(h.name, "before_")) {
@@ -190,7 +189,7 @@ func (h hookSpec) guardVerb(n *spec.Node) string {
 	return ""
 }
 
-// describeRuleUse returns the use of one rule.
+// describeRuleUse returns one rule's use.
 func (h hookSpec) describeRuleUse(n *spec.Node, c *CallbackConfig, sure bool) tool.StateUse {
 	var u tool.StateUse
 	env := h.declareEnv()

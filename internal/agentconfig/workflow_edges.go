@@ -11,24 +11,23 @@ import (
 	"agenthost/pkg/template"
 )
 
-// startName is the name of the start in edges.
+// startName names the start in edges.
 const startName = "START"
 
-// defaultRoute is the default route of ADK for Python. adk-go uses the word default
-// in any case, which is an ordinary route in Python.
+// defaultRoute is ADK for Python's default route. adk-go uses the word default in any case, which
+// is an ordinary route in Python.
 const defaultRoute = "__DEFAULT__"
 
-// workflowEdges is the YAML of a workflow's edges: a list of chains and of single
-// edges.
+// workflowEdges is the YAML for a workflow's edges: a list with chains and single edges.
 type workflowEdges struct {
 	refs  []*AgentRef
 	names []string
-	// aliases maps the last words of code names to nodes.
+	// aliases maps code names' last words to nodes.
 	aliases   map[string]int
-	firstUses []*spec.Node // the first use of each node
+	firstUses []*spec.Node // where each node is first used
 	edges     []parsedEdge
 	uses      []NodeUse
-	// routeExprs are the expressions of routes, and routeNodes their places.
+	// routeExprs are the routes' expressions, and routeNodes their places.
 	routeExprs []spec.Expr
 	routeNodes []*spec.Node
 	// invalid reports whether some edges could not be decoded.
@@ -37,8 +36,8 @@ type workflowEdges struct {
 	warned map[string]bool
 }
 
-// parsedEdge is an edge with its position. single is the mapping of a single edge, which
-// may have several routes, and nil in a chain.
+// parsedEdge is an edge with its position. single is a single edge's mapping, which may have
+// several routes, and nil in a chain.
 type parsedEdge struct {
 	runtime.Edge
 	at, single *spec.Node
@@ -96,8 +95,8 @@ func (w *workflowEdges) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// chainEnd is the end of a chain: the nodes from which the next edges start, and the
-// routes that lead to them, if any.
+// chainEnd is a chain's end: the nodes from which the next edges start, and the routes that lead to
+// them, if any.
 type chainEnd struct {
 	nodes  []int
 	routes *spec.Node
@@ -105,8 +104,8 @@ type chainEnd struct {
 	before []int
 }
 
-// decodeChain decodes a chain. Edges connect every node of an element to every node of
-// the next one; the nodes of routes are their targets.
+// decodeChain decodes a chain. Edges connect every node in an element to every node in the next
+// one; route nodes are their targets.
 func (w *workflowEdges) decodeChain(n *spec.Node) spec.Diagnostics {
 	if n.Kind != spec.Sequence || len(n.Items) < 2 {
 		return spec.Diagnostics{n.Errorf("edges", "a chain must be a list of at least two nodes, or of a node and its routes")}
@@ -135,7 +134,7 @@ func (w *workflowEdges) decodeChain(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// extendChain adds edges to a node or to each node of a list.
+// extendChain adds edges to a node or to each node in a list.
 func (w *workflowEdges) extendChain(end chainEnd, item *spec.Node, first bool) (chainEnd, spec.Diagnostics) {
 	items := []*spec.Node{item}
 	if item.Kind == spec.Sequence {
@@ -216,8 +215,8 @@ func (w *workflowEdges) decodeRoutes(from []int, n *spec.Node) ([]int, spec.Diag
 	return targets, ds
 }
 
-// decodeRouteExpr compiles the expression of {route: EXPR, to: {value: node}}, and
-// returns the mapping of its routes. Other mappings are returned without an expression.
+// decodeRouteExpr compiles the expression of {route: EXPR, to: {value: node}}, and returns its
+// route mapping. Other mappings are returned without an expression.
 func (w *workflowEdges) decodeRouteExpr(n *spec.Node) (*template.Expr, *spec.Node, spec.Diagnostics) {
 	to := n.Get("to")
 	if len(n.Entries) != 2 || n.Get("route") == nil || to == nil || to.Kind != spec.Mapping {
@@ -289,7 +288,7 @@ func (w *workflowEdges) decodeEdge(n *spec.Node) spec.Diagnostics {
 	return append(ds, w.addRoutedEdges(e, route)...)
 }
 
-// addRoutedEdges adds an edge for a route or for each route of a list.
+// addRoutedEdges adds an edge for a route or for each route in a list.
 func (w *workflowEdges) addRoutedEdges(e runtime.Edge, at *spec.Node) spec.Diagnostics {
 	items := []*spec.Node{at}
 	if at.Kind == spec.Sequence {
@@ -343,8 +342,8 @@ func (w *workflowEdges) listNames(nodes []int) string {
 	return strings.Join(names, ", ")
 }
 
-// resolveNode returns the index of a node, and notes its place. All references to the
-// same node have the same index.
+// resolveNode returns a node's index, and notes its place. All references to the same node have the
+// same index.
 func (w *workflowEdges) resolveNode(n *spec.Node) (int, spec.Diagnostics) {
 	i, ds := w.findNode(n)
 	w.uses = append(w.uses, NodeUse{i, n})
@@ -389,8 +388,8 @@ func (w *workflowEdges) addNode(name string, ref *AgentRef, at *spec.Node) int {
 	return len(w.names) - 1
 }
 
-// isReference reports whether a mapping refers to a node by its name, its file or its
-// code. The name of code has a dot; without one, code is a route.
+// isReference reports whether a mapping refers to a node by its name, its file or its code. A code
+// name has a dot; without one, code is a route.
 func isReference(n *spec.Node) bool {
 	if n.Kind != spec.Mapping || len(n.Entries) != 1 {
 		return false
@@ -406,10 +405,9 @@ func isFile(name string) bool {
 	return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
 }
 
-// isInlineNode distinguishes a node from routes: it has the key of a class, a file or a
-// function, or a name and only fields of an LlmAgent (adk-python 2.9
-// agents/config_agent_utils.py). A mapping with a name and an instruction is an agent
-// even with a misspelled field.
+// isInlineNode distinguishes a node from routes: it has the key for a class, a file or a function,
+// or a name and only LlmAgent fields (adk-python 2.9 agents/config_agent_utils.py). A mapping with
+// a name and an instruction is an agent even with a misspelled field.
 func isInlineNode(n *spec.Node) bool {
 	has := func(key string) bool { return n.Get(key) != nil }
 	switch {
@@ -431,7 +429,7 @@ func isInlineNode(n *spec.Node) bool {
 	return true
 }
 
-// llmFields returns the fields of an LlmAgent.
+// llmFields returns an LlmAgent's fields.
 func llmFields() []string {
 	var names []string
 	for _, f := range spec.Fields(reflect.TypeFor[llmConfig]()) {
@@ -440,8 +438,7 @@ func llmFields() []string {
 	return names
 }
 
-// resolveInlineNode returns the index of an inline node, which other edges refer
-// to by name.
+// resolveInlineNode returns an inline node's index, which other edges refer to by name.
 func (w *workflowEdges) resolveInlineNode(n *spec.Node) (int, spec.Diagnostics) {
 	ref := &AgentRef{}
 	ds := ref.DecodeSpec(n)

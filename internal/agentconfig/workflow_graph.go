@@ -5,16 +5,16 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A Graph is the edges of a workflow as they are written, for checks and exports. Nodes
-// are indexed in the order of AgentRefs.
+// A Graph is the edges of a workflow as they are written, for checks and exports. Nodes are indexed
+// in AgentRefs order.
 type Graph struct {
-	// Uses are the places that declare or name a node, in the order of the document.
+	// Uses are the places that declare or name a node, in document order.
 	Uses []NodeUse
-	// Edges are the edges, in the order of the document.
+	// Edges are the edges, in document order.
 	Edges []GraphEdge
 	// RouteExprs are the expressions whose values routes match.
 	RouteExprs []*spec.Node
-	// Unreachable are the first uses of the nodes that no path from START reaches.
+	// Unreachable are the first uses of nodes that no path from START reaches.
 	Unreachable []NodeUse
 }
 
