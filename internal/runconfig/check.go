@@ -90,8 +90,7 @@ func checkRealtime(c *genai.RealtimeInputConfig, n *spec.Node) spec.Diagnostics 
 	return ds
 }
 
-// checkEnum requires one of the values of the live API, whose Go type accepts
-// any string.
+// checkEnum requires one of the live API's values, whose Go type accepts any string.
 func checkEnum(n *spec.Node, key, value string, words ...string) spec.Diagnostics {
 	if value == "" || slices.Contains(words, value) {
 		return nil
@@ -103,7 +102,7 @@ func checkEnum(n *spec.Node, key, value string, words ...string) spec.Diagnostic
 	return spec.Diagnostics{d}
 }
 
-// getAnySpelling returns the value of a key in snake_case or camelCase.
+// getAnySpelling returns a key's value in snake_case or camelCase.
 func getAnySpelling(n *spec.Node, key string) *spec.Node {
 	if v := n.Get(key); v != nil {
 		return v
@@ -130,8 +129,8 @@ func (l *LiveLimits) checkLimits(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// checkLive reports settings of live runs that a model's service refuses after the user
-// has begun to speak, and those without effect.
+// checkLive reports settings for live runs that a model's service rejects after the user has begun
+// to speak, and those without effect.
 func (c *Config) checkLive(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if problem := c.checkModality(); problem != "" && (c.StreamingMode == runtime.StreamingBidi || c.SupportCFC) {
@@ -153,7 +152,7 @@ func (c *Config) checkLive(n *spec.Node) spec.Diagnostics {
 	return append(ds, c.checkDetection(n)...)
 }
 
-// checkModality returns the problem of several modalities in a live run, or "".
+// checkModality describes why a live run cannot have several modalities, or returns "".
 func (c *Config) checkModality() string {
 	if len(c.ResponseModalities) < 2 {
 		return ""
@@ -161,7 +160,7 @@ func (c *Config) checkModality() string {
 	return "a live model answers in one modality, got " + strings.Join(c.ResponseModalities, ", ")
 }
 
-// checkDetection rejects negative times of the detection of speech.
+// checkDetection rejects negative times in speech detection.
 func (c *Config) checkDetection(n *spec.Node) spec.Diagnostics {
 	if c.RealtimeInputConfig == nil || c.RealtimeInputConfig.AutomaticActivityDetection == nil {
 		return nil

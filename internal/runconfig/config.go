@@ -1,4 +1,4 @@
-// Package runconfig decodes and checks run_config: the settings of invocations in app.yaml, which
+// Package runconfig decodes and checks run_config: the invocation settings in app.yaml, which
 // requests can override.
 package runconfig
 
@@ -11,7 +11,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A Config is the YAML of run_config.
+// A Config is run_config's YAML.
 type Config struct {
 	StreamingMode runtime.StreamingMode `yaml:"streaming_mode" enum:"none|sse|bidi" default:"none" doc:"How responses arrive: none sends one event per response, sse streams partial events first, bidi is for live runs and means sse otherwise. streaming in a request takes precedence."`
 	MaxLLMCalls   int                   `yaml:"max_llm_calls" default:"500" doc:"Maximum number of model calls of one invocation, including agents called as tools. 0 or less means no limit."`
@@ -50,18 +50,18 @@ type Config struct {
 	SaveLiveAudio            bool                                  `yaml:"save_live_audio" default:"false" deprecated:"use save_live_blob" doc:"Former name of save_live_blob in ADK."`
 }
 
-// A SessionWindow is the YAML of [runtime.SessionWindow].
+// A SessionWindow is the YAML for a [runtime.SessionWindow].
 type SessionWindow struct {
 	NumRecentEvents *int     `yaml:"num_recent_events" doc:"Number of latest events; 0 means none."`
 	AfterTimestamp  *float64 `yaml:"after_timestamp" doc:"Only events at or after this time, in seconds since the epoch; 0 means all."`
 }
 
-// A ToolPool is the YAML of [runtime.ToolPool].
+// A ToolPool is the YAML for a [runtime.ToolPool].
 type ToolPool struct {
 	MaxWorkers int `yaml:"max_workers" default:"4" doc:"Number of calls of one response that run at the same time, at least 1."`
 }
 
-// LiveLimits are the YAML of [runtime.LiveLimits].
+// LiveLimits are the YAML for [runtime.LiveLimits].
 type LiveLimits struct {
 	MaxDuration spec.Duration `yaml:"max_duration" doc:"Maximum duration of a live conversation, such as 30m. Default: no limit."`
 	IdleTimeout spec.Duration `yaml:"idle_timeout" default:"15m" doc:"Ends a live conversation in which nothing arrives from the client or from the model for this time."`
@@ -72,7 +72,7 @@ func (l *LiveLimits) convertLimits() runtime.LiveLimits {
 	return runtime.LiveLimits{MaxDuration: time.Duration(l.MaxDuration), IdleTimeout: time.Duration(l.IdleTimeout), MaxTokens: l.MaxTokens}
 }
 
-// Convert returns the config of the runtime.
+// Convert returns the runtime's config.
 func (c *Config) Convert() runtime.RunConfig {
 	return runtime.RunConfig{
 		StreamingMode:             c.StreamingMode,

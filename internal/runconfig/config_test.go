@@ -68,8 +68,8 @@ func manyLabels(n int) string {
 	return strings.Join(all, ", ")
 }
 
-// TestOverride: a request can set any field of the run config, in either spelling.
-// Invalid values are reported, and the app's limits apply.
+// TestOverride: a request can set any field in the run config, in either spelling. Invalid values
+// are reported, and the app's limits apply.
 func TestOverride(t *testing.T) {
 	app := runtime.DefaultRunConfig()
 	app.MaxLLMCalls, app.ResponseModalities = 20, []string{"TEXT"}

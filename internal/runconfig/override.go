@@ -9,9 +9,9 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// Override returns the config of an app with the fields of one request replaced: a JSON
-// object with the fields of run_config, in snake_case or camelCase. It is
-// validated like the YAML. Limits of the app cannot be raised.
+// Override returns an app's config with the fields in one request replaced: a JSON object with
+// run_config's fields, in snake_case or camelCase. It is validated like the YAML. The app's limits
+// cannot be raised.
 func Override(app runtime.RunConfig, text []byte) (*runtime.RunConfig, spec.Diagnostics) {
 	n, ds := spec.Parse("run_config", text)
 	if ds.HasErrors() {
@@ -45,7 +45,7 @@ func Override(app runtime.RunConfig, text []byte) (*runtime.RunConfig, spec.Diag
 	return &app, ds
 }
 
-// checkAgainst reports what a request may not change in the config of an app.
+// checkAgainst reports what a request may not change in an app's config.
 func (c *Config) checkAgainst(app runtime.RunConfig, n *spec.Node) spec.Diagnostics {
 	maxCalls := cmp.Or(app.MaxFunctionCalls, runtime.DefaultMaxFunctionCalls)
 	if at := n.Get("max_llm_calls"); !at.IsNull() && app.MaxLLMCalls > 0 && (c.MaxLLMCalls <= 0 || c.MaxLLMCalls > app.MaxLLMCalls) {
@@ -70,7 +70,7 @@ func (c *Config) checkAgainst(app runtime.RunConfig, n *spec.Node) spec.Diagnost
 	return nil
 }
 
-// convertKeysToSnake converts the keys of a mapping to snake_case.
+// convertKeysToSnake converts a mapping's keys to snake_case.
 func convertKeysToSnake(n *spec.Node) {
 	for _, e := range n.Entries {
 		var snake strings.Builder

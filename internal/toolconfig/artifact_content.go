@@ -22,13 +22,13 @@ func IsMediaType(kind string) bool {
 	return slices.Contains([]string{"image", "audio", "video"}, family) || kind == "application/pdf"
 }
 
-// IsTextType reports whether content of a media type is text.
+// IsTextType reports whether content with a media type is text.
 func IsTextType(kind string) bool {
 	return strings.HasPrefix(kind, "text/") ||
 		slices.Contains([]string{"application/csv", "application/json", "application/xml"}, kind)
 }
 
-// PartBytes returns the content of a part: its data, or else its text.
+// PartBytes returns a part's content: its data, or else its text.
 func PartBytes(part *genai.Part) []byte {
 	if part.InlineData != nil {
 		return part.InlineData.Data
@@ -36,7 +36,7 @@ func PartBytes(part *genai.Part) []byte {
 	return []byte(part.Text)
 }
 
-// MediaTypeOf returns the media type of a file by its name, or else by its content.
+// MediaTypeOf returns a file's media type by its name, or else by its content.
 func MediaTypeOf(name string, content []byte) string {
 	if kind := mime.TypeByExtension(path.Ext(name)); kind != "" {
 		kind, _, _ = strings.Cut(kind, ";")
@@ -46,8 +46,8 @@ func MediaTypeOf(name string, content []byte) string {
 	return kind
 }
 
-// textTypeOf returns the media type of a string by the extension of its name. Unlike that of
-// the package mime it does not depend on the machine.
+// textTypeOf returns a string's media type by its name's extension. Unlike package mime, it does
+// not depend on the machine.
 func textTypeOf(name string) string {
 	types := map[string]string{
 		".md": "text/markdown", ".csv": "text/csv", ".html": "text/html", ".json": "application/json",
@@ -59,8 +59,7 @@ func textTypeOf(name string) string {
 	return "text/plain"
 }
 
-// LoadArtifact loads the session's artifact, or else the user's artifact of
-// that name.
+// LoadArtifact loads the session's artifact, or else the user's artifact with that name.
 func LoadArtifact(ctx context.Context, from tool.Artifacts, name string) (*genai.Part, error) {
 	part, err := from.Load(ctx, name)
 	if errors.Is(err, session.ErrNotFound) && !strings.HasPrefix(name, session.UserPrefix) {

@@ -13,17 +13,16 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// An ArtifactName is the name of an artifact that a document saves. It may contain
-// placeholders. It is immutable.
+// An ArtifactName names an artifact that a document saves. It may contain placeholders. It is
+// immutable.
 type ArtifactName struct {
 	paths *template.Paths
-	// ofUser reports that the document, and not a placeholder, names an artifact of the
-	// user.
+	// ofUser reports that the document, and not a placeholder, names a user artifact.
 	ofUser bool
 }
 
-// NewArtifactName returns the name of a document with its compiled placeholders. The error
-// reports a name that is invalid whatever the placeholders are.
+// NewArtifactName returns a document's name with its compiled placeholders. The error reports a
+// name that is invalid whatever the placeholders are.
 func NewArtifactName(name string, paths *template.Paths) (*ArtifactName, error) {
 	n := &ArtifactName{paths: paths, ofUser: strings.HasPrefix(name, session.UserPrefix)}
 	if len(paths.Refs()) > 0 {
@@ -32,8 +31,8 @@ func NewArtifactName(name string, paths *template.Paths) (*ArtifactName, error) 
 	return n, session.CheckArtifactName(name)
 }
 
-// Render returns the name with the values of find. A value cannot select the artifacts of
-// the user, nor leave the folder: the name of the document does.
+// Render returns the name with the values that find returns. Only the document's own text can
+// select the user's artifacts or a folder; a value cannot.
 func (n *ArtifactName) Render(find func(path string) (any, bool)) (string, error) {
 	name, err := n.paths.Render(find, nil)
 	if err != nil {
@@ -45,8 +44,8 @@ func (n *ArtifactName) Render(find func(path string) (any, bool)) (string, error
 	return name, session.CheckArtifactName(name)
 }
 
-// CompileArtifactName compiles the name of an artifact in the settings of a tool. It returns
-// nil if there is none, or if it is invalid, which is reported.
+// CompileArtifactName compiles an artifact's name in a tool's settings. It returns nil if there is
+// none, or if it is invalid, which is reported.
 func (c *Compiler) CompileArtifactName(src spec.Text) *ArtifactName {
 	if src.Value == "" {
 		return nil
@@ -66,22 +65,21 @@ func (c *Compiler) CompileArtifactName(src spec.Text) *ArtifactName {
 	return name
 }
 
-// CompileArtifactName compiles the name of the artifact that a response is saved as. It may
-// contain the arguments of the tool. It returns nil if there is none. The error is a
-// [spec.Diagnostics].
+// CompileArtifactName compiles the name of the artifact that a response is saved as. It may contain
+// the tool's arguments. It returns nil if there is none. The error is a [spec.Diagnostics].
 func CompileArtifactName(d *tool.Declared, src spec.Text) (*ArtifactName, error) {
 	read := Compiler{Params: d.Params()}
 	return read.CompileArtifactName(src), read.diagnostics.Err()
 }
 
-// SaveVerb is the field of tools and callbacks that saves artifacts.
+// SaveVerb is the field with which tools and callbacks save artifacts.
 const SaveVerb = "save_artifact"
 
-// ArtifactSaves is the YAML of the artifacts that a tool or a callback saves: expressions by
-// name, in the order of the document.
+// ArtifactSaves is the YAML for the artifacts that a tool or a callback saves: expressions by name,
+// in document order.
 type ArtifactSaves []SavedArtifact
 
-// A SavedArtifact is the name and the expression of an artifact.
+// A SavedArtifact is an artifact's name and expression.
 type SavedArtifact struct {
 	Name  spec.Text
 	Value spec.Expr
@@ -123,7 +121,7 @@ type newArtifact struct {
 	part *genai.Part
 }
 
-// evalArtifacts evaluates the names and the values of artifacts. Null values are left out.
+// evalArtifacts evaluates the artifacts' names and values. Null values are left out.
 func evalArtifacts(ctx context.Context, list []ArtifactSave, vars map[string]any, find func(path string) (any, bool)) ([]newArtifact, error) {
 	var all []newArtifact
 	for _, s := range list {
@@ -157,8 +155,8 @@ func saveArtifacts(ctx context.Context, all []newArtifact, to tool.Artifacts) er
 	return nil
 }
 
-// SaveArtifacts saves the values of expressions over vars; find returns the values of
-// placeholders in names. It evaluates all of them before it saves the first one.
+// SaveArtifacts saves the values of expressions over vars; find returns placeholder values for
+// names. It evaluates them all before it saves the first one.
 func SaveArtifacts(ctx context.Context, list []ArtifactSave, vars map[string]any, find func(path string) (any, bool), to tool.Artifacts) error {
 	all, err := evalArtifacts(ctx, list, vars, find)
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// AsyncConfig is the YAML of tools that run during a live conversation.
+// AsyncConfig is the YAML for tools that run during a live conversation.
 type AsyncConfig struct {
 	ResponseScheduling string        `yaml:"response_scheduling" enum:"silent|when_idle|interrupt" doc:"In live conversations the model continues to talk during a call, and receives the response silently, when it is idle, or at once, which interrupts it."`
 	Stream             *StreamConfig `yaml:"stream" doc:"In live conversations a call returns results repeatedly, until the model calls stop_streaming."`
 }
 
-// StreamConfig is the YAML of a [tool.Stream].
+// StreamConfig is the YAML for a [tool.Stream].
 type StreamConfig struct {
 	Every spec.Duration `yaml:"every" doc:"Pause between two calls, at least 1s. Without it, the source must stream: a response as SSE or NDJSON, the progress of an MCP tool."`
 	On    string        `yaml:"on" enum:"change|always" default:"change" doc:"With every: whether a result that equals the last one is returned as well."`
@@ -28,7 +28,7 @@ type StreamConfig struct {
 // minStreamPause bounds how often a tool is called.
 const minStreamPause = time.Second
 
-// SetCapabilities sets the capabilities of the settings.
+// SetCapabilities sets the capabilities that the settings imply.
 func (c *AsyncConfig) SetCapabilities(to *tool.Capabilities) {
 	to.Scheduling = genai.FunctionResponseScheduling(strings.ToUpper(c.ResponseScheduling))
 	if s := c.Stream; s != nil {
@@ -39,8 +39,8 @@ func (c *AsyncConfig) SetCapabilities(to *tool.Capabilities) {
 // WatchesMedia reports whether calls receive media.
 func (c *AsyncConfig) WatchesMedia() bool { return c.Stream != nil && c.Stream.Watch != "" }
 
-// CheckAsync reports settings of a stream that cannot work. hasSource reports that the kind of
-// tool may have a source that streams.
+// CheckAsync reports stream settings that cannot work. hasSource reports that the tool kind may
+// have a source that streams.
 func (c *AsyncConfig) CheckAsync(n *spec.Node, longRunning, hasSource bool) spec.Diagnostics {
 	at := n.Get("stream")
 	if at == nil || c.Stream == nil {
@@ -68,7 +68,7 @@ func (c *AsyncConfig) CheckAsync(n *spec.Node, longRunning, hasSource bool) spec
 	return ds
 }
 
-// mediaVars returns the values of a template's or expression's variable media.
+// mediaVars returns the values for a template's or expression's variable media.
 func mediaVars(media *genai.Blob) map[string]any {
 	return map[string]any{"mime_type": media.MIMEType, "data": base64.StdEncoding.EncodeToString(media.Data)}
 }

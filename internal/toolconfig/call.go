@@ -9,18 +9,18 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// BuiltinConfig is the config of a built-in tool that runs in this process.
+// BuiltinConfig is the config for a built-in tool that runs in this process.
 type BuiltinConfig struct {
 	Call CallConfig `yaml:",inline"`
 }
 
-// A Declarer is the part of a tool that declares it to the model. Tools embed it.
+// A Declarer is the tool part that declares it to the model. Tools embed it.
 type Declarer struct{ Decl *genai.FunctionDeclaration }
 
 // Declaration implements [tool.Tool].
 func (d Declarer) Declaration() *genai.FunctionDeclaration { return d.Decl }
 
-// NewDeclarer declares a tool with a JSON Schema of its parameters, nil for none.
+// NewDeclarer declares a tool with a JSON Schema for its parameters, nil for none.
 func NewDeclarer(name, description string, schema map[string]any) Declarer {
 	decl := &genai.FunctionDeclaration{Name: name, Description: description}
 	if schema != nil {
@@ -32,15 +32,14 @@ func NewDeclarer(name, description string, schema map[string]any) Declarer {
 // AddPendingNote appends the note for long-running tools to the description.
 func (d Declarer) AddPendingNote() { d.Decl.Description = tool.WithPendingNote(d.Decl.Description) }
 
-// StringListSchema returns the JSON Schema of a list of strings.
+// StringListSchema returns the JSON Schema for a list of strings.
 func StringListSchema(description string) map[string]any {
 	return map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": description}
 }
 
 var _ tool.StateConfig = (*BuiltinConfig)(nil)
 
-// A CallConfig is the YAML of the call settings of built-in tools and agent
-// tools.
+// A CallConfig is the YAML for the call settings of built-in tools and agent tools.
 type CallConfig struct {
 	OnError string        `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether an error is returned to the model or ends the invocation."`
 	Timeout spec.Duration `yaml:"timeout" doc:"Maximum duration of a call."`
@@ -54,10 +53,10 @@ func (c *CallConfig) Capabilities(decl *genai.FunctionDeclaration) (tool.Capabil
 	return tool.Capabilities{Timeout: time.Duration(c.Timeout), FailOnError: c.OnError == "fail", Confirm: confirm}, err
 }
 
-// StateUse returns the condition of the confirmation.
+// StateUse returns how the confirmation condition uses the state.
 func (c *BuiltinConfig) StateUse(*spec.Node) tool.StateUse { return ConfirmUse(c.Call.Confirm) }
 
-// ObjectSchema returns the JSON Schema of an object with these properties.
+// ObjectSchema returns the JSON Schema for an object with these properties.
 func ObjectSchema(props map[string]any, required ...any) map[string]any {
 	schema := map[string]any{"type": "object", "properties": props}
 	if len(required) > 0 {

@@ -8,7 +8,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// CallEnv declares the variables of a tool's expressions.
+// CallEnv declares the variables for a tool's expressions.
 func CallEnv(p *tool.Params) template.Env {
 	return template.Env{
 		"args":       p.SampleArgs(),
@@ -21,7 +21,7 @@ func CallEnv(p *tool.Params) template.Env {
 	}
 }
 
-// CallVars returns the values of the variables in CallEnv.
+// CallVars returns the values for the variables in CallEnv.
 func CallVars(call *tool.Call) map[string]any {
 	vars := map[string]any{
 		"args":       call.Args,
@@ -44,8 +44,7 @@ func sessionVars(call *tool.Call) map[string]any {
 	return map[string]any{"id": call.Origin.SessionID, "user_id": call.Origin.UserID, "app": call.Origin.App}
 }
 
-// ValueLookup resolves dotted paths in a call: the names of CallEnv, and
-// otherwise state keys.
+// ValueLookup resolves dotted paths in a call: names in CallEnv, and otherwise state keys.
 func ValueLookup(call *tool.Call) func(path string) (any, bool) {
 	return func(path string) (any, bool) {
 		root, rest, _ := strings.Cut(path, ".")
@@ -84,8 +83,7 @@ func lookupState(call *tool.Call, path string) (any, bool) {
 	return template.Dig(v, rest)
 }
 
-// IsCallName reports whether the root of a path is a variable of a call rather
-// than a state key.
+// IsCallName reports whether a path's root is a call variable rather than a state key.
 func IsCallName(root string) bool {
 	_, ok := CallEnv(&tool.Params{})[root]
 	return ok

@@ -1,5 +1,5 @@
-// Package toolconfig holds the YAML settings that kinds of tools share, and what they compile to:
-// the expressions, templates and confirmations of calls.
+// Package toolconfig holds the YAML settings that tool kinds share, and what they compile to: the
+// calls' expressions, templates and confirmations.
 package toolconfig
 
 import (
@@ -41,7 +41,7 @@ func (c *Config) DeclareTool() (*tool.Declared, error) {
 	return d, nil
 }
 
-// Capabilities returns the capabilities of the settings.
+// Capabilities returns the capabilities that the settings imply.
 func (c *Config) Capabilities(timeout spec.Duration) tool.Capabilities {
 	all := tool.Capabilities{
 		LongRunning: c.LongRunning,
@@ -52,7 +52,7 @@ func (c *Config) Capabilities(timeout spec.Duration) tool.Capabilities {
 	return all
 }
 
-// ExprEnv declares the variables of the tool's expressions.
+// ExprEnv declares the variables for the tool's expressions.
 func (c *Config) ExprEnv(p *tool.Params) template.Env {
 	env := CallEnv(p)
 	if c.Async.WatchesMedia() {
@@ -61,13 +61,12 @@ func (c *Config) ExprEnv(p *tool.Params) template.Env {
 	return env
 }
 
-// IsCallName reports whether the root of a placeholder is a variable of calls, and no state key.
+// IsCallName reports whether a placeholder's root is a call variable, and no state key.
 func (c *Config) IsCallName(root string) bool {
 	return root == "media" && c.Async.WatchesMedia() || IsCallName(root)
 }
 
-// A Compiler compiles the templates and expressions of one tool, and
-// collects their diagnostics.
+// A Compiler compiles one tool's templates and expressions, and collects their diagnostics.
 type Compiler struct {
 	Params      *tool.Params
 	diagnostics spec.Diagnostics
@@ -76,7 +75,7 @@ type Compiler struct {
 // AddDiagnostic adds a problem.
 func (c *Compiler) AddDiagnostic(d spec.Diagnostic) { c.diagnostics = append(c.diagnostics, d) }
 
-// AddDiagnostics adds the diagnostics of an error.
+// AddDiagnostics adds an error's diagnostics.
 func (c *Compiler) AddDiagnostics(err error) {
 	if ds := spec.Diagnostics(nil); errors.As(err, &ds) {
 		c.diagnostics = append(c.diagnostics, ds...)
@@ -96,7 +95,7 @@ func (c *Compiler) CompileExpr(src spec.Expr, env template.Env) *template.Expr {
 	return x
 }
 
-// BuildSet returns a set of the tool if there are no errors.
+// BuildSet returns the tool's set if there are no errors.
 func (c *Compiler) BuildSet(t tool.Tool) (tool.Set, error) {
 	c.diagnostics.Sort()
 	if err := c.diagnostics.Err(); err != nil {
@@ -146,7 +145,7 @@ func CheckTimeout(n *spec.Node) spec.Diagnostics {
 		WithHint("set a maximum duration, such as 10s")}
 }
 
-// TextArgs lists the arguments in the placeholders of a string.
+// TextArgs lists the arguments in a string's placeholders.
 func TextArgs(t spec.Text) []string {
 	paths, err := template.ParsePaths(t.Value)
 	if err != nil {

@@ -13,9 +13,8 @@ import (
 	"agenthost/pkg/tool/declare"
 )
 
-// CompileConfirm compiles the confirm of a document: an expression over the
-// variables of tool expressions. It returns nil if there is none. The error is
-// a [spec.Diagnostics].
+// CompileConfirm compiles a document's confirm: an expression over the variables for tool
+// expressions. It returns nil if there is none. The error is a [spec.Diagnostics].
 func CompileConfirm(src spec.Expr, decl *genai.FunctionDeclaration) (tool.Confirmer, error) {
 	rule, err := CompileConfirmRule(src, decl, nil)
 	if rule == nil || err != nil {
@@ -24,8 +23,8 @@ func CompileConfirm(src spec.Expr, decl *genai.FunctionDeclaration) (tool.Confir
 	return rule.With(nil), nil
 }
 
-// A ConfirmRule is the compiled confirm of a set of tools, whose variables may differ
-// between the tools.
+// A ConfirmRule is the compiled confirm for a tool set, whose variables may differ between the
+// tools.
 type ConfirmRule struct {
 	name   string
 	params *tool.Params
@@ -51,12 +50,12 @@ func CompileConfirmRule(src spec.Expr, decl *genai.FunctionDeclaration, more tem
 	return &ConfirmRule{decl.Name, params, x}, nil
 }
 
-// With returns the rule for calls with these values of its further variables.
+// With returns the rule for calls with these values for its further variables.
 func (r *ConfirmRule) With(vars map[string]any) tool.Confirmer {
 	return &confirmExpr{r.name, r.params, r.when, vars}
 }
 
-// CompileConfirm compiles the confirm of the tool with a name. It returns nil if there is none, or
+// CompileConfirm compiles the confirm for the tool with a name. It returns nil if there is none, or
 // if it is invalid, which is reported.
 func (c *Compiler) CompileConfirm(src spec.Expr, name string) tool.Confirmer {
 	if src.Pos == (spec.Pos{}) {
@@ -97,8 +96,7 @@ func (e *confirmExpr) NeedsConfirmation(ctx context.Context, call *tool.Call) (b
 	return needed, nil
 }
 
-// ConfirmUse returns how a confirm of a document uses the state; any arguments
-// are valid.
+// ConfirmUse returns how a document's confirm uses the state; any arguments are valid.
 func ConfirmUse(e spec.Expr) tool.StateUse { return ConfirmRuleUse(e, nil) }
 
 // ConfirmRuleUse is [ConfirmUse] for expressions with further variables.

@@ -16,9 +16,8 @@ import (
 // `Bearer {user:token}`. They are immutable.
 type Headers struct{ all []NamedTemplate }
 
-// CompileHeaders compiles headers that are the same for all calls of a session: their
-// placeholders are state keys, state, session and agent. The error is a
-// [spec.Diagnostics].
+// CompileHeaders compiles headers that are the same for all calls in a session: their placeholders
+// are state keys, state, session and agent. The error is a [spec.Diagnostics].
 func CompileHeaders(src map[string]spec.Secret) (*Headers, error) {
 	read := Compiler{Params: &tool.Params{}}
 	for name, text := range src {
@@ -48,8 +47,8 @@ func (h *Headers) IsFixed() bool {
 	return !slices.ContainsFunc(h.all, func(one NamedTemplate) bool { return len(one.Text.Placeholders()) > 0 })
 }
 
-// Render returns the headers for the session of a call. An optional placeholder without a
-// value omits its header. Errors name headers and placeholders, never values.
+// Render returns the headers for the call's session. An optional placeholder without a value omits
+// its header. Errors name headers and placeholders, never values.
 func (h *Headers) Render(call *tool.Call) (http.Header, error) {
 	header := http.Header{}
 	for _, one := range h.all {
@@ -69,15 +68,15 @@ func (h *Headers) Render(call *tool.Call) (http.Header, error) {
 	return header, nil
 }
 
-// credentialHeader matches the names of headers whose values are credentials.
+// credentialHeader matches header names whose values are credentials.
 var credentialHeader = regexp.MustCompile(`(?i)auth|token|key|secret|cookie|password|session`)
 
-// minCredentialLength is the length from which a value of a session is redacted: shorter
-// ones would match by accident.
+// minCredentialLength is the length from which a session's value is redacted: shorter ones would
+// match by accident.
 const minCredentialLength = 8
 
-// Credentials returns the words of rendered headers that are credentials of the session,
-// to redact them.
+// Credentials returns the words in rendered headers that are the session's credentials, to redact
+// them.
 func (h *Headers) Credentials(rendered http.Header) []string {
 	var found []string
 	for _, one := range h.all {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// CheckCommandLine checks the limits of arguments that a model chooses.
+// CheckCommandLine checks the limits for arguments that a model chooses.
 func CheckCommandLine(args []string) error {
 	total := 0
 	for i, arg := range args {
@@ -21,15 +21,15 @@ func CheckCommandLine(args []string) error {
 	return nil
 }
 
-// Errors of calls that can run no program.
+// Errors for calls that can run no program.
 var (
 	// ErrOfflineProgram is the error in tests.
 	ErrOfflineProgram = errors.New("tests run no programs; stub the tool")
-	// ErrNoPrograms is the error of a host without a runner of programs.
+	// ErrNoPrograms is the error on a host without a program runner.
 	ErrNoPrograms = errors.New("this host runs no programs")
 )
 
-// Limits of a command line (execve(2): MAX_ARG_STRLEN, ARG_MAX).
+// Limits for a command line (execve(2): MAX_ARG_STRLEN, ARG_MAX).
 const (
 	MaxArg         = 128 << 10
 	MaxCommandLine = 1 << 20

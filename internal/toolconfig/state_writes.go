@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// StateWrites is the YAML of the state keys that a tool or a callback writes.
+// StateWrites is the YAML for the state keys that a tool or a callback writes.
 type StateWrites struct {
 	Set    map[string]spec.Expr `yaml:"set" doc:"State keys to write, each with its expression; null removes the key."`
 	Add    map[string]spec.Expr `yaml:"add" doc:"State keys to add a number to, each with its expression. The database does the addition, so concurrent sessions lose no update."`
@@ -22,7 +22,7 @@ type StateWrites struct {
 	Min    map[string]spec.Expr `yaml:"min" doc:"State keys that become the smaller of their value and the expression's."`
 }
 
-// keysOf returns the keys of a verb.
+// keysOf returns a verb's keys.
 func (c *StateWrites) keysOf(verb string) map[string]spec.Expr {
 	switch session.UpdateVerb(verb) {
 	case session.UpdateAdd:
@@ -80,7 +80,7 @@ func (c *StateWrites) writtenKeys() iter.Seq[writtenKey] {
 // An Assignment is one write to a key.
 type Assignment struct {
 	Key string
-	// Verb is set, or one of [session.UpdateVerbs].
+	// Verb is set, or one from [session.UpdateVerbs].
 	Verb  string
 	Value *template.Expr
 }
@@ -141,8 +141,8 @@ func (w evaluatedWrites) applyTo(state tool.State) error {
 	return nil
 }
 
-// AddWrites adds the keys that a mapping writes by the fields of [StateWrites].
-// Updates are not marked Sure, because another update may take effect instead.
+// AddWrites adds the keys that a mapping writes by the fields in [StateWrites]. Updates are not
+// marked Sure, because another update may take effect instead.
 func AddWrites(u *tool.StateUse, n *spec.Node, write tool.StateWrite) {
 	for _, verb := range WriteVerbs() {
 		one := write
@@ -162,7 +162,7 @@ func AddWrites(u *tool.StateUse, n *spec.Node, write tool.StateWrite) {
 // setVerb is the verb that overwrites.
 const setVerb = "set"
 
-// WriteVerbs lists the fields of [StateWrites].
+// WriteVerbs lists the fields in [StateWrites].
 func WriteVerbs() []string {
 	verbs := []string{setVerb}
 	for _, v := range session.UpdateVerbs() {
@@ -171,8 +171,8 @@ func WriteVerbs() []string {
 	return verbs
 }
 
-// WriteResults saves artifacts and writes keys of the state for a call. All expressions are
-// evaluated before.
+// WriteResults saves artifacts and writes state keys for a call. All expressions are evaluated
+// before.
 func WriteResults(ctx context.Context, list []Assignment, saves []ArtifactSave, vars map[string]any, call *tool.Call) error {
 	writes, err := evalAssignments(ctx, list, vars)
 	if err != nil {

@@ -67,7 +67,7 @@ func IsSinglePlaceholder(src string, refs []template.Ref) bool {
 	return src == "{"+refs[0].Name+"}" || src == "{"+refs[0].Name+"?}"
 }
 
-// A NamedTemplate is a template with the name of its header, parameter or variable.
+// A NamedTemplate is a template with its header's, parameter's or variable's name.
 type NamedTemplate struct {
 	Name string
 	Text *ValueTemplate
@@ -101,7 +101,7 @@ func SecretsOf(all ...map[string]spec.Secret) []string {
 	return secrets
 }
 
-// Placeholders lists the placeholders of all parts.
+// Placeholders lists the placeholders in all parts.
 func (t *ValueTemplate) Placeholders() []template.Ref {
 	var all []template.Ref
 	for _, p := range t.parts {
@@ -172,7 +172,7 @@ func (c *Compiler) CompileText(src spec.Text) *ValueTemplate {
 	return t
 }
 
-// StartsWithPlaceholder reports whether the value of a placeholder begins the text.
+// StartsWithPlaceholder reports whether a placeholder's value begins the text.
 func (t *ValueTemplate) StartsWithPlaceholder() bool {
 	refs := t.Placeholders()
 	return len(refs) > 0 && refs[0].Offset == 0

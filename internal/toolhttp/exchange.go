@@ -1,5 +1,5 @@
-// Package toolhttp sends the HTTP requests of tools, and reads the responses within limits and
-// without secrets.
+// Package toolhttp sends tools' HTTP requests, and reads the responses within limits and without
+// secrets.
 package toolhttp
 
 import (
@@ -16,8 +16,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// An Exchange sends the requests of tools over HTTP, and reads the responses: it bounds
-// them, guards redirects, and redacts secrets. It is immutable and safe for concurrent use.
+// An Exchange sends tools' HTTP requests, and reads the responses: it bounds them, guards
+// redirects, and redacts secrets. It is immutable and safe for concurrent use.
 type Exchange struct {
 	client      *http.Client
 	connection  *connection.Connection
@@ -27,14 +27,13 @@ type Exchange struct {
 	redactor *spec.Redactor
 }
 
-// NewExchange returns an exchange over the client of an environment, with its connection. A
-// response has at most maxResponse bytes.
+// NewExchange returns an exchange over an environment's client, with its connection. A response has
+// at most maxResponse bytes.
 func NewExchange(env tool.Env, maxResponse int64, secrets ...string) *Exchange {
 	return &Exchange{GuardRedirects(env.HTTP), env.Connection, maxResponse, slices.Clip(secrets), spec.NewRedactor(secrets...)}
 }
 
-// WithSecrets returns an exchange that redacts further secrets, such as the credentials of
-// a session.
+// WithSecrets returns an exchange that redacts further secrets, such as a session's credentials.
 func (e *Exchange) WithSecrets(secrets ...string) *Exchange {
 	if len(secrets) == 0 {
 		return e
@@ -52,8 +51,8 @@ func (e *Exchange) WithoutConnection() *Exchange {
 	return &bare
 }
 
-// OpenResponse sends a request with the credential of the connection, and returns the response
-// unread. The returned exchange redacts the credential.
+// OpenResponse sends a request with the connection's credential, and returns the response unread.
+// The returned exchange redacts the credential.
 func (e *Exchange) OpenResponse(req *http.Request, call *tool.Call) (*http.Response, *Exchange, error) {
 	resp, secrets, err := e.connection.Send(e.client, req, connection.User{App: call.Origin.App, UserID: call.Origin.UserID})
 	e = e.WithSecrets(secrets...)
@@ -123,11 +122,11 @@ func (e *Exchange) ReadResponse(resp *http.Response) (*Response, error) {
 	return got, nil
 }
 
-// UserAgent is the User-Agent of all requests of tools.
+// UserAgent is the User-Agent in all tool requests.
 const UserAgent = "agenthost"
 
-// SetRequestHeaders sets the headers that all requests of tools have: the user agent, the
-// type of the body, if there is one, and the idempotency key of the call.
+// SetRequestHeaders sets the headers that all tool requests have: the user agent, the body's type,
+// if there is one, and the call's idempotency key.
 func SetRequestHeaders(req *http.Request, call *tool.Call, contentType string) {
 	req.Header.Set("User-Agent", UserAgent)
 	if contentType != "" {
@@ -144,8 +143,8 @@ func ConstantHost(url string) string { return urlBase.FindString(url) }
 
 var urlBase = regexp.MustCompile(`^https?://[^/?#{}\\]+`)
 
-// DecodeEvent decodes one event of a response, whose data has a media type; an empty one means
-// that the data decides. Secrets become ***.
+// DecodeEvent decodes one response event, whose data has a media type; an empty one means that the
+// data decides. Secrets become ***.
 func (e *Exchange) DecodeEvent(resp *http.Response, mediaType string, data []byte) (*Response, error) {
 	got, err := decodeBody(mediaType, []byte(e.redactor.RedactString(string(data))))
 	if err != nil {

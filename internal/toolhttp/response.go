@@ -21,8 +21,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// newStatusError returns an error with the status and the beginning of the
-// body, unless it is a file.
+// newStatusError returns an error with the status and the body's beginning, unless it is a file.
 func newStatusError(resp *http.Response, raw []byte) error {
 	const most = 200
 	contentType := resp.Header.Get("Content-Type")
@@ -88,7 +87,7 @@ func FormatSize(n int64) string {
 
 // A Response is a decoded response with a 2xx status.
 type Response struct {
-	// Status is the status code, Header the header of the response.
+	// Status is the response's status code, Header its header.
 	Status int
 	Header http.Header
 	// Body is a JSON value, a string, or nil for an empty body and for a file; see
@@ -96,18 +95,17 @@ type Response struct {
 	Body any
 	// IsJSON reports that the body is a JSON value.
 	IsJSON bool
-	// raw is the body as it was received, and file that of a file, else nil.
+	// raw is the body as it was received; file is that body if it is a file, else nil.
 	raw  []byte
 	file *genai.Blob
 }
 
-// responseEnv declares the variables of the result expression.
+// responseEnv declares the variables for the result expression.
 func responseEnv() template.Env {
 	return template.Env{"status": int64(0), "headers": map[string]any{}, "body": nil}
 }
 
-// exprVars returns the values of the variables in responseEnv. Header names are
-// in lower case.
+// exprVars returns the values for the variables in responseEnv. Header names are in lower case.
 func (r *Response) exprVars() map[string]any {
 	headers := make(map[string]any, len(r.Header))
 	for name, values := range r.Header {
@@ -119,8 +117,8 @@ func (r *Response) exprVars() map[string]any {
 // A ResultRule is a compiled result expression over status, headers and body.
 type ResultRule struct{ expr *template.Expr }
 
-// CompileResult compiles the result of a document. It returns nil if there is none. The
-// error is a [spec.Diagnostics].
+// CompileResult compiles a document's result. It returns nil if there is none. The error is a
+// [spec.Diagnostics].
 func CompileResult(src spec.Expr) (*ResultRule, error) {
 	if src.Value == "" {
 		return nil, nil
@@ -146,8 +144,8 @@ func (r *ResultRule) Eval(ctx context.Context, call *tool.Call, got *Response) (
 // maxMediaType bounds a media type that a service declares.
 const maxMediaType = 100
 
-// newFile returns a body as a file, with the media type that the service declares, or else
-// that of its content.
+// newFile returns a body as a file, with the media type that the service declares, or else its
+// content's.
 func newFile(kind string, raw []byte) *genai.Blob {
 	if kind == "" || kind == "application/octet-stream" || len(kind) > maxMediaType {
 		kind, _, _ = strings.Cut(http.DetectContentType(raw), ";")
@@ -191,16 +189,15 @@ func (r *Response) SaveFile(ctx context.Context, call *tool.Call, as *toolconfig
 	return nil
 }
 
-// defaultFileName returns the name of a file of a tool. Different files have different names,
-// so that concurrent calls replace nothing; the service has no influence on the rest of
-// the name.
+// defaultFileName names a tool's file. Different files have different names, so that concurrent
+// calls replace nothing; the service has no influence on the rest of the name.
 func defaultFileName(tool string, file *genai.Blob) string {
 	hash := sha256.Sum256(file.Data)
 	return tool + "-" + hex.EncodeToString(hash[:4]) + fileExtension(file.MIMEType)
 }
 
-// fileExtension returns the extension of a media type. Unlike that of the package mime it
-// does not depend on the machine.
+// fileExtension returns a media type's extension. Unlike package mime, it does not depend on the
+// machine.
 func fileExtension(kind string) string {
 	extensions := map[string]string{
 		"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "image/tiff": ".tiff", "image/bmp": ".bmp",
