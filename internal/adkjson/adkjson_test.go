@@ -83,7 +83,7 @@ func TestHooks(t *testing.T) {
 	}
 }
 
-// Snake case changes the keys of structs, not those of maps.
+// Snake case changes struct keys, not map keys.
 func TestSnakeCase(t *testing.T) {
 	w := &Encoder{SnakeCase: true}
 	w.WriteTyped(reflect.ValueOf(&order{OrderID: "a", Notes: map[string]any{"aB": int64(1)}}))
@@ -93,7 +93,7 @@ func TestSnakeCase(t *testing.T) {
 	}
 }
 
-// A type with its own rules is read by the hook, also inside of other types.
+// A type with its own rules is read by the hook, also inside other types.
 func TestReadCustom(t *testing.T) {
 	r := &Decoder{Buf: []byte(`{"lines":["2.5",null]}`), ReadCustom: func(r *Decoder, p any) bool {
 		l, ok := p.(*line)

@@ -11,8 +11,8 @@ import (
 	"agenthost/internal/number"
 )
 
-// A Decoder decodes JSON. After the first error it is at the end of the input
-// and every method returns the zero value.
+// A Decoder decodes JSON. After the first error it is at the input's end and every method returns
+// the zero value.
 type Decoder struct {
 	// Buf is the input.
 	Buf   []byte
@@ -21,13 +21,13 @@ type Decoder struct {
 	// Err is the first error.
 	Err *Error
 
-	// Strict rejects unknown keys of structs.
+	// Strict rejects unknown struct keys.
 	Strict bool
 	// Suggest returns the known key that is nearest to an unknown one, or "". Strict
 	// decoders need it.
 	Suggest func(key string, known []string) string
-	// FindField, if set, returns a pointer to the field with a camelCase name of the
-	// struct that p points to, or nil to search the struct's tags.
+	// FindField, if set, returns a pointer to the field with a camelCase name in the struct that p
+	// points to, or nil to search the struct's tags.
 	FindField func(p any, name []byte) any
 	// ReadCustom, if set, reads a value into the variable that p points to and returns
 	// true, or returns false for types without own rules.

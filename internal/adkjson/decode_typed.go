@@ -209,8 +209,8 @@ func (r *Decoder) readStruct(v reflect.Value) {
 	r.ReadFields(find, func(key, name []byte) { r.HandleUnknownKey(key, name, v.Addr().Interface()) })
 }
 
-// FieldPointer returns a pointer to the field with a camelCase name of the struct that p
-// points to, or nil.
+// FieldPointer returns a pointer to the field with a camelCase name in the struct that p points to,
+// or nil.
 func FieldPointer(p any, name []byte) any {
 	v := reflect.ValueOf(p).Elem()
 	if i := fieldNamed(v.Type(), name); i >= 0 {
@@ -244,8 +244,8 @@ func (r *Decoder) ReadFields(find func(name []byte) any, unknown func(key, name 
 	})
 }
 
-// HandleUnknownKey skips the value of an unknown key of the struct that p points to. A
-// strict decoder rejects the key, and suggests one of the known ones in its spelling.
+// HandleUnknownKey skips an unknown key's value in the struct that p points to. A strict decoder
+// rejects the key, and suggests one of the known ones in its spelling.
 func (r *Decoder) HandleUnknownKey(key, name []byte, p any) {
 	if !r.Strict {
 		r.SkipValue()
@@ -265,8 +265,7 @@ func (r *Decoder) HandleUnknownKey(key, name []byte, p any) {
 // instead of nil.
 type Object map[string]any
 
-// wireName returns the key of a field. Fields without a tag are those of
-// civil.Date.
+// wireName returns a field's key. Fields without a tag are civil.Date's.
 func wireName(f reflect.StructField) string {
 	tag, ok := strings.CutPrefix(string(f.Tag), `json:"`)
 	if !ok {
@@ -286,8 +285,8 @@ func fieldNamed(t reflect.Type, name []byte) int {
 	return -1
 }
 
-// camelCase converts a snake_case key; it returns any other key unchanged. A
-// result of the same length is the key itself.
+// camelCase converts a snake_case key; it returns any other key unchanged. A result with the same
+// length is the key itself.
 func camelCase(key []byte) []byte {
 	if bytes.IndexByte(key, '_') < 0 || !isSnakeCase(key) {
 		return key
@@ -305,8 +304,7 @@ func camelCase(key []byte) []byte {
 	return name
 }
 
-// isSnakeCase reports keys of lower case letters and digits with single
-// underscores between them.
+// isSnakeCase reports keys with lower case letters and digits, and single underscores between them.
 func isSnakeCase(key []byte) bool {
 	last := byte('_')
 	for _, c := range key {
@@ -322,7 +320,7 @@ func isSnakeCase(key []byte) bool {
 // FieldNames returns the JSON keys of the struct that p points to.
 func FieldNames(p any) []string { return fieldNames(reflect.TypeOf(p).Elem()) }
 
-// fieldNames returns the JSON keys of a struct.
+// fieldNames returns a struct's JSON keys.
 func fieldNames(t reflect.Type) []string {
 	names := make([]string, t.NumField())
 	for i := range names {
@@ -331,8 +329,8 @@ func fieldNames(t reflect.Type) []string {
 	return names
 }
 
-// The seconds of the years 1 to 9999, and the integer from which a time is in
-// milliseconds: as seconds it would be the year 5138.
+// The seconds from year 1 to 9999, and the integer from which a time is in milliseconds: as seconds
+// it would be the year 5138.
 const (
 	firstSecond          = -62_135_596_800
 	lastSecond           = 253_402_300_799

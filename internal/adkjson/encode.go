@@ -25,8 +25,8 @@ type Encoder struct {
 	// WriteCustom, if set, writes a value by a pointer to it and returns true, or
 	// returns false for types without own rules.
 	WriteCustom func(w *Encoder, p any) bool
-	// SnakeCase writes the keys of structs in snake_case, as adk-python does in files.
-	// Keys of maps are unchanged.
+	// SnakeCase writes struct keys in snake_case, as adk-python does in files. Map keys are
+	// unchanged.
 	SnakeCase bool
 }
 
@@ -37,8 +37,7 @@ func (w *Encoder) SetError(format string, args ...any) {
 	}
 }
 
-// AddErrorKey prepends a key to the path of an error that occurred since
-// before.
+// AddErrorKey prepends a key to the path in an error that occurred since before.
 func (w *Encoder) AddErrorKey(before *Error, key string) {
 	if w.Err != before {
 		w.Err = w.Err.nestUnder(key)
@@ -302,7 +301,7 @@ func (w *Encoder) writeNumber(n json.Number) {
 	w.Buf = append(w.Buf, text...)
 }
 
-// enterLevel counts a level of nesting.
+// enterLevel counts a nesting level.
 func (w *Encoder) enterLevel() bool {
 	if w.depth++; w.depth > MaxDepth {
 		w.SetError("nesting exceeds the limit of %d", MaxDepth)

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// The typed values are those of genai, and our own inside of events.
-// encoding/json would write genai's bytes in the other alphabet, round its
-// durations and escape HTML; so their json tags are read here.
+// The typed values are those of genai, and our own inside events. encoding/json would write genai's
+// bytes in the other alphabet, round its durations and escape HTML; so their json tags are read
+// here.
 
 // WriteTyped writes a value by its type.
 func (w *Encoder) WriteTyped(v reflect.Value) {
@@ -59,7 +59,7 @@ func (w *Encoder) writeTypedInt(v reflect.Value) {
 	w.WriteInt(v.Int())
 }
 
-// writeStruct writes a struct of genai; all its fields are optional.
+// writeStruct writes a genai struct; all its fields are optional.
 func (w *Encoder) writeStruct(v reflect.Value) {
 	w.OpenBracket('{')
 	for i := range v.NumField() {

@@ -6,16 +6,15 @@ import (
 	"strings"
 )
 
-// An Error reports an invalid field of a JSON value.
+// An Error reports an invalid field in a JSON value.
 type Error struct {
-	// Path holds the keys (string) and indexes (int) of the field, outermost
-	// first.
+	// Path holds the field's keys (string) and indexes (int), outermost first.
 	Path []any
 	// Message describes the error.
 	Message string
 }
 
-// Bounds of a path in a message: the sender of a value chooses its depth and its keys.
+// Bounds for a path in a message: the sender of a value chooses its depth and its keys.
 const (
 	maxPathSteps = 20
 	maxKeyBytes  = 100

@@ -15,8 +15,8 @@ import (
 // MaxDepth limits the nesting of free-form values, read or written.
 const MaxDepth = 1000
 
-// maxDocumentDepth limits the nesting of what is read: a value as deep as the encoder
-// writes it is inside of parts, contents, events and sessions.
+// maxDocumentDepth limits the nesting of what is read: a value as deep as the encoder writes it is
+// inside parts, contents, events and sessions.
 const maxDocumentDepth = MaxDepth + 24
 
 // Normalize returns a value as if encoded to JSON and decoded by the rules of

@@ -28,7 +28,7 @@ var (
 // request.
 const maxCachedPrincipals = 10_000
 
-// maxTokenBytes limits the size of a token.
+// maxTokenBytes limits a token's size.
 const maxTokenBytes = 16 << 10
 
 // Options configure an Auth. The zero value works.
@@ -169,7 +169,7 @@ func (a *Auth) cachePrincipal(sum [sha256.Size]byte, p *Principal) {
 	a.principals[sum] = p
 }
 
-// An issuer is a trusted issuer of tokens.
+// An issuer is a trusted token issuer.
 type issuer struct {
 	name, audience string
 	algorithms     []jose.SignatureAlgorithm

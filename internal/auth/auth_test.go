@@ -275,8 +275,8 @@ func TestKeySetRefresh(t *testing.T) {
 	try(first, ErrUnauthenticated, 5)
 }
 
-// TestStaticTokens: a static token is configured in plain text or as its SHA-256, does
-// not expire, and its claims determine the permissions of the caller.
+// TestStaticTokens: a static token is configured in plain text or as its SHA-256, does not expire,
+// and its claims determine the caller's permissions.
 func TestStaticTokens(t *testing.T) {
 	sum := sha256.Sum256([]byte("the-token-of-the-ops"))
 	a := decodeAuth(t, fixedClock, fmt.Sprintf(`
@@ -304,7 +304,7 @@ apps: app in claims.apps
 	}
 }
 
-// TestInvalidDocuments covers the problems of a document and their positions.
+// TestInvalidDocuments covers a document's problems and their positions.
 func TestInvalidDocuments(t *testing.T) {
 	for text, want := range map[string]string{
 		"{}":                                  "auth.yaml:1:1: tokens or jwt is required: no caller could authenticate [auth]",

@@ -64,7 +64,7 @@ func Decode(n *spec.Node, opts *Options) (*Auth, spec.Diagnostics) {
 	return a, ds
 }
 
-// itemAt returns the node of a list item.
+// itemAt returns a list item's node.
 func itemAt(n *spec.Node, key string, i int) *spec.Node {
 	if list := n.Get(key); list != nil && i < len(list.Items) {
 		return list.Items[i]

@@ -69,7 +69,7 @@ func parseKeys(text []byte) ([]jose.JSONWebKey, error) {
 	return keys, nil
 }
 
-// Keys of RSA outside of these limits are too weak, or too slow to verify.
+// RSA keys outside these limits are too weak, or too slow to verify.
 const minRSABits, maxRSABits = 2048, 16 * 1024
 
 func verifiesSignatures(k *jose.JSONWebKey) bool {

@@ -17,9 +17,9 @@ import (
 // issuer may be down.
 const keyTTL, refreshInterval = 15 * time.Minute, 10 * time.Second
 
-// A keySet caches the keys of an issuer. During a refresh, known keys stay in use;
-// only callers that need an unknown key wait for the fetch in flight. Unknown key
-// IDs are not cached, only the time of the last fetch.
+// A keySet caches an issuer's keys. During a refresh, known keys stay in use; only callers that
+// need an unknown key wait for the fetch in flight. Unknown key IDs are not cached, only the time
+// of the last fetch.
 type keySet struct {
 	location string
 	client   *http.Client
@@ -97,7 +97,7 @@ func (ks *keySet) startFetch(ctx context.Context, now time.Time) {
 	})
 }
 
-// finishFetch stores the result of a fetch and wakes the callers that wait for it.
+// finishFetch stores a fetch's result and wakes the callers that wait for it.
 func (ks *keySet) finishFetch(r *keyFetch, keys []jose.JSONWebKey, err error) {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()

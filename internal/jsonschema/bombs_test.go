@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// refTwice returns levels of a keyword with two references to the level below, and the lowest
+// refTwice returns levels in which a keyword has two references to the level below, and the lowest
 // level.
 func refTwice(levels int, keyword, lowest string) string {
 	var b strings.Builder
@@ -51,9 +51,8 @@ func quoteNames(prefix string, n int) string {
 	return strings.Join(names, ",")
 }
 
-// TestBombs: a schema that is small and costs much ends with its result after a number of steps
-// that does not double with each level, or with the limit of steps. A problem is reported once,
-// and at most 20 are.
+// TestBombs: validating with a small but costly schema ends with a result after steps that do not
+// double with each level, or at the step limit. Each problem is reported once, at most 20 in total.
 func TestBombs(t *testing.T) {
 	const budget = "checking the value against its schema exceeds the limit of 4000000 steps"
 	count, ended := 0, 0
@@ -117,7 +116,7 @@ func TestBombs(t *testing.T) {
 	t.Logf("shown: %d schemas: %d end within their steps", count, ended)
 }
 
-// TestBombsOfLibrary is the control of TestBombs: in the library each level doubles the cost.
+// TestBombsOfLibrary is TestBombs' control: in the library each level doubles the cost.
 func TestBombsOfLibrary(t *testing.T) {
 	cost := func(levels int) float64 {
 		s := compileText(t, refTwice(levels, `"allOf":[REF,REF]`, `{"required":["zzz"]}`))
@@ -179,8 +178,8 @@ func TestValidateEnds(t *testing.T) {
 	}
 }
 
-// TestNestedValidation: a validation opens a limited number of schemas, because each is a part of
-// the stack.
+// TestNestedValidation: a validation opens a limited number of schemas, because each takes up part
+// of the stack.
 func TestNestedValidation(t *testing.T) {
 	var chain strings.Builder
 	for i := range 300 {

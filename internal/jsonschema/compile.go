@@ -1,15 +1,15 @@
-// Package jsonschema compiles JSON Schemas of apps, servers and documents, and validates values
-// with them. It is the only package that uses the library for JSON Schema, because a schema is a
+// Package jsonschema compiles JSON Schemas from apps, servers and documents, and validates values
+// with them. It is the only package that uses the JSON Schema library, because a schema is a
 // program that its author did not have to pay for:
 //
-//   - 40 levels of allOf with two references to the level below are 2^40 schemas to the library.
+//   - 40 allOf levels with two references to the level below are 2^40 schemas to the library.
 //     Here a schema that several others name meets a value once: the result is kept.
-//   - A pattern, a list of names and a list of values have a cost that grows with the value. Each
-//     validation has a budget of steps, and ends with the context of its caller.
+//   - Patterns, name lists and value lists cost more the larger the value is. Each
+//     validation has a step budget, and ends with its caller's context.
 //   - The first problems are reported, not all of them.
 //
-// The library compiles a schema, after the checks of this file have bounded the work that it has
-// with it; validate.go replaces its validation.
+// The library compiles a schema, after the checks in this file have bounded its work; validate.go
+// replaces its validation.
 package jsonschema
 
 import (
@@ -28,18 +28,18 @@ import (
 	"agenthost/internal/number"
 )
 
-// The bounds of one schema.
+// The bounds for one schema.
 const (
 	// MaxParts limits its objects and lists: compiling each takes about 20 µs and 20 KiB.
 	MaxParts = 2000
-	// maxDepth limits their nesting, whose square is the cost of compiling them.
+	// maxDepth limits their nesting; the cost of compiling them grows with its square.
 	maxDepth = 100
-	// maxReferred limits the objects and lists in the targets of its references, which the
-	// library compiles again if their place is not one of a schema.
+	// maxReferred limits the objects and lists in the targets of its references. The library
+	// compiles them again if their place is not one for a schema.
 	maxReferred = 10 * MaxParts
-	// maxPatternSize limits the instructions of its regular expressions.
+	// maxPatternSize limits the instructions in its regular expressions.
 	maxPatternSize = 20_000
-	// maxDigits limits the digits of its numbers, and of those that it is compared with.
+	// maxDigits limits the digits in its numbers, and in those that it is compared with.
 	maxDigits = 1000
 )
 
@@ -56,9 +56,9 @@ type detail struct {
 	isShared bool
 	// patterns are the patternProperties, sorted by their source.
 	patterns []propertyPattern
-	// values are the keys of the values of enum.
+	// values are the keys of enum's values.
 	values map[string]bool
-	// resource is the root of its document, if the schema has dynamic references.
+	// resource is its document's root, if the schema has dynamic references.
 	resource *resource
 }
 
@@ -74,7 +74,7 @@ type resource struct {
 	anchors     map[string]*jsonschema.Schema
 }
 
-// CountParts counts the objects and lists of a schema.
+// CountParts counts a schema's objects and lists.
 func CountParts(v any) int {
 	n := 0
 	switch v := v.(type) {
@@ -92,7 +92,7 @@ func CountParts(v any) int {
 	return n
 }
 
-// Compile compiles a schema of [Normalize]. References to other documents are rejected.
+// Compile compiles a schema from [Normalize]. References to other documents are rejected.
 func Compile(schema map[string]any) (*Schema, error) {
 	root, err := compileSchema(schema)
 	if err != nil {
@@ -170,7 +170,7 @@ func checkBounds(schema map[string]any) error {
 	return nil
 }
 
-// checkPart checks the depth and the numbers of a part, and collects the targets of references.
+// checkPart checks a part's depth and numbers, and collects the reference targets.
 func checkPart(v any, depth int, targets map[string]bool) error {
 	if depth > maxDepth {
 		return fmt.Errorf("the schema is nested deeper than the limit of %d", maxDepth)
@@ -199,8 +199,8 @@ func checkPart(v any, depth int, targets map[string]bool) error {
 	return nil
 }
 
-// countTarget counts the parts that the library may compile again for a reference. Those of
-// anchors, and of the drafts that it has, are compiled once.
+// countTarget counts the parts that the library may compile again for a reference. Anchor targets,
+// and the drafts that it has, are compiled once.
 func countTarget(schema map[string]any, target string) int {
 	base, place, _ := strings.Cut(target, "#")
 	if place != "" && !strings.HasPrefix(place, "/") || strings.HasPrefix(base, "http://json-schema.org/") || strings.HasPrefix(base, "https://json-schema.org/") {
@@ -224,7 +224,7 @@ func countTarget(schema map[string]any, target string) int {
 	return CountParts(at)
 }
 
-// addResources finds the documents of a schema with dynamic references, which depend on the
+// addResources finds a schema's documents if it has dynamic references, which depend on the
 // documents that validation came through.
 func (s *Schema) addResources(all map[*jsonschema.Schema]bool) {
 	isDynamic := false
@@ -263,20 +263,20 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("reference to %s: references must stay within the schema", url)
 }
 
-// A patternCompiler compiles the regular expressions of one schema.
+// A patternCompiler compiles one schema's regular expressions.
 type patternCompiler struct {
-	// known are those by their source, and size is the size of all.
+	// known are those by their source, and size is their total size.
 	known map[string]jsonschema.Regexp
 	size  int
 }
 
-// A pattern is a regular expression; matching takes the product of its size and the string.
+// A pattern is a regular expression; matching takes its size times the string's.
 type pattern struct {
 	*regexp.Regexp
 	size int
 }
 
-// compilePattern is the engine of regular expressions. One that only ECMAScript has becomes an
+// compilePattern is the regular expression engine. One that only ECMAScript has becomes an
 // unknownPattern, which relaxSchema removes.
 func (c *patternCompiler) compilePattern(src string) (jsonschema.Regexp, error) {
 	if c.known[src] == nil {
@@ -298,8 +298,7 @@ func (c *patternCompiler) compilePattern(src string) (jsonschema.Regexp, error) 
 	return c.known[src], nil
 }
 
-// countInstructions estimates the size of a compiled expression, in which repetitions are written
-// out.
+// countInstructions estimates a compiled expression's size, in which repetitions are written out.
 func countInstructions(re *syntax.Regexp) int {
 	n := 1
 	switch re.Op {
@@ -330,5 +329,5 @@ func (e *invalidSchemaError) Error() string {
 	return "invalid JSON Schema: " + strings.Join(found.formatLines("arguments"), "; ")
 }
 
-// sortedNames returns the names of an object in order.
+// sortedNames returns an object's names in order.
 func sortedNames[T any](object map[string]T) []string { return slices.Sorted(maps.Keys(object)) }

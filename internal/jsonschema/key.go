@@ -51,7 +51,7 @@ func writeSized(key *strings.Builder, text string) {
 	key.WriteString(text)
 }
 
-// countSteps returns the steps that the key of a value costs.
+// countSteps returns the steps that a value's key costs.
 func countSteps(v any) int {
 	n := 1
 	switch v := v.(type) {
@@ -71,8 +71,8 @@ func countSteps(v any) int {
 	return n
 }
 
-// findEqual returns the places of two equal items, of which the second is the first that has an
-// equal one; j is 0 if there are none.
+// findEqual returns the places of two equal items; the second is the first item that equals an
+// earlier one. j is 0 if there are none.
 func findEqual(list []any) (i, j int) {
 	seen := make(map[string]int, len(list))
 	for j, v := range list {

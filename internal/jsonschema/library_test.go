@@ -41,7 +41,7 @@ func TestSameAsLibrary(t *testing.T) {
 			if (want == nil) != (got == nil) {
 				t.Fatalf("%v of %v:\n%s\nand in the library:\n%s", v, schema, strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
-			// The library has another place for the problem of a name, and another text for a cycle.
+			// The library has another place for a name's problem, and another text for a cycle.
 			if strings.Contains(fmt.Sprint(schema), "propertyNames") || strings.Contains(fmt.Sprint(want), "reference cycle") {
 				continue
 			}
@@ -58,7 +58,7 @@ func linesOfLibrary(e *jsonschema.ValidationError) []string {
 	return l.formatLines("whole")
 }
 
-// sortWords sorts the words of lines, and the lines: the library lists names in any order.
+// sortWords sorts each line's words, and the lines: the library lists names in any order.
 func sortWords(lines []string) []string {
 	var all []string
 	for _, line := range lines {
@@ -70,7 +70,7 @@ func sortWords(lines []string) []string {
 	return slices.Compact(all)
 }
 
-// drawSchema draws a schema of all keywords.
+// drawSchema draws a schema with all keywords.
 func drawSchema(t *rapid.T, depth int) any {
 	s := map[string]any{}
 	inner := func() any { return drawSchema(t, depth-1) }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/text/message"
 )
 
-// The bounds of what is reported about one value, which a model gets as well.
+// The bounds for what is reported about one value, which a model gets as well.
 const (
 	maxProblems = 20
 	// maxShown limits a message and a place, in characters.
@@ -23,14 +23,14 @@ const (
 // An InvalidError reports a value that does not match its schema.
 type InvalidError struct{ found *problemList }
 
-// Lines returns a line for each problem with its place; whole is the name of the value itself,
-// or "".
+// Lines returns a line for each problem with its place; whole is the name for the value itself, or
+// "".
 func (e *InvalidError) Lines(whole string) []string { return e.found.formatLines(whole) }
 
 // Error returns the problems.
 func (e *InvalidError) Error() string { return strings.Join(e.Lines(""), "; ") }
 
-// A problemList has the first problems of a value.
+// A problemList has the first problems with a value.
 type problemList struct {
 	problems []problem
 	// hasMore is set if there are others.
@@ -49,7 +49,7 @@ func (l *problemList) addProblem(p problem) {
 	}
 }
 
-// addCauses adds the innermost errors of the library, which validates schemas.
+// addCauses adds the library's innermost errors, when it validates schemas.
 func (l *problemList) addCauses(e *jsonschema.ValidationError) {
 	for _, cause := range e.Causes {
 		if l.hasMore {
@@ -77,7 +77,7 @@ func (l *problemList) formatLines(whole string) []string {
 	return lines
 }
 
-// A report collects the problems of the part of a value at one place.
+// A report collects the problems with the value's part at one place.
 type report struct {
 	found *problemList
 	outer *report
@@ -91,7 +91,7 @@ func newReport(found *problemList) *report {
 	return &report{found: found, begun: map[meeting]bool{}}
 }
 
-// reportAt returns the report of a part; "" is the value itself.
+// reportAt returns a part's report; "" is the value itself.
 func (r *report) reportAt(name string) *report {
 	if name == "" {
 		return r

@@ -12,9 +12,9 @@ import (
 // maxRepairs bounds how often a schema is compiled without its invalid keywords.
 const maxRepairs = 8
 
-// Repair returns the schema of a service without the keywords whose values are invalid,
-// and lists these. A member that is null counts as absent. The schema itself is not modified;
-// it is returned as it is if it is valid, or if it cannot be repaired.
+// Repair returns a service's schema without the keywords whose values are invalid, and lists these.
+// A member that is null counts as absent. The schema itself is not modified; it is returned as it
+// is if it is valid, or if it cannot be repaired.
 func Repair(schema map[string]any) (repaired map[string]any, ignored []string) {
 	if CountParts(schema) > MaxParts {
 		return schema, nil
@@ -63,8 +63,7 @@ func dropNullMembers(schema map[string]any, place string) (map[string]any, []str
 	return kept, dropped
 }
 
-// invalidKeywords returns the places of the keywords that make a schema invalid, or nil if the
-// error is another.
+// invalidKeywords returns where keywords make a schema invalid, or nil if the error is another.
 func invalidKeywords(err error) [][]string {
 	var bad *invalidSchemaError
 	if !errors.As(err, &bad) {

@@ -8,25 +8,25 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Schemas of tools come from servers and documents of all ages. The rules of this file keep
-// validation from forbidding more than JSON Schema 2020-12 does, so that a call which the
-// service would accept is made:
+// Tool schemas come from servers and documents of all ages. The rules in this file keep validation
+// from forbidding more than JSON Schema 2020-12 does, so that a call which the service would accept
+// is made:
 //
-//   - keywords of older drafts and of OpenAPI 3.0 mean what they mean there;
+//   - keywords from older drafts and OpenAPI 3.0 mean what they mean there;
 //   - an unknown $schema is read as 2020-12;
 //   - format is an annotation in every draft;
-//   - a regular expression of ECMAScript that Go cannot compile forbids nothing;
-//   - oneOf is satisfied by several of its branches: models and services mean "one of these
+//   - an ECMAScript regular expression that Go cannot compile forbids nothing;
+//   - several branches may satisfy oneOf: models and services mean "one of these
 //     forms", and branches that do not exclude each other would forbid every call.
 
-// Normalize returns a schema with the keywords of 2020-12 for those of older drafts,
-// if it does not declare its draft. The schema is not modified.
+// Normalize returns a schema with 2020-12's keywords instead of older drafts', if it does not
+// declare its draft. The schema is not modified.
 func Normalize(schema map[string]any) map[string]any {
 	n := schemaNormalizer{hasDraft: isKnownDraft(schema["$schema"])}
 	return n.normalizeMembers(schema)
 }
 
-// isKnownDraft reports whether the value of $schema is a draft of the library.
+// isKnownDraft reports whether the library has the draft that $schema names.
 func isKnownDraft(v any) bool {
 	address, _ := v.(string)
 	_, name, _ := strings.Cut(strings.TrimSuffix(address, "#"), "://")
@@ -34,14 +34,14 @@ func isKnownDraft(v any) bool {
 	return ok && slices.Contains([]string{"draft-04/schema", "draft-06/schema", "draft-07/schema", "draft/2019-09/schema", "draft/2020-12/schema"}, name)
 }
 
-// A schemaNormalizer normalizes the schemas of one document.
+// A schemaNormalizer normalizes one document's schemas.
 type schemaNormalizer struct {
 	hasDraft bool
 	// negated is set below not and if, where a weaker schema would forbid more.
 	negated bool
 }
 
-// normalizeSubschema normalizes a schema, a boolean one as it is, or a list of them.
+// normalizeSubschema normalizes a schema, a boolean one as it is, or a schema list.
 func (n schemaNormalizer) normalizeSubschema(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -91,8 +91,7 @@ func (n schemaNormalizer) normalizeMembers(schema map[string]any) map[string]any
 	return out
 }
 
-// convertOldKeywords replaces the keywords of drafts 3 to 7 that have another form in
-// 2020-12.
+// convertOldKeywords replaces the keywords in drafts 3 to 7 that have another form in 2020-12.
 func convertOldKeywords(schema map[string]any) {
 	for exclusive, bound := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
 		is, ok := schema[exclusive].(bool)
@@ -114,12 +113,12 @@ func convertOldKeywords(schema map[string]any) {
 			schema["items"] = more
 		}
 	}
-	if _, ok := schema["required"].(bool); ok { // of draft 3, in the property
+	if _, ok := schema["required"].(bool); ok { // draft 3, in the property
 		delete(schema, "required")
 	}
 }
 
-// acceptNull returns a schema with OpenAPI's nullable: true as one of JSON Schema.
+// acceptNull returns a schema with OpenAPI's nullable: true as a JSON Schema.
 func acceptNull(schema map[string]any) map[string]any {
 	if enum, ok := schema["enum"].([]any); ok && !slices.Contains(enum, nil) {
 		schema["enum"] = append(slices.Clip(enum), nil)
@@ -173,7 +172,7 @@ func relaxSchema(root *jsonschema.Schema) {
 	}
 }
 
-// boundedContains returns the schema of contains if an array may have too many such elements.
+// boundedContains returns contains' schema if an array may have too many such elements.
 func boundedContains(s *jsonschema.Schema) *jsonschema.Schema {
 	if s.MaxContains == nil {
 		return nil
@@ -181,7 +180,7 @@ func boundedContains(s *jsonschema.Schema) *jsonschema.Schema {
 	return s.Contains
 }
 
-// acceptOverlap lets several branches of oneOf be satisfied.
+// acceptOverlap lets several oneOf branches be satisfied.
 func acceptOverlap(s *jsonschema.Schema) {
 	if len(s.AnyOf) == 0 {
 		s.AnyOf = s.OneOf
@@ -208,9 +207,8 @@ func hasUnknownPattern(s *jsonschema.Schema) bool {
 	return false
 }
 
-// dropUnknownPatterns removes unknown patterns, and what could forbid a value because of
-// them: the keywords that turn "valid" into "forbidden", and those for properties that no
-// pattern names.
+// dropUnknownPatterns removes unknown patterns, and what they could make forbid a value: the
+// keywords that turn "valid" into "forbidden", and those for properties that no pattern names.
 func dropUnknownPatterns(s *jsonschema.Schema) {
 	s.Not, s.If, s.Then, s.Else, s.MaxContains, s.UnevaluatedProperties = nil, nil, nil, nil, nil, nil
 	if isUnknownPattern(s.Pattern) {
@@ -261,7 +259,7 @@ func listSubschemas(s *jsonschema.Schema) []*jsonschema.Schema {
 	return list
 }
 
-// appendSchemas appends the value of a keyword that may also be something else.
+// appendSchemas appends a keyword's value that may also be something else.
 func appendSchemas(list []*jsonschema.Schema, v any) []*jsonschema.Schema {
 	switch v := v.(type) {
 	case *jsonschema.Schema:

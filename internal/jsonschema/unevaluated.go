@@ -6,8 +6,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// checkUnevaluated checks unevaluatedProperties and unevaluatedItems: the parts of a value that
-// no keyword of the schema looks at, nor of the schemas that the value matches besides.
+// checkUnevaluated checks unevaluatedProperties and unevaluatedItems: the parts of a value that no
+// keyword looks at, neither in the schema nor in the other schemas that the value matches.
 func (f *frame) checkUnevaluated() bool {
 	valid := true
 	if object, ok := f.value.(map[string]any); ok && f.UnevaluatedProperties != nil {
@@ -116,7 +116,7 @@ func (f *frame) collectItems(seen *evaluatedParts, list []any, isRoot bool) {
 	}
 }
 
-// listMatching lists the other schemas that the value matches because of this one.
+// listMatching lists the schemas that this one refers to and the value matches.
 func (f *frame) listMatching() []*jsonschema.Schema {
 	var list []*jsonschema.Schema
 	add := func(branches ...*jsonschema.Schema) {

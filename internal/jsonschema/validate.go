@@ -17,18 +17,18 @@ import (
 	"agenthost/internal/number"
 )
 
-// The bounds of one validation. A step is a schema that meets a value, about 100 ns; what takes
+// The bounds for one validation. A step is a schema that meets a value, about 100 ns; what takes
 // longer is charged as several.
 const (
 	maxSteps = 4_000_000
-	// maxNested limits the schemas that are open at once, which are frames of the stack.
+	// maxNested limits the schemas that are open at once, which are stack frames.
 	maxNested = 50_000
-	// bytesPerStep is how much of a string is read in a step, and patternPerStep how much of the
-	// product of a string and a pattern.
+	// bytesPerStep is how much of a string is read in a step, and patternPerStep how much of string
+	// size times pattern size.
 	bytesPerStep   = 256
 	patternPerStep = 32
-	// digitsPerStep is how many digits of a number become a fraction in a step, and bitsPerStep
-	// how much of two fractions is computed with.
+	// digitsPerStep is how many digits become a fraction in a step, and bitsPerStep how many bits
+	// of two fractions are computed with.
 	digitsPerStep = 16
 	bitsPerStep   = 32
 )
@@ -39,8 +39,8 @@ type BudgetError struct{ reason string }
 // Error returns the limit.
 func (e *BudgetError) Error() string { return e.reason }
 
-// Validate returns an [*InvalidError] for a value that does not match the schema, a
-// [*BudgetError] for one that costs too much, and the cause of a context that ends.
+// Validate returns an [*InvalidError] for a value that does not match the schema, a [*BudgetError]
+// for one that costs too much, and a context's cause when it ends.
 func (s *Schema) Validate(ctx context.Context, v any) error {
 	return s.runEvaluation(&evaluation{ctx: ctx, schema: s, left: maxSteps}, v)
 }
@@ -65,21 +65,21 @@ func (s *Schema) runEvaluation(e *evaluation, v any) error {
 	return &InvalidError{found}
 }
 
-// An evaluation is the validation of one value. It first finds out whether the value is valid,
-// and only then why it is not: so the schemas of anyOf that do not match cost no messages.
+// An evaluation validates one value. It first finds out whether the value is valid, and only then
+// why it is not: so anyOf schemas that do not match cost no messages.
 type evaluation struct {
 	ctx    context.Context
 	schema *Schema
 	// left are the steps that are left, and nested the open schemas.
 	left, nested int
 	err          error
-	// known are the verdicts of schemas that several others name.
+	// known are the verdicts for schemas that several others name.
 	known map[meeting]verdict
 	// cycles counts the schemas that met a value again before their verdict.
 	cycles int
 }
 
-// A meeting is a schema and a value. Validation came to it through the resources of the scope.
+// A meeting is a schema and a value. Validation came to it through the resources in the scope.
 type meeting struct {
 	schema *jsonschema.Schema
 	scope  *scope
@@ -191,7 +191,7 @@ func identityOf(v any) identity {
 	return identity{scalar: v}
 }
 
-// kindOf returns the type of a value as in JSON Schema, or "" if it is none.
+// kindOf returns a value's JSON Schema type, or "" if it has none.
 func kindOf(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -225,7 +225,7 @@ type frame struct {
 	report *report
 }
 
-// reportProblem reports a problem of the value, and returns false.
+// reportProblem reports a problem with the value, and returns false.
 func (f *frame) reportProblem(problem jsonschema.ErrorKind) bool {
 	if f.report != nil {
 		f.report.addKind(problem)
@@ -282,7 +282,7 @@ func (e *evaluation) checkFrame(f *frame) bool {
 			}
 		}
 		if f.DraftVersion < 2019 && f.Ref != nil {
-			return valid // the other keywords of old drafts count only without a reference
+			return valid // old drafts' other keywords count only without a reference
 		}
 	}
 	return valid && e.err == nil
@@ -345,8 +345,7 @@ func (f *frame) findRecursive() *jsonschema.Schema {
 	return target
 }
 
-// findDynamic returns the target of $dynamicRef, or nil: the outermost resource with its anchor
-// has it.
+// findDynamic returns $dynamicRef's target, or nil: the outermost resource with its anchor has it.
 func (f *frame) findDynamic() *jsonschema.Schema {
 	if f.DynamicRef == nil {
 		return nil
@@ -431,8 +430,7 @@ func (f *frame) toRational() (n *big.Rat, ok bool) {
 	return new(big.Rat).SetString(fmt.Sprint(f.value))
 }
 
-// chargeNumbers charges for computing with a number and the bounds of the schema, some of which
-// are nil.
+// chargeNumbers charges for computing with a number and the schema's bounds, some of which are nil.
 func (f *frame) chargeNumbers(n *big.Rat, bounds ...*big.Rat) bool {
 	steps := 10
 	for _, bound := range bounds {
@@ -443,7 +441,7 @@ func (f *frame) chargeNumbers(n *big.Rat, bounds ...*big.Rat) bool {
 	return f.chargeSteps(steps)
 }
 
-// countBits returns the length of a fraction.
+// countBits returns a fraction's length in bits.
 func countBits(n *big.Rat) int { return n.Num().BitLen() + n.Denom().BitLen() }
 
 func (f *frame) isInteger() bool {
@@ -472,8 +470,8 @@ func (f *frame) checkBranches() bool {
 	return f.matchesAny(f.OneOf, 2) && valid
 }
 
-// matchesAny reports whether the value matches one of the branches, and fewer than tooMany if
-// that is more than 1.
+// matchesAny reports whether the value matches a branch, and fewer than tooMany if that is more
+// than 1.
 func (f *frame) matchesAny(branches []*jsonschema.Schema, tooMany int) bool {
 	var matched []int
 	for i, s := range branches {

@@ -84,7 +84,7 @@ func (f *frame) checkProperties(object map[string]any) bool {
 	return valid
 }
 
-// orderedItems iterates over an object: in the order of the names if there is a report.
+// orderedItems iterates over an object: in name order if there is a report.
 func (f *frame) orderedItems(object map[string]any) func(yield func(string, any) bool) {
 	return func(yield func(string, any) bool) {
 		if f.report == nil {
@@ -173,7 +173,7 @@ func (f *frame) checkArray() bool {
 	return f.checkContains(list) && valid
 }
 
-// checkItems checks prefixItems and items, and their forms of older drafts.
+// checkItems checks prefixItems and items, and their older drafts' forms.
 func (f *frame) checkItems(list []any) bool {
 	first, rest, more := f.PrefixItems, f.Items2020, any(nil)
 	switch items := f.Items.(type) {

@@ -2,9 +2,9 @@ package limit
 
 import "time"
 
-// An Input is a kind of data from outside, with the limits of one item of it.
+// An Input is a kind of data from outside, with the limits for one such item.
 type Input struct {
-	// Name is the subject of errors, and the name of the row in docs/security.md.
+	// Name is the subject in errors, and the row's name in docs/security.md.
 	Name string
 	// Bytes limits the size; 0 if a setting, which Note names, limits it.
 	Bytes int
@@ -16,7 +16,7 @@ type Input struct {
 	Note string
 }
 
-// All returns the rows of the table in their order in docs/security.md.
+// All returns the table's rows in their order in docs/security.md.
 func All() []Input {
 	return []Input{
 		RequestBody, CallbackForm, LiveRequest, StoredEvent,
@@ -29,37 +29,37 @@ func All() []Input {
 }
 
 const (
-	// maxValues is the limit of values of inputs that have no smaller one: their decoded
-	// form takes some dozen MB.
+	// maxValues limits the values in inputs that have no smaller limit: their decoded form takes
+	// some dozen MB.
 	maxValues = 250_000
-	// maxDepth is the limit of the nesting of documents: that of the values that sessions
-	// store, 1000, inside of parts, contents, events and sessions.
+	// maxDepth limits how deep documents are nested: 1000, the depth of values that sessions store,
+	// plus the levels of parts, contents, events and sessions around them.
 	maxDepth = 1024
-	// wireDepth is that of encoding/json, for answers in which a value that is too deep
-	// fails only the call whose arguments it is.
+	// wireDepth is encoding/json's limit, for answers in which a value that is too deep fails only
+	// the call whose arguments it is.
 	wireDepth = 10_000
 )
 
-// Requests of clients.
+// Client requests.
 var (
 	RequestBody  = Input{Name: "request body", Bytes: 32 << 20, Values: maxValues, Depth: maxDepth, Note: "Go callers: `Options.MaxBody`"}
 	CallbackForm = Input{Name: "form of `/oauth/callback`", Bytes: 16 << 10}
 	LiveRequest  = Input{Name: "live request", Bytes: 4 << 20, Values: 100_000, Depth: maxDepth, Note: "1000 parts"}
 )
 
-// Events of sessions.
+// Session events.
 var (
 	StoredEvent = Input{Name: "event", Values: 2 * maxValues, Depth: maxDepth, Note: "bytes: `--max-event`"}
 )
 
-// ModelCalls limits the calls of an answer without max_function_calls, and ModelParts the
-// parts of any answer.
+// ModelCalls limits the calls in an answer without max_function_calls, and ModelParts the parts in
+// any answer.
 const (
 	ModelCalls = 1000
 	ModelParts = 10_000
 )
 
-// Answers of model services.
+// Model service answers.
 var (
 	ModelAnswer = Input{Name: "response of the model", Bytes: 64 << 20, Values: maxValues, Depth: wireDepth, Note: "10 000 parts, `max_function_calls` calls; time: `timeouts` of the model"}
 	ModelEvent  = Input{Name: "stream event of the model", Bytes: 32 << 20, Values: maxValues, Depth: wireDepth}
@@ -69,7 +69,7 @@ var (
 	PriceList   = Input{Name: "price list", Bytes: 32 << 20, Values: 1_000_000, Depth: maxDepth}
 )
 
-// Answers of identity providers.
+// Identity provider answers.
 var (
 	TokenAnswer = Input{Name: "token response", Bytes: 256 << 10, Values: 10_000, Depth: 100, Time: 30 * time.Second, Note: "metadata and device codes, too"}
 	KeySet      = Input{Name: "key set", Bytes: 1 << 20, Values: 20_000, Depth: 100}
@@ -77,7 +77,7 @@ var (
 
 // Answers for tools.
 var (
-	// ToolResult also limits all results of one answer of a model together.
+	// ToolResult also limits all results for one model answer together.
 	ToolResult   = Input{Name: "tool result", Values: maxValues, Depth: maxDepth, Note: "bytes and time: settings of the tool; values of all results of one model response together"}
 	WebPage      = Input{Name: "web page", Bytes: 5 << 20, Time: 30 * time.Second, Note: "cut; the model gets at most 100 000 characters"}
 	Search       = Input{Name: "response of Discovery Engine", Bytes: 1 << 20, Values: maxValues, Depth: maxDepth}
@@ -86,21 +86,21 @@ var (
 	MCPList      = Input{Name: "MCP list", Bytes: 16 << 20, Values: maxValues, Depth: maxDepth, Note: "5000 entries, 100 pages; values of each page"}
 )
 
-// Answers of storage services.
+// Storage service answers.
 var (
 	BucketListing = Input{Name: "bucket listing", Bytes: 16 << 20, Values: maxValues, Depth: maxDepth, Time: 2 * time.Minute, Note: "one page"}
 	VertexAnswer  = Input{Name: "response of Vertex AI", Bytes: 128 << 20, Values: 2_000_000, Depth: wireDepth, Time: 30 * time.Second}
 	Credentials   = Input{Name: "credentials of AWS", Bytes: 1 << 20}
 )
 
-// fileDepth is the limit of the nesting of YAML.
+// fileDepth limits YAML nesting.
 const fileDepth = 64
 
-// Files. The values of YAML are its lines, keys and items.
+// Files. YAML values are its lines, keys and items.
 var (
 	AppDocument = Input{Name: "YAML document", Bytes: 1 << 20, Values: 50_000, Depth: fileDepth, Note: "aliases add at most 10 000 nodes, 100 times the written ones, and 1 MiB"}
 	AppFile     = Input{Name: "file of an app", Bytes: 4 << 20}
-	// AppLoad limits what one load of an app reads, counted at each use.
+	// AppLoad limits what one app load reads, counted at each use.
 	AppLoad      = Input{Name: "all files of an app", Bytes: 32 << 20, Values: 500_000, Depth: fileDepth, Time: 10 * time.Second, Note: "its folder: 256 MiB, 10 000 entries, 32 levels"}
 	SkillFiles   = Input{Name: "skills of a tool", Bytes: 16 << 20, Note: "200 skills, 1000 files each"}
 	SecretFile   = Input{Name: "secret file", Bytes: 64 << 10}

@@ -11,14 +11,14 @@ import (
 
 // An Error reports an input that exceeds a limit.
 type Error struct {
-	// Input is the name of the row.
+	// Input is the row's name.
 	Input string
 	// Unit is bytes, values or levels.
 	Unit  string
 	Limit int
 }
 
-// Error returns the message, which has no text of the input.
+// Error returns the message, which has no input text.
 func (e *Error) Error() string {
 	return e.Input + " exceeds " + e.Excess()
 }
@@ -34,7 +34,7 @@ func (e *Error) Excess() string {
 	return fmt.Sprintf("the limit of %d %s", e.Limit, e.Unit)
 }
 
-// The units of an [Error].
+// The units in an [Error].
 const (
 	bytesUnit = "bytes"
 	levels    = "levels"
@@ -60,7 +60,7 @@ func (in Input) ReadAll(r io.Reader) ([]byte, error) {
 	return text, in.CheckJSON(text)
 }
 
-// NewReader returns a reader that fails with an [*Error] after the limit of bytes.
+// NewReader returns a reader that fails with an [*Error] after the byte limit.
 func (in Input) NewReader(r io.Reader) io.Reader { return &reader{r, in, in.Bytes} }
 
 type reader struct {
@@ -82,8 +82,7 @@ func (b *reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// An EventReader limits the bytes that are read for one event of a stream. Input is that of
-// an event.
+// An EventReader limits the bytes that are read for one stream event. Input is an event's.
 type EventReader struct {
 	io.Reader
 	Input Input
@@ -102,13 +101,13 @@ func (e *EventReader) Read(p []byte) (int, error) {
 // NextEvent begins the next event.
 func (e *EventReader) NextEvent() { e.read = 0 }
 
-// Lines scans the lines of a stream. A line has at most the bytes of its Input.
+// Lines scans a stream's lines. A line has at most its Input's bytes.
 type Lines struct {
 	*bufio.Scanner
 	input Input
 }
 
-// NewLines returns the lines of a stream whose lines are an input.
+// NewLines returns a stream's lines, each of which is an input.
 func NewLines(r io.Reader, line Input) *Lines {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, line.Bytes)
@@ -123,7 +122,7 @@ func (l *Lines) Err() error {
 	return &Error{l.input.Name, bytesUnit, l.input.Bytes}
 }
 
-// CheckJSON checks the values and the depth of JSON before it is decoded. Most texts have
+// CheckJSON checks how many values JSON has, and its depth, before it is decoded. Most texts have
 // so few marks that they need not be scanned.
 func (in Input) CheckJSON(text []byte) error {
 	if in.Values == 0 || len(text) <= min(in.Values, in.Depth) || countMarks(text) <= min(in.Values, in.Depth) {
@@ -138,7 +137,7 @@ func (in Input) CheckValues(text []byte) error {
 	return in.CheckJSON(text)
 }
 
-// CheckCount checks a number of values.
+// CheckCount checks how many values there are.
 func (in Input) CheckCount(values int) error { return in.checkMeasure(values, 0) }
 
 func (in Input) checkMeasure(values, depth int) error {
@@ -151,22 +150,22 @@ func (in Input) checkMeasure(values, depth int) error {
 	return nil
 }
 
-// A Meter counts the values of an input that arrives in several texts. The zero value with
-// an Input is ready to use. It is not safe for concurrent use.
+// A Meter counts the values in an input that arrives in several texts. The zero value with an Input
+// is ready to use. It is not safe for concurrent use.
 type Meter struct {
 	Input  Input
 	values int
 }
 
-// AddJSON counts the values of one more text. An error means that all texts together
-// exceed the limit of values, or that this one is too deep.
+// AddJSON counts the values in one more text. An error means that all texts together exceed the
+// value limit, or that this one is too deep.
 func (m *Meter) AddJSON(text []byte) error {
 	values, depth := Measure(text)
 	m.values += values
 	return m.Input.checkMeasure(m.values, depth)
 }
 
-// countMarks counts what Measure counts, also inside of strings.
+// countMarks counts what Measure counts, also inside strings.
 func countMarks(text []byte) (n int) {
 	for _, mark := range []string{",", "[", "{", ":"} {
 		n += bytes.Count(text, []byte(mark))
@@ -174,8 +173,8 @@ func countMarks(text []byte) (n int) {
 	return n
 }
 
-// Measure returns how many values JSON has and how deep it is nested, without decoding it:
-// it counts the separators outside of strings. Other text has a result, too.
+// Measure returns how many values JSON has and how deep it is nested, without decoding it: it
+// counts the separators outside strings. Other text has a result, too.
 func Measure(text []byte) (values, depth int) {
 	inString, level := false, 0
 	for i := 0; i < len(text); i++ {

@@ -10,8 +10,8 @@ import (
 	"agenthost/internal/limit"
 )
 
-// JSON has one value for each separator outside of strings, whatever its strings contain,
-// and a decoded value has as many as its text.
+// JSON has one value for each separator outside strings, whatever its strings contain, and a
+// decoded value has as many as its text.
 func TestMeasure(t *testing.T) {
 	for _, tt := range []struct {
 		text          string
@@ -60,8 +60,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// The texts of one input count together: small chunks do not pass where one large text
-// fails.
+// The texts in one input count together: small chunks do not pass where one large text fails.
 func TestMeter(t *testing.T) {
 	m := limit.Meter{Input: limit.Input{Name: "thing", Values: 5, Depth: 3}}
 	if err := m.AddJSON([]byte(`[0,0,0]`)); err != nil {
@@ -75,7 +74,7 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// A reader stops one byte after the limit: it does not read the rest of an endless input.
+// A reader stops one byte after the limit: it does not read an endless input to its end.
 func TestReaderStops(t *testing.T) {
 	endless := &countingReader{}
 	_, err := io.ReadAll(limit.Input{Name: "thing", Bytes: 1000}.NewReader(endless))

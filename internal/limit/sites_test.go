@@ -19,8 +19,8 @@ import (
 	"agenthost/internal/limit"
 )
 
-// Each row of the table holds: an input at a limit is read, and one byte, value
-// or level more is the error that docs/security.md describes.
+// Each row in the table holds: an input at a limit is read, and one byte, value or level more is
+// the error that docs/security.md describes.
 func TestEveryInput(t *testing.T) {
 	for _, in := range limit.All() {
 		t.Run(in.Name, func(t *testing.T) {
@@ -58,7 +58,7 @@ func checkText(t *testing.T, in limit.Input, text, want string) {
 // reader matches a call that reads or decodes what another wrote.
 var reader = regexp.MustCompile(`\b(io\.ReadAll|json\.NewDecoder|io\.LimitReader|http\.MaxBytesReader)\(`)
 
-// unlisted are the files that read without a row of the table, with the reason.
+// unlisted are the files that read without a table row, with the reason.
 var unlisted = map[string]string{
 	"pkg/tool/declare/schema.go":               "decodes what this package has encoded",
 	"pkg/tool/genai_schema.go":                 "decodes what this package has encoded",
@@ -141,14 +141,14 @@ var boundedDecoders = map[string]string{
 	"wing/mcptool/decode.go":                   "what its caller has read",
 }
 
-// All code that reads from outside uses a row of the table, or is on the list above with
-// its reason; and the list has no file that does not need to be there.
+// All code that reads from outside uses a table row, or is on the list above with its reason; and
+// the list has no unneeded file.
 func TestReadersUseTheTable(t *testing.T) {
 	checkSites(t, reader, unlisted)
 }
 
-// All code that decodes what is from outside uses a row of the table, or is on a list with
-// the place that bounds what it decodes.
+// All code that decodes data from outside uses a table row, or is on a list with the place that
+// bounds what it decodes.
 func TestDecodersUseTheTable(t *testing.T) {
 	checkSites(t, decoder, boundedDecoders)
 }
@@ -170,7 +170,7 @@ func checkSites(t *testing.T, pattern *regexp.Regexp, reasons map[string]string)
 	}
 }
 
-// uncounted are the large inputs without a limit of values, with the reason.
+// uncounted are the large inputs without a value limit, with the reason.
 var uncounted = map[string]string{
 	"web page":                     "is not JSON",
 	"file of an app":               "a document in it is counted",
@@ -178,8 +178,8 @@ var uncounted = map[string]string{
 	"files that a program returns": "are not decoded",
 }
 
-// A row of more than 1 MiB has a limit of values, or is on the list with its reason:
-// a limit of bytes is none of memory.
+// A row above 1 MiB has a value limit, or is on the list with its reason: a byte limit does not
+// limit memory.
 func TestLargeInputsAreCounted(t *testing.T) {
 	needless := maps.Clone(uncounted)
 	for _, in := range limit.All() {
@@ -196,7 +196,7 @@ func TestLargeInputsAreCounted(t *testing.T) {
 	}
 }
 
-// Each row is used by code outside of the table, and is one of All.
+// Code outside the table uses each row, and All has each row.
 func TestRowsAreUsed(t *testing.T) {
 	var all bytes.Buffer
 	for _, text := range ownSources(t) {
@@ -225,7 +225,7 @@ func TestRowsAreUsed(t *testing.T) {
 	}
 }
 
-// ownSources returns the code of the program, without tests, test servers and this package.
+// ownSources returns the program's code, without tests, test servers and this package.
 func ownSources(t *testing.T) map[string][]byte {
 	t.Helper()
 	foreign := regexp.MustCompile(`^internal/(fake|testenv|testdb|house|limit)/|^wing/adk/conformance/`)

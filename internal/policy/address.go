@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// ParseAddr parses an address in every form that some resolver accepts. It accepts
-// numbers of one to four parts, each decimal, octal or hexadecimal (127.1, 0x7f000001,
-// 0177.0.0.1), brackets, and zones.
+// ParseAddr parses an address in every form that some resolver accepts. It accepts numbers with one
+// to four parts, each decimal, octal or hexadecimal (127.1, 0x7f000001, 0177.0.0.1), brackets, and
+// zones.
 func ParseAddr(host string) (netip.Addr, bool) {
 	host = strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), ".")
 	if addr, err := netip.ParseAddr(host); err == nil {

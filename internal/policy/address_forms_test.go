@@ -19,7 +19,7 @@ func privateAddresses() []string {
 	return []string{"127.0.0.1", "127.8.8.8", "10.0.0.5", "172.16.3.4", "192.168.1.1", "169.254.169.254", "100.100.100.200", "192.0.0.192", "0.0.0.0"}
 }
 
-// addressForms returns the ways to write an IPv4 address as the host of a URL.
+// addressForms returns the ways to write an IPv4 address as a URL's host.
 func addressForms(text string) []string {
 	b := netip.MustParseAddr(text).As4()
 	n := uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])

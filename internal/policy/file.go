@@ -123,13 +123,13 @@ func (g *grantConfig) commandArgs() [][]string {
 	return all
 }
 
-// Schema returns the JSON Schema of policy.yaml, for editors.
+// Schema returns policy.yaml's JSON Schema, for editors.
 func Schema() map[string]any {
 	var set spec.SchemaSet
 	return set.Document(set.Object(reflect.TypeFor[fileConfig]()))
 }
 
-// Reference returns the reference page of policy.yaml.
+// Reference returns policy.yaml's reference page.
 func Reference() string {
 	return spec.Reference("The policy", "The permissions that the host grants to apps.", reflect.TypeFor[fileConfig]())
 }

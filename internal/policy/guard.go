@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A Guard authorizes the connections of one client of an app. It is safe for
-// concurrent use.
+// A Guard authorizes the connections that one client of an app makes. It is safe for concurrent
+// use.
 type Guard struct {
 	policy  *Policy
 	app     string
@@ -29,9 +29,9 @@ func (p *Policy) Guard(app string) *Guard {
 	return &Guard{policy: p, app: app, namedHosts: map[string]bool{}, trustedHosts: map[string]bool{}}
 }
 
-// Check checks an address in a document of the app without resolving names. It
-// returns nil or a [*Refused]. On a developer's own machine, it allows the app to
-// connect to a loopback address from then on.
+// Check checks an address in an app document without resolving names. It returns nil or a
+// [*Refused]. On a developer's own machine, it allows the app to connect to a loopback address from
+// then on.
 func (g *Guard) Check(address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -116,8 +116,8 @@ func (g *Guard) refuseAddress(host, port, reason string) *Refused {
 	return g.policy.newRefused(g.app, "reach "+target, reason, "network: "+quoteYAMLList(target))
 }
 
-// refuseOwnAddress returns a Refused with the only grant that allows an app to call its
-// own host: the address or public name of the host, with the port.
+// refuseOwnAddress returns a Refused with the only grant that allows an app to call its own host:
+// the host's address or public name, with the port.
 func (g *Guard) refuseOwnAddress(host, port string) *Refused {
 	target := net.JoinHostPort(host, port)
 	grant := ""
@@ -140,8 +140,8 @@ func (g *Guard) Transport() *http.Transport {
 	}
 }
 
-// selectProxy returns the proxy of the host's environment. The proxy resolves names, so
-// that the guard can check only names and literal addresses.
+// selectProxy returns the proxy in the host's environment. The proxy resolves names, so that the
+// guard can check only names and literal addresses.
 func (g *Guard) selectProxy(req *http.Request) (*url.URL, error) {
 	proxy, err := http.ProxyFromEnvironment(req)
 	if proxy == nil || err != nil {

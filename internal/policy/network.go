@@ -14,8 +14,8 @@ func (p *Policy) allowsAddress(app, host, port string, addr netip.Addr) bool {
 	})
 }
 
-// allowsHostName reports whether an app may try to reach a name before it is resolved: a
-// grant of addresses may match the result.
+// allowsHostName reports whether an app may try to reach a name before it is resolved: an address
+// grant may match the result.
 func (p *Policy) allowsHostName(app, host, port string) bool {
 	return p.hasMatchingGrant(app, func(g *grant) bool {
 		return slices.ContainsFunc(g.targets, func(t target) bool {
@@ -64,7 +64,7 @@ func formatPort(at netip.AddrPort) string {
 	return port
 }
 
-// isInterfaceAddr reports whether an interface of this machine has the address now.
+// isInterfaceAddr reports whether an interface on this machine has the address now.
 func isInterfaceAddr(addr netip.Addr) bool {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
@@ -80,8 +80,8 @@ func isInterfaceAddr(addr netip.Addr) bool {
 	})
 }
 
-// isOwnHostName reports whether this is a public name of the host. Local names may also
-// lead to other programs; addresses decide about those.
+// isOwnHostName reports whether this is the host's public name. Local names may also lead to other
+// programs; addresses decide about those.
 func (p *Policy) isOwnHostName(host, port string) bool {
 	if _, literal := ParseAddr(host); literal || isLocalName(host) {
 		return false

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// hostPolicies returns a policy for each mode of a host that listens on an address. The
-// policies grant everything on the machine except the address itself.
+// hostPolicies returns a policy for each mode in which a host listens on an address. The policies
+// grant everything on the machine except the address itself.
 func hostPolicies(t *testing.T, host Host) map[string]*Policy {
 	t.Helper()
 	wide, problems := decodePolicy(t, "grants:\n- {network: [127.0.0.0/8, 0.0.0.0/0, '::/0', '*', localhost, 127.0.0.1, '::1', own.test, 'own.test:"+formatPort(host.Listeners[0])+"']}")
@@ -20,9 +20,9 @@ func hostPolicies(t *testing.T, host Host) map[string]*Policy {
 	return map[string]*Policy{"own machine": (*Policy)(nil).For(host), "wide grants": wide.For(host)}
 }
 
-// TestOwnAddress requests the address that the host listens on by every name, number,
-// redirect and IPv6 form, in every mode. No request may reach it without a grant for
-// the address and port. The control, another address of the machine, is reached.
+// TestOwnAddress requests the address that the host listens on by every name, number, redirect and
+// IPv6 form, in every mode. No request may reach it without a grant for the address and port. The
+// control, another address on the machine, is reached.
 func TestOwnAddress(t *testing.T) {
 	h, first := newTestServer(t), newTestServer(t)
 	own := netip.MustParseAddrPort(h.Listener.Addr().String())
@@ -81,8 +81,8 @@ func TestOwnInterface(t *testing.T) {
 	}
 }
 
-// TestOwnAddressGranted expects an app to call its host with a grant of the address and
-// port, and the error to name that grant.
+// TestOwnAddressGranted expects an app to call its host with a grant for the address and port, and
+// the error to name that grant.
 func TestOwnAddressGranted(t *testing.T) {
 	h := newTestServer(t)
 	host := Host{Listeners: []netip.AddrPort{netip.MustParseAddrPort(h.Listener.Addr().String())}, Names: []string{"agents.example.com"}}
@@ -108,9 +108,8 @@ func TestOwnAddressGranted(t *testing.T) {
 	}
 }
 
-// TestPublicGrants covers grants of public addresses, which a policy file requires: by
-// name, by suffix, by range, or for all of them. A pattern does not allow private
-// addresses.
+// TestPublicGrants covers grants for public addresses, which a policy file requires: by name, by
+// suffix, by range, or for all. A pattern does not allow private addresses.
 func TestPublicGrants(t *testing.T) {
 	const public, private = "8.8.8.8", "10.0.0.5"
 	for _, tt := range []struct {

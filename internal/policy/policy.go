@@ -11,7 +11,7 @@ import (
 // no policy file, and only local clients can reach the host.
 type Policy struct {
 	grants []grant
-	// file is the path of the policy file, for hints.
+	// file is the policy file's path, for hints.
 	file string
 	// withoutFile reports that there is no policy file.
 	withoutFile bool
@@ -46,7 +46,7 @@ type grant struct {
 	sandbox   *Sandbox
 }
 
-// skillConfig is a skill of a grant.
+// skillConfig is a grant's skill.
 type skillConfig struct {
 	Folder string `yaml:"folder" required:"true" doc:"The folder of the skill in the app, such as skills/pdf."`
 	SHA256 string `yaml:"sha256" required:"true" doc:"The hash of its files, which the error of a script without a grant contains."`
@@ -77,8 +77,7 @@ func (g *grant) appliesToApp(app string) bool {
 	return len(g.apps) == 0 || slices.Contains(g.apps, app)
 }
 
-// CheckSampling reports whether MCP servers of an app may use its models. The error is a
-// [*Refused].
+// CheckSampling reports whether an app's MCP servers may use its models. The error is a [*Refused].
 func (p *Policy) CheckSampling(app string) error {
 	if p.isOwnMachine() || p.hasMatchingGrant(app, func(g *grant) bool { return g.sampling }) {
 		return nil
@@ -86,8 +85,8 @@ func (p *Policy) CheckSampling(app string) error {
 	return p.newRefused(app, "let MCP servers use its models", "", "sampling: true")
 }
 
-// CheckGoogleAccount reports whether connections of an app may use the Google account of the
-// host. The error is a [*Refused].
+// CheckGoogleAccount reports whether an app's connections may use the host's Google account. The
+// error is a [*Refused].
 func (p *Policy) CheckGoogleAccount(app string) error {
 	if p.isOwnMachine() || p.hasMatchingGrant(app, func(g *grant) bool { return g.google }) {
 		return nil
@@ -95,7 +94,7 @@ func (p *Policy) CheckGoogleAccount(app string) error {
 	return p.newRefused(app, "use the Google account of the host", "", "google_account: true")
 }
 
-// newRefused returns a Refused; grant is the part of its line after the app.
+// newRefused returns a Refused; grant is what its line has after the app.
 func (p *Policy) newRefused(app, action, reason, grant string) *Refused {
 	e := &Refused{App: app, Action: action, Reason: reason}
 	if grant != "" {

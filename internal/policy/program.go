@@ -11,10 +11,9 @@ import (
 type Program struct {
 	// Args are the program and its arguments.
 	Args []string
-	// Kinds are the kinds of the arguments, before a call fixes them; nil means that all
-	// are fixed.
+	// Kinds are the argument kinds, before a call fixes them; nil means that all are fixed.
 	Kinds []tool.ArgKind
-	// Env are the sorted names of the variables that the app sets for it.
+	// Env are the sorted variable names that the app sets for it.
 	Env []string
 	// Unconfined reports that a sandbox cannot apply to the program.
 	Unconfined bool
@@ -27,7 +26,7 @@ const (
 	furtherArgs = "..."
 	// anyProgram is what a message names instead of a program, which cannot be a pattern.
 	anyProgram = "PROGRAM"
-	// endOfOptions ends the options of a command line: no later argument is one.
+	// endOfOptions ends a command line's options: no later argument is one.
 	endOfOptions = "--"
 )
 
@@ -37,11 +36,10 @@ func (p *Policy) CheckProgram(app string, program Program) error {
 	return err
 }
 
-// GrantProgram returns the sandbox of a program, nil for the permissions of the host. The
-// first grant that allows the program with its arguments and all of its variables decides.
-// An argument of a grant is that argument; * is any one that does not begin with -, or any
-// one after --; ... at the end is any further arguments. The error is a [*Refused]. Without
-// a policy file, no program is allowed.
+// GrantProgram returns a program's sandbox, nil for the host's permissions. The first grant that
+// allows the program with its arguments and all its variables decides. A grant's argument is that
+// argument; * is any one that does not begin with -, or any one after --; ... at the end is any
+// further arguments. The error is a [*Refused]. Without a policy file, no program is allowed.
 func (p *Policy) GrantProgram(app string, program Program) (*Sandbox, error) {
 	var sandboxed bool
 	for i := 0; p != nil && i < len(p.grants); i++ {
@@ -72,7 +70,7 @@ func (p *Policy) GrantProgram(app string, program Program) (*Sandbox, error) {
 // formatCommand returns the command line for messages.
 func (p *Program) formatCommand() string { return strings.Join(p.grantArgs(), " ") }
 
-// grantArgs returns the arguments of the narrowest grant that allows the program.
+// grantArgs returns the arguments in the narrowest grant that allows the program.
 func (p *Program) grantArgs() []string {
 	args := slices.Clone(p.Args)
 	for i, kind := range p.Kinds {

@@ -17,7 +17,7 @@ type Refused struct {
 	// Line is the item for grants in policy.yaml that would allow the action. It is
 	// empty if no grant can.
 	Line string
-	// file is the policy file of the host, if any.
+	// file is the host's policy file, if any.
 	file string
 }
 
@@ -30,8 +30,8 @@ func (e *Refused) Message() string {
 	return text
 }
 
-// Error returns the denied action and the line that would allow it. Clients can see
-// it, so that it contains no file name of the host.
+// Error returns the denied action and the line that would allow it. Clients can see it, so it
+// contains none of the host's file names.
 func (e *Refused) Error() string {
 	if e.Line == "" {
 		return e.Message()
@@ -50,7 +50,7 @@ func (e *Refused) Hint() string {
 	return "add this line under grants: in " + e.file + " (--policy): " + e.Line
 }
 
-// quoteYAMLList returns a YAML list of quoted strings.
+// quoteYAMLList returns a YAML list with quoted strings.
 func quoteYAMLList(texts ...string) string {
 	quoted := make([]string, len(texts))
 	for i, text := range texts {

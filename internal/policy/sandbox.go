@@ -7,18 +7,18 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// Folders of sandboxes by name: that of the app and that of the session.
+// Sandbox folders by name: the app's and the session's.
 const (
 	AppFolder  = "app"
 	WorkFolder = "work"
 )
 
-// A Sandbox limits the programs of a grant.
+// A Sandbox limits a grant's programs.
 type Sandbox struct {
 	// Network allows connections.
 	Network bool
-	// Read and Write are absolute paths, [AppFolder] and [WorkFolder]. Read is nil for
-	// the folders of the system.
+	// Read and Write are absolute paths, [AppFolder] and [WorkFolder]. Read is nil for the system's
+	// folders.
 	Read, Write []string
 	// Memory and FileSize are in bytes.
 	Memory, FileSize int64

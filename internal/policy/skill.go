@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// HashSkill returns the hash of the files of a skill, by their paths: SHA-256 over the
-// sorted paths and the hashes of the files.
+// HashSkill hashes a skill's files, by their paths: SHA-256 over the sorted paths and the hashes of
+// the files.
 func HashSkill(files map[string][]byte) string {
 	h := sha256.New()
 	for _, path := range slices.Sorted(maps.Keys(files)) {
@@ -19,8 +19,8 @@ func HashSkill(files map[string][]byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// GrantSkill returns the sandbox of the scripts of a skill with this hash, nil for the
-// permissions of the host. The error is a [*Refused].
+// GrantSkill returns the sandbox for a skill's scripts with this hash, nil for the host's
+// permissions. The error is a [*Refused].
 func (p *Policy) GrantSkill(app, folder, hash string) (*Sandbox, error) {
 	for i := 0; p != nil && i < len(p.grants); i++ {
 		g := &p.grants[i]

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// target is one entry of a network grant.
+// target is one entry in a network grant.
 type target struct {
 	prefix netip.Prefix // an address or a range
 	host   string       // or a host name
-	suffix string       // or a suffix of host names, with its dot
+	suffix string       // or a host name suffix, with its dot
 	any    bool         // or all public addresses
 	port   string       // empty means any port
 }

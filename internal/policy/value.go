@@ -9,8 +9,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// CheckVariable checks whether an app may read a variable of the host's environment,
-// by name. It returns nil or a [*Refused]. An app's own .env needs no check.
+// CheckVariable checks whether an app may read a variable in the host's environment, by name. It
+// returns nil or a [*Refused]. An app's own .env needs no check.
 func (p *Policy) CheckVariable(app, name string) error {
 	switch {
 	case p.configuresHost(name):
@@ -34,8 +34,8 @@ func (p *Policy) CheckSecret(app, name string) error {
 	return p.newRefused(app, "use the secret "+name, "", "secrets: "+quoteYAMLList(name))
 }
 
-// CheckValue checks the value of a variable or shared secret that the app may read by
-// name: it must not contain a secret of the host. It returns nil or a [*Refused].
+// CheckValue checks a variable or shared secret that the app may read by name: its value must not
+// contain a host secret. It returns nil or a [*Refused].
 func (p *Policy) CheckValue(app, name, value string) error {
 	if p != nil && slices.ContainsFunc(p.host.Values, func(secret string) bool { return containsSecret(value, secret) }) {
 		return p.newRefused(app, "read "+name, "its value is a secret of the host", "")
@@ -66,8 +66,8 @@ func containsSecret(value, secret string) bool {
 	return password == secret
 }
 
-// configuresHost reports whether a variable or secret of this name configures the
-// host. It ignores case, as some systems do.
+// configuresHost reports whether a variable or secret with this name configures the host. It
+// ignores case, as some systems do.
 func (p *Policy) configuresHost(name string) bool {
 	name = strings.ToUpper(name)
 	if slices.Contains(hostVariables(), name) || slices.ContainsFunc(hostVariablePrefixes(), func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
@@ -76,8 +76,8 @@ func (p *Policy) configuresHost(name string) bool {
 	return p != nil && slices.ContainsFunc(p.host.Variables, func(own string) bool { return strings.ToUpper(own) == name })
 }
 
-// hostVariablePrefixes returns the prefixes of variables that configure the host: its
-// flags and the trace exporter.
+// hostVariablePrefixes returns the prefixes for variables that configure the host: its flags and
+// the trace exporter.
 func hostVariablePrefixes() []string { return []string{"AGENTHOST_", "OTEL_EXPORTER_"} }
 
 // hostVariables returns the variables that configure the host's databases (as pgx

@@ -65,8 +65,8 @@ func TestCheckVariable(t *testing.T) {
 	}
 }
 
-// TestCheckValue expects a value with a secret of the host to be refused: as the whole
-// value, as a password in a URL, and as a part of a longer value.
+// TestCheckValue expects a value with a host secret to be refused: as the whole value, as a
+// password in a URL, and as a part of a longer value.
 func TestCheckValue(t *testing.T) {
 	p := (&Policy{}).For(Host{Values: []string{"postgres://u:hunter22@db/app", "hunter22", "the-token-of-ops-1", "x"}})
 	for value, want := range map[string]bool{

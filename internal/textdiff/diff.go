@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// contextLines is the number of unchanged lines around a change.
+// contextLines is how many unchanged lines surround a change.
 const contextLines = 3
 
-// maxDiffCells limits the table of common lines; larger changes are shown as a whole.
+// maxDiffCells limits the common line table; larger changes are shown as a whole.
 const maxDiffCells = 4_000_000
 
-// FormatDiff returns the unified diff of two texts with the given names; empty if they are
+// FormatDiff returns the unified diff between two texts with the given names; empty if they are
 // equal. With the names a/FILE and b/FILE, git apply and patch read it.
 func FormatDiff(from, to string, before, after []byte) string {
 	a, b := splitLines(string(before)), splitLines(string(after))
@@ -43,13 +43,13 @@ func splitLines(text string) []string {
 	return lines
 }
 
-// lineEdit is a line of a diff: unchanged, removed or added.
+// lineEdit is a line in a diff: unchanged, removed or added.
 type lineEdit struct {
 	kind byte
 	line string
 }
 
-// compareLines returns the lines of both files, with the longest common ones unchanged.
+// compareLines returns both files' lines, with the longest common ones unchanged.
 func compareLines(a, b []string) []lineEdit {
 	prefix := 0
 	for prefix < len(a) && prefix < len(b) && a[prefix] == b[prefix] {
@@ -71,7 +71,7 @@ func compareLines(a, b []string) []lineEdit {
 }
 
 func appendMiddle(edits []lineEdit, a, b []string) []lineEdit {
-	var common [][]int // common[i][j] is the number of common lines of a[i:] and b[j:]
+	var common [][]int // common[i][j] counts the common lines in a[i:] and b[j:]
 	if len(a)*len(b) <= maxDiffCells {
 		common = countCommon(a, b)
 	}
@@ -109,8 +109,8 @@ func countCommon(a, b []string) [][]int {
 	return common
 }
 
-// findHunkEnd returns the end of the hunk with the change at an index: changes with few
-// unchanged lines between them are in one hunk.
+// findHunkEnd returns where the hunk with the change at an index ends: changes with few unchanged
+// lines between them are in one hunk.
 func findHunkEnd(edits []lineEdit, at int) int {
 	last := at
 	for i := at; i < len(edits) && i-last <= 2*contextLines; i++ {
@@ -134,7 +134,7 @@ func writeHunk(out *strings.Builder, edits []lineEdit, start, end int) {
 	}
 }
 
-// countLines returns the numbers of lines in both files.
+// countLines counts the lines in both files.
 func countLines(edits []lineEdit) (before, after int) {
 	for _, e := range edits {
 		if e.kind != '+' {

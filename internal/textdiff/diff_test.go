@@ -39,8 +39,8 @@ func TestFormatDiff(t *testing.T) {
 	}
 }
 
-// TestDiffApplies: the lines of a diff's hunks replace those of the first file with those of
-// the second one, for random files.
+// TestDiffApplies: the lines in a diff's hunks turn the first file into the second one, for random
+// files.
 func TestDiffApplies(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 0))
 	text := func() string {
