@@ -8,8 +8,7 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// A Member is a use of a member in an expression, such as state.tier or
-// "tier" in state.
+// A Member is one use of a member in an expression, such as state.tier or "tier" in state.
 type Member struct {
 	Name   string
 	Offset int // byte offset of the name in the source
@@ -18,8 +17,8 @@ type Member struct {
 	Optional bool
 }
 
-// A Comparison is a comparison of a member with a literal: state.tier == "gold",
-// state.tier != "gold", state.tier in ["gold"].
+// A Comparison compares a member with a literal: state.tier == "gold", state.tier != "gold",
+// state.tier in ["gold"].
 type Comparison struct {
 	Member string
 	Value  any
@@ -37,8 +36,8 @@ type Uses struct {
 	Comparisons []Comparison
 }
 
-// UsesOf returns the uses of a name in an expression. The result is empty if the
-// expression cannot be parsed.
+// UsesOf returns how an expression uses a name. The result is empty if the expression cannot be
+// parsed.
 func UsesOf(src, name string) Uses {
 	if !strings.Contains(src, name) {
 		return Uses{}
@@ -55,8 +54,8 @@ func UsesOf(src, name string) Uses {
 	return f.uses
 }
 
-// A useFinder collects the uses of a name; bare holds the references that are not
-// part of a member access.
+// A useFinder collects a name's uses; bare holds the references that are not part of a member
+// access.
 type useFinder struct {
 	src, name string
 	bare      map[ast.Node]bool
@@ -111,7 +110,7 @@ func (f *useFinder) findInBinary(n *ast.BinaryNode) {
 	}
 }
 
-// markOptional marks the first member of a path as optional.
+// markOptional marks a path's first member as optional.
 func (f *useFinder) markOptional(node ast.Node) {
 	for {
 		switch n := node.(type) {
@@ -132,7 +131,7 @@ func (f *useFinder) markOptional(node ast.Node) {
 	}
 }
 
-// addComparison records a comparison of a member with a literal.
+// addComparison records a comparison between a member and a literal.
 func (f *useFinder) addComparison(side, other ast.Node) {
 	v, ok := literalValue(other)
 	if !ok {
@@ -145,7 +144,7 @@ func (f *useFinder) addComparison(side, other ast.Node) {
 	f.uses.Comparisons = append(f.uses.Comparisons, Comparison{same[0].Member, v, byteOffset(f.src, other.Location().From)})
 }
 
-// A Call is a use of a function in an expression.
+// A Call is a function's use in an expression.
 type Call struct {
 	// Text is the argument if Literal is true, which means that the only
 	// argument is a string literal.
@@ -154,8 +153,8 @@ type Call struct {
 	Offset  int // byte offset in the source
 }
 
-// Calls lists the uses of a function in an expression, in source order. The
-// result is empty if the expression cannot be parsed.
+// Calls lists a function's uses in an expression, in source order. The result is empty if the
+// expression cannot be parsed.
 func Calls(src, function string) []Call {
 	tree, err := parseSource(src)
 	if err != nil {
@@ -197,16 +196,14 @@ func (f *callFinder) Visit(node *ast.Node) {
 	}
 }
 
-// An Equality is a comparison of a member with a literal, such as
-// state.tier == "gold".
+// An Equality compares a member with a literal, such as state.tier == "gold".
 type Equality struct {
 	Of, Member string
 	Value      any
 }
 
-// Equalities lists the comparisons of an expression that is true if and only if
-// one of them is: a == 1, a in [1, 2], and several of those joined by or. The
-// second result is false for any other expression.
+// Equalities lists an expression's comparisons if it is true exactly when one of them is: a == 1, a
+// in [1, 2], and several such joined by or. The second result is false for any other expression.
 func Equalities(src string) ([]Equality, bool) {
 	tree, err := parseSource(src)
 	if err != nil {
@@ -305,7 +302,7 @@ func Parts(src string) []string {
 	return f.parts
 }
 
-// A partFinder collects the parts of an expression from left to right.
+// A partFinder collects an expression's parts from left to right.
 type partFinder struct {
 	whole ast.Node
 	parts []string
@@ -350,8 +347,8 @@ func (f *partFinder) visitAll(nodes ...ast.Node) {
 	}
 }
 
-// addElementParts adds what a condition reads of each element, or the arguments
-// of a call without a condition.
+// addElementParts adds what a condition reads from each element, or a call's arguments if it has no
+// condition.
 func (f *partFinder) addElementParts(n *ast.BuiltinNode) {
 	if len(n.Arguments) < 2 {
 		f.visitAll(n.Arguments...)
@@ -372,11 +369,11 @@ func (f *partFinder) addElementParts(n *ast.BuiltinNode) {
 	}
 }
 
-// A memberFinder collects the members of the current element that are read, each
-// with its longest path.
+// A memberFinder collects the members that are read from the current element, each with its longest
+// path.
 type memberFinder struct{ members []ast.Node }
 
-// Visit inspects one node; the start of a path is visited before the whole path.
+// Visit inspects one node; a path's start is visited before the whole path.
 func (m *memberFinder) Visit(node *ast.Node) {
 	n, ok := (*node).(*ast.MemberNode)
 	if !ok {

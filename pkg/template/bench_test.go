@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// BenchmarkRender2KB renders 2 KB with ten placeholders from a state of 100
-// keys. Target: under 1 µs, at most 2 allocations.
+// BenchmarkRender2KB renders 2 KB with ten placeholders from a state with 100 keys. Target: under 1
+// µs, at most 2 allocations.
 func BenchmarkRender2KB(b *testing.B) {
 	state := map[string]any{"count": int64(42)}
 	for i := range 99 {

@@ -17,6 +17,31 @@ import (
 	"github.com/expr-lang/expr/vm"
 )
 
+// An expression computes with untrusted values, within limits:
+//
+//	source → replaceLiterals → checkTypes → guard → program → Eval with a meter → JSON value
+//
+//  1. replaceLiterals (literals.go) replaces numbers that int64 and float64 cannot hold with names
+//     of the same length, so that positions stay.
+//  2. checkTypes checks the source as written, with the types that the [Env] declares. Its errors
+//     are those that authors see.
+//  3. The guard (guard.go) rewrites the syntax tree: loops and expensive operations charge the
+//     meter, operators compute exactly (numbers.go), a missing member is nil.
+//  4. The rewritten tree is compiled without types, since a value may be nil or have another type
+//     than declared.
+//  5. Eval runs the program with a meter (meter.go) and copies the result into JSON types.
+//
+// The expression library limits syntax nodes and list elements, but neither time nor string sizes,
+// and it does not check the context. Go cannot stop a goroutine from outside, and our own
+// interpreter would be a second language. So the guard puts the checks into the program.
+//
+// What must hold, whatever the expression and the values:
+//   - Work charges the meter before it begins, unless the source length bounds it.
+//   - An evaluation has no effect: it only reads vars, calls declared functions and the methods of
+//     times, and shares no map or list with its result.
+//   - Equal variables give equal results: no clock, no random numbers, no map order.
+//   - A bug in the library ends as an [*Error]; it does not crash the host.
+
 // An Env declares the names that an expression may use, each with a sample
 // value that determines its type, or nil for any type:
 //
@@ -31,8 +56,8 @@ type Env map[string]any
 // An Expr is a compiled expression. It is immutable and safe for concurrent use.
 type Expr struct {
 	program   *vm.Program
-	names     []string       // the names of Env that the expression reads
-	operators map[string]any // those of numberOperators that it uses
+	names     []string       // the Env names that the expression reads
+	operators map[string]any // the numberOperators that it uses
 	runs      sync.Pool
 }
 
@@ -48,13 +73,11 @@ func CompileBool(src string, env Env) (*Expr, error) {
 	return compileExpr(src, env, true)
 }
 
-// Eval evaluates the expression within the limits of the package. Names of the
-// Env that are not in vars are nil. The result is a JSON value, with integers as
-// int64, and numbers that int64 and float64 cannot hold as json.Number; it shares no map
-// or list with vars. Eval only reads vars, which must
-// not change meanwhile. Vars may hold a [*Budget] under [BudgetName], shared by
-// many evaluations. The error is an [*Error]; it wraps the context's error, or
-// that of a called function.
+// Eval evaluates the expression within the package's limits. Env names that are not in vars are
+// nil. The result is a JSON value, with integers as int64, and numbers that int64 and float64
+// cannot hold as json.Number; it shares no map or list with vars. Eval only reads vars, which must
+// not change meanwhile. Vars may hold a [*Budget] under [BudgetName], shared by many evaluations.
+// The error is an [*Error]; it wraps the context's error, or a called function's.
 func (e *Expr) Eval(ctx context.Context, vars map[string]any) (any, error) {
 	budget, _ := vars[BudgetName].(*Budget)
 	if err := budget.checkLimits(); err != nil {
@@ -92,7 +115,7 @@ func (e *Expr) Bool(ctx context.Context, vars map[string]any) (bool, error) {
 	return b, nil
 }
 
-// A run is the memory of one evaluation, pooled for reuse.
+// A run is one evaluation's memory, pooled for reuse.
 type run struct {
 	machine vm.VM
 	vars    map[string]any
@@ -158,7 +181,7 @@ func compileExpr(src string, env Env, wantBool bool) (_ *Expr, err error) {
 	return &Expr{program: program, names: g.names, operators: g.operators}, nil
 }
 
-// buildProgram builds the program of a checked expression.
+// buildProgram builds a checked expression's program.
 func buildProgram(src string, env Env, large literals) (*vm.Program, *guard, error) {
 	g := &guard{env: env, large: large, metered: meteredFunctions(), operators: map[string]any{}}
 	names := looseType(env)
@@ -196,7 +219,7 @@ func checkTypes(src string, env Env, large literals, wantBool bool) error {
 
 func configureLimits(c *conf.Config) {
 	c.MaxNodes = maxNodes
-	c.Optimize = false // folds ranges into constants of any size
+	c.Optimize = false // otherwise it folds ranges into constants, however large
 	for _, name := range disabledBuiltins() {
 		c.Disabled[name] = true
 	}
@@ -253,8 +276,7 @@ var (
 	beforeValue = regexp.MustCompile(`[=!]=\s*$`)
 )
 
-// compileError is convertError for errors of the checker, with a hint for a
-// misspelled name.
+// compileError is convertError for checker errors, with a hint for a misspelled name.
 func compileError(src string, env Env, err error) *Error {
 	e := convertError(src, err)
 	if strings.TrimSpace(src) == "" {

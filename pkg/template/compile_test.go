@@ -230,7 +230,7 @@ func TestEvalVariables(t *testing.T) {
 	}
 }
 
-// TestCompileMethodCall checks that methods of values cannot be called.
+// TestCompileMethodCall checks that methods on values cannot be called.
 func TestCompileMethodCall(t *testing.T) {
 	for _, src := range []string{`v.Danger()`, `let f = v.Danger; f()`, `v?.Danger()`, `get(v, "Danger")()`} {
 		t.Run(src, func(t *testing.T) {

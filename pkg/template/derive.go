@@ -7,10 +7,24 @@ import (
 	"github.com/expr-lang/expr/parser"
 )
 
-// FindDerivation returns the byte offset of the first use of a member from which an
-// expression computes a new value: state.n + 1, but not the member itself, which a value
-// such as args.name ?? state.name keeps. Conditions count if they compare the member by its
-// order, as a maximum does. Ok is false if there is none, or the expression cannot be parsed.
+// A turn reads the state before it evaluates an expression, and writes the new value when it stores
+// its event. If the new value depends on the old one and sessions share the key, another session's
+// write in between is lost: two turns with state["user:n"] + 1 may count once. FindDerivation
+// finds such expressions for a warning. It follows the values that can become the result:
+//
+//	state.n + 1                     derived: the result differs from the value read
+//	args.n ?? state.n               kept: the member itself, or a default for it
+//	args.n > state.n ? args.n : 0   derived: a maximum depends on the old value
+//	let n = state.n; n + 1          derived: n is an alias
+//
+// What must hold: an expression that keeps or replaces the member is never found, since the warning
+// asks its author for another kind of update. An expression that reads the member in a way that is
+// not visible, such as json(state), is not found either.
+
+// FindDerivation returns the byte offset where an expression first uses a member to compute a new
+// value: state.n + 1, but not the member itself, which a value such as args.name ?? state.name
+// keeps. Conditions count if they compare the member by its order, as a maximum does. Ok is false
+// if there is none, or the expression cannot be parsed.
 func FindDerivation(src, name, member string) (offset int, ok bool) {
 	tree, err := parser.Parse(src)
 	if err != nil {
@@ -24,7 +38,7 @@ func FindDerivation(src, name, member string) (offset int, ok bool) {
 	return byteOffset(src, slices.Min(f.found)), true
 }
 
-// A derivationFinder collects the positions of the uses from which a value is computed.
+// A derivationFinder collects the positions where uses compute a value.
 type derivationFinder struct {
 	name, member string
 	// aliases are the variables that have the member's value.
@@ -32,7 +46,7 @@ type derivationFinder struct {
 	found   []int
 }
 
-// findInValue inspects an expression whose result is the result of the whole expression.
+// findInValue inspects an expression whose result is the whole expression's result.
 func (f *derivationFinder) findInValue(node ast.Node) {
 	switch n := node.(type) {
 	case *ast.ConditionalNode:
@@ -63,7 +77,7 @@ func (f *derivationFinder) findInValue(node ast.Node) {
 	}
 }
 
-// findInCondition inspects the comparisons of a condition.
+// findInCondition inspects a condition's comparisons.
 func (f *derivationFinder) findInCondition(node ast.Node) {
 	ast.Walk(&node, visitFunc(func(node *ast.Node) {
 		if n, ok := (*node).(*ast.BinaryNode); ok && slices.Contains([]string{"<", ">", "<=", ">="}, n.Operator) {

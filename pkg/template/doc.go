@@ -1,8 +1,8 @@
-// Package template implements the two small languages inside YAML: texts with
-// placeholders, and expressions. The main types are:
+// Package template implements the two small languages inside YAML: texts with placeholders, and
+// expressions. The main types are:
 //
 //   - A [Text] is a prompt with {key}, {user:key?} and {artifact.name}, rendered
-//     from a [Scope] by the rules of ADK. [Paths] is the variant for URLs, bodies
+//     from a [Scope] by ADK's rules. [Paths] is the variant for URLs, bodies
 //     and scripts, with dotted paths: {args.order_id}.
 //   - An [Expr] is a compiled expression, as in when: state.n > 3. An [Env]
 //     declares the names that it may use.
@@ -10,15 +10,14 @@
 //
 // # Texts
 //
-// A placeholder is a match of the regular expression {+[^{}]*}+ whose name is a
-// key or an artifact, and that has neither a dollar sign nor a backslash before
-// it; everything else is literal text. Rendering is a single pass: placeholders
-// in values are not expanded. This package adds two forms to
-// ADK's rules: <key?>, the same as {key?}, and {!key}, which prints {key}.
+// A placeholder matches the regular expression {+[^{}]*}+, names a key or an artifact, and has
+// neither a dollar sign nor a backslash before it; everything else is literal text. Rendering is a
+// single pass: placeholders in values are not expanded. This package adds two forms to ADK's rules:
+// <key?>, the same as {key?}, and {!key}, which prints {key}.
 //
-// Values print as [String] describes: strings unchanged, nil as the empty string,
-// everything else as compact JSON. A missing value is a [*MissingError] unless
-// its placeholder ends in a question mark.
+// Values print as [String] describes: strings unchanged, nil as the empty string, everything else
+// as compact JSON. A missing value is a [*MissingError] unless its placeholder ends in a question
+// mark.
 //
 // # Expressions
 //
@@ -50,11 +49,10 @@
 //
 // # Limits
 //
-// Every evaluation terminates, whatever the expression and the values. It fails
-// with an [*Error] after 100 ms, after 262144 loop iterations or equivalent
-// steps, when it builds more than 262144 list and map elements, a string longer
-// than 64 KiB or more than 4 MiB of strings in total, or when its context ends.
-// Evaluations may share a [Budget]. An expression has at most 16 KiB and 500
+// Every evaluation terminates, whatever the expression and the values. It fails with an [*Error]
+// after 100 ms, after 262144 loop iterations or equivalent steps, when it builds more than 262144
+// list and map elements, a string longer than 64 KiB or more than 4 MiB of strings in total, or
+// when its context ends. Evaluations may share a [Budget]. An expression has at most 16 KiB and 500
 // syntax nodes.
 //
 // This package does not depend on sessions or files.

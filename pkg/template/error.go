@@ -13,7 +13,7 @@ import (
 // adds Offset to the position of the text and reports a diagnostic.
 type Error struct {
 	Offset int    // byte offset in the source
-	Msg    string // what is wrong, in the terms of YAML authors; often with a hint
+	Msg    string // what is wrong, in YAML authors' terms; often with a hint
 
 	cause error
 }
@@ -21,8 +21,8 @@ type Error struct {
 // Error returns Msg.
 func (e *Error) Error() string { return e.Msg }
 
-// Unwrap returns the context's error if it ended the evaluation, the error of a
-// function that the expression called, or nil.
+// Unwrap returns the context's error if it ended the evaluation, the error from a function that the
+// expression called, or nil.
 func (e *Error) Unwrap() error { return e.cause }
 
 // A MissingError reports a required placeholder without a value. Its message is
@@ -39,8 +39,8 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("Context variable not found: `%s`.", e.Ref.Name)
 }
 
-// convertError converts an error of the expression library to an Error with a
-// position and a message in the terms of YAML authors.
+// convertError converts an expression library error to an Error with a position and a message in
+// YAML authors' terms.
 func convertError(src string, err error) *Error {
 	e := &Error{Msg: err.Error()}
 	var located *file.Error
@@ -76,7 +76,7 @@ func nameAfterDot(src string, offset int) (string, bool) {
 	return name, name != ""
 }
 
-// byteOffset converts a count of runes to a byte offset.
+// byteOffset converts a rune count to a byte offset.
 func byteOffset(src string, runes int) int {
 	offset := 0
 	for ; runes > 0 && offset < len(src); runes-- {
@@ -86,9 +86,8 @@ func byteOffset(src string, runes int) int {
 	return offset
 }
 
-// A translation replaces a message of the expression library. A star in the
-// pattern matches anything; $1 in the text is the first match, #1 the noun for it
-// as a type name.
+// A translation replaces an expression library message. A star in the pattern matches anything; $1
+// in the text is the first match, #1 the noun for it as a type name.
 type translation struct{ pattern, text string }
 
 func translations() []translation {
@@ -146,7 +145,7 @@ func translateMessage(msg string) string {
 	return msg
 }
 
-// matchWildcards returns the parts of s that the stars of a pattern match.
+// matchWildcards returns the parts in s that a pattern's stars match.
 func matchWildcards(pattern, s string) ([]string, bool) {
 	head, rest, star := strings.Cut(pattern, "*")
 	s, ok := strings.CutPrefix(s, head)
@@ -174,7 +173,7 @@ func (p translation) fillPlaceholders(found []string) string {
 	return text
 }
 
-// valueNoun names a value's type in the terms of YAML authors.
+// valueNoun names a value's type in YAML authors' terms.
 func valueNoun(v any) string {
 	if v == nil {
 		return typeNoun("nil")

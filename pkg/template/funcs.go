@@ -25,9 +25,8 @@ func declareFunctions(c *conf.Config) {
 	expr.Function("redact", nil, new(func(string) string))(c)
 }
 
-// meteredFunctions returns all functions and operators that can be expensive, and
-// replacements for those of the library whose result is not deterministic or is
-// printed in Go's notation.
+// meteredFunctions returns all functions and operators that can be expensive, and replacements for
+// library functions whose result is not deterministic or is printed in Go's notation.
 func meteredFunctions() map[string]meteredFunc {
 	table := map[string]meteredFunc{
 		"hash":     hashValue,
@@ -47,8 +46,8 @@ func meteredFunctions() map[string]meteredFunc {
 	return table
 }
 
-// installFunctions registers the functions with the compiler. The guard adds the
-// meter as the first argument of each call.
+// installFunctions registers the functions with the compiler. The guard adds the meter as each
+// call's first argument.
 func installFunctions(table map[string]meteredFunc) expr.Option {
 	return func(c *conf.Config) {
 		for name, fn := range table {
@@ -136,7 +135,7 @@ func pickColumn(pairs [][]any, i int) []any {
 	return list
 }
 
-// sortedPairs returns the members of a map, sorted by key.
+// sortedPairs returns a map's members, sorted by key.
 func sortedPairs(m *meter, v any) ([][]any, error) {
 	members, ok := stringMap(v)
 	if !ok {
@@ -265,7 +264,7 @@ func chargeElements(m *meter, args []any) error {
 
 func chargeNested(m *meter, args []any) error { return m.chargeValues(args...) }
 
-// chargeTrim covers the lookup of each character in the set to remove.
+// chargeTrim covers looking up each character in the set to remove.
 func chargeTrim(m *meter, args []any) error {
 	return m.spendSteps(stringArgLen(args, 0) * stringArgLen(args, 1) / 256)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// A guard rewrites a parsed expression so that its evaluation stays within the
-// limits, whatever the values are:
+// A guard rewrites a parsed expression so that its evaluation stays within the limits, whatever the
+// values are. It visits each node after its children:
 //
 //   - every loop iteration spends a step;
 //   - operations that build strings, traverse values or match patterns charge
@@ -16,11 +16,19 @@ import (
 //   - a missing member is nil, and so is any member of nil;
 //   - nil counts as false where a boolean is required;
 //   - only functions and methods of times can be called.
+//
+// For example, map(list, # + 1) becomes
+//
+//	map(iterateElements(meter, list), countIteration() ? exactPlus(#, 1) : abort(meter))
+//
+// The names of the added functions contain a space, so no expression can call or replace them. A
+// node that the guard adds keeps the type that the library relies on, or has none: the library
+// would compile a wrong type to an instruction that fails.
 type guard struct {
 	env       Env
 	large     literals // numbers by their names in the source
 	metered   map[string]meteredFunc
-	operators map[string]any // those of numberOperators that the program uses
+	operators map[string]any // the numberOperators that the program uses
 	names     []string
 	uncalled  []*ast.IdentifierNode // functions that are referenced but not called
 	err       *Error
@@ -117,8 +125,8 @@ func (g *guard) guardCall(n *ast.CallNode) {
 	g.reject(n, "only functions can be called")
 }
 
-// guardLoop guards a loop; all other expensive functions are replaced by metered
-// ones of the same name.
+// guardLoop guards a loop; all other expensive functions are replaced by metered ones with the same
+// name.
 func (g *guard) guardLoop(node *ast.Node, n *ast.BuiltinNode) {
 	if !isLoop(n.Name) {
 		return
@@ -157,8 +165,8 @@ func (g *guard) sumByReduce(n *ast.BuiltinNode) {
 	n.Arguments = []ast.Node{n.Arguments[0], &ast.PredicateNode{Node: sum}, &ast.IntegerNode{}}
 }
 
-// sortByMap makes sortBy(list, key, order) sortPairs(map(list, [key, #]), order), because
-// the library's order of numbers is not exact.
+// sortByMap makes sortBy(list, key, order) sortPairs(map(list, [key, #]), order), because the
+// library does not order numbers exactly.
 func sortByMap(node *ast.Node, n *ast.BuiltinNode) {
 	var order ast.Node = &ast.StringNode{Value: "asc"}
 	if len(n.Arguments) == 3 {
@@ -191,7 +199,7 @@ func isLoop(name string) bool {
 	return isPredicateLoop(name) || slices.Contains([]string{"map", "sum", "groupBy", "sortBy", "reduce"}, name)
 }
 
-// isPredicateLoop reports whether the body of the loop is a condition.
+// isPredicateLoop reports whether the loop's body is a condition.
 func isPredicateLoop(name string) bool {
 	return slices.Contains([]string{
 		"all", "none", "any", "one", "filter", "count",
@@ -236,7 +244,7 @@ func (g *guard) guardBinary(node *ast.Node, n *ast.BinaryNode) {
 	}
 }
 
-// guardEquality guards comparisons of two values that may both be lists or maps.
+// guardEquality guards comparisons between two values that may both be lists or maps.
 func (g *guard) guardEquality(node *ast.Node, n *ast.BinaryNode) {
 	if !isExactLiteral(n.Left) && !isExactLiteral(n.Right) {
 		ast.Patch(node, newBoolCall(equalName, n.Left, n.Right))
@@ -262,8 +270,8 @@ func newCall(name string, args ...ast.Node) *ast.CallNode {
 	return &ast.CallNode{Callee: &ast.IdentifierNode{Value: name}, Arguments: args}
 }
 
-// patchOperator replaces an operator with a call of one of numberOperators. Operators on
-// times stay: their methods need the type.
+// patchOperator replaces an operator with a call to one of numberOperators. Operators on times
+// stay: their methods need the type.
 func (g *guard) patchOperator(node *ast.Node, name string, left, right ast.Node) {
 	if isTime((*node).Type()) {
 		return
@@ -283,7 +291,7 @@ func (g *guard) newOperatorCall(name string, left, right ast.Node) *ast.CallNode
 	return &ast.CallNode{Callee: callee, Arguments: []ast.Node{left, right}}
 }
 
-// wrapBound guards a bound of a range that is not a literal.
+// wrapBound guards a range bound that is not a literal.
 func wrapBound(node *ast.Node) {
 	if !isNumber(*node) {
 		wrapInCall(node, boundName)

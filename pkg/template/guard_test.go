@@ -12,12 +12,11 @@ import (
 	"github.com/expr-lang/expr"
 )
 
-// refusalTimeout is far above the time limit of an evaluation, and far below the
-// time that the expressions would take without limits.
+// refusalTimeout is far above an evaluation's time limit, and far below the time that the
+// expressions would take without limits.
 const refusalTimeout = 5 * time.Second
 
-// TestResourceBombs evaluates short expressions that would take huge amounts of
-// time or memory.
+// TestResourceBombs evaluates short expressions that would take very much time or memory.
 func TestResourceBombs(t *testing.T) {
 	const (
 		steps = "the expression exceeds the limit of 262144 steps"

@@ -14,8 +14,8 @@ import (
 )
 
 // Literals are the numbers in a source that int64 and float64 cannot hold, such as
-// 18446744073709551615. The parser rejects or rounds them, so each is replaced by a name
-// of the same length, and the guard replaces the name by the number.
+// 18446744073709551615. The parser rejects or rounds them, so each is replaced by a name with the
+// same length, and the guard replaces the name by the number.
 type literals map[string]json.Number
 
 // likelyLiteral finds sources that may have such numbers.

@@ -8,43 +8,41 @@ import (
 	"time"
 )
 
-// BudgetName is the variable that holds the [*Budget] of an evaluation. No
-// expression can name it.
+// BudgetName is the variable that holds an evaluation's [*Budget]. No expression can name it.
 const BudgetName = "the budget"
 
-// The default limits of a budget: enough for some dozen evaluations that each
-// reach the limits of one evaluation, and for thousands of small ones.
+// A budget's default limits: enough for some dozen evaluations that each reach their own limits,
+// and for thousands of small ones.
 const (
 	DefaultBudgetMemory = 128 << 20
 	DefaultBudgetTime   = 10 * time.Second
 )
 
-// A Budget limits the memory and time of many evaluations together, such as those
-// of one turn: each evaluation has limits of its own, but their number has none.
-// An evaluation that starts after the budget is exhausted fails. A Budget is safe
-// for concurrent use; evaluations in progress may exceed it by the limits of one
-// evaluation each. A nil Budget has no limit.
+// A Budget limits the memory and time of many evaluations together, such as those in one turn: each
+// evaluation has its own limits, but their number has none. An evaluation that starts after the
+// budget is exhausted fails. A Budget is safe for concurrent use; evaluations in progress may
+// exceed it by the limits of one evaluation each. A nil Budget has no limit.
 type Budget struct {
 	memory, time         int64 // limits: bytes and nanoseconds
 	usedMemory, usedTime atomic.Int64
 	slots                Slots
 }
 
-// NewBudget returns a budget of memory bytes and of limit as total evaluation time.
+// NewBudget returns a budget with memory bytes and limit as total evaluation time.
 func NewBudget(memory int64, limit time.Duration) *Budget {
 	return &Budget{memory: memory, time: int64(limit)}
 }
 
-// WithSlots makes the large evaluations of the budget wait for a slot, and returns b.
+// WithSlots makes the budget's large evaluations wait for a slot, and returns b.
 func (b *Budget) WithSlots(slots Slots) *Budget {
 	b.slots = slots
 	return b
 }
 
-// Slots limit the number of large evaluations in progress, such as those of all turns of
-// a host: each may use some megabytes. An evaluation acquires a slot after 4096 steps
-// and releases it at its end. Waiting for a slot does not count as evaluation time.
-// Slots are safe for concurrent use. Nil means no limit.
+// Slots limit the number of large evaluations in progress, such as those in all turns on a host:
+// each may use some megabytes. An evaluation acquires a slot after 4096 steps and releases it at
+// its end. Waiting for a slot does not count as evaluation time. Slots are safe for concurrent use.
+// Nil means no limit.
 type Slots chan struct{}
 
 // NewSlots returns n slots.
@@ -65,7 +63,7 @@ func (b *Budget) checkLimits() error {
 	return nil
 }
 
-// chargeEvaluation charges the steps, strings, result and time of an evaluation.
+// chargeEvaluation charges an evaluation's steps, strings, result and time.
 func (b *Budget) chargeEvaluation(m *meter, result any) {
 	if b == nil {
 		return
@@ -92,18 +90,18 @@ func (b *Budget) Text(text string) error {
 	return b.checkLimits()
 }
 
-// The limits of one expression and of one evaluation.
+// The limits for one expression and for one evaluation.
 const (
-	maxSource = 16 << 10               // bytes of an expression; bounds the parser's recursion
-	maxNodes  = 500                    // syntax nodes of an expression
+	maxSource = 16 << 10               // bytes in an expression; bounds the parser's recursion
+	maxNodes  = 500                    // syntax nodes in an expression
 	maxSteps  = 1 << 18                // loop iterations and equivalent work
-	maxValues = 1 << 18                // elements of lists and maps that are built
-	maxText   = 64 << 10               // bytes of one string that is built
-	maxTexts  = 4 << 20                // bytes of all strings that are built
+	maxValues = 1 << 18                // list and map elements that are built
+	maxText   = 64 << 10               // bytes in one string that is built
+	maxTexts  = 4 << 20                // bytes in all strings that are built
 	maxDepth  = 200                    // nesting of lists and maps
 	maxTime   = 100 * time.Millisecond // for one evaluation
 
-	stepsPerCheck = 64   // steps between two checks of the clock
+	stepsPerCheck = 64   // steps between two clock checks
 	largeSteps    = 4096 // steps after which an evaluation is large
 )
 
@@ -114,7 +112,7 @@ type meter struct {
 	done      <-chan struct{}
 	deadline  time.Time
 	steps     int
-	nextCheck int // the step count of the next check of the clock
+	nextCheck int // the step count at the next clock check
 	textBytes int
 	limitErr  error // why countIteration returned false
 
@@ -131,7 +129,7 @@ func (m *meter) startMeter(ctx context.Context, budget *Budget) {
 	}
 }
 
-// spendSteps counts n steps, and fails at the limits of steps and time.
+// spendSteps counts n steps, and fails at the step and time limits.
 func (m *meter) spendSteps(n int) error {
 	m.steps += n
 	if m.steps > maxSteps {
@@ -189,7 +187,7 @@ func (m *meter) checkTime() error {
 	return nil
 }
 
-// chargeText charges for a string of n bytes that is about to be built.
+// chargeText charges for a string with n bytes that is about to be built.
 func (m *meter) chargeText(n int) error {
 	if n < 0 || n > maxText {
 		return &Error{Msg: "the expression builds a string over the limit of 64 KiB"}
@@ -231,9 +229,8 @@ func normalizeResult(v any, m *meter) (any, error) {
 // contain the same list twice are small in memory but take exponential time.
 const maxPrintSize = 4 << 20
 
-// printSize estimates the number of bytes that a value prints to. It stops
-// counting after maxPrintSize, and returns more than that for a value nested
-// deeper than depth.
+// printSize estimates how many bytes a value prints to. It stops counting after maxPrintSize, and
+// returns more than that for a value nested deeper than depth.
 func printSize(v any, depth int) int {
 	switch v := v.(type) {
 	case string:
@@ -269,8 +266,7 @@ func printSizeOfMap(m map[string]any, depth int) int {
 	return total
 }
 
-// printSizeOfOther estimates lists and maps of other element types, which
-// functions may return.
+// printSizeOfOther estimates lists and maps with other element types, which functions may return.
 func printSizeOfOther(v reflect.Value, depth int) int {
 	total := 8
 	switch v.Kind() {

@@ -18,15 +18,15 @@ import (
 	"agenthost/internal/number"
 )
 
-// Numbers keep their digits in expressions. The operators of the expression library wrap
-// integers that overflow, and compare integers with floats after rounding them. The guard
-// replaces them by those of this file: integers are computed exactly, however large they
-// are, and all numbers are compared by their digits. A number that a decimal computation
-// would round is an error that names it. Two int64 or two float64 take a short way.
+// Numbers keep their digits in expressions. The expression library's operators wrap integers that
+// overflow, and compare integers with floats after rounding them. The guard replaces them with the
+// operators in this file: integers are computed exactly, however large they are, and all numbers
+// are compared by their digits. A number that a decimal computation would round is an error that
+// names it. Two int64 or two float64 take a short way.
 
-// numberOperators returns the operators by the names of their calls in a guarded program,
-// with types that the virtual machine calls without allocating: func(any, any) bool and
-// func(any, any) any. They panic with an [*Error], which ends the evaluation.
+// numberOperators returns the operators by their call names in a guarded program, with types that
+// the virtual machine calls without allocating: func(any, any) bool and func(any, any) any. They
+// panic with an [*Error], which ends the evaluation.
 func numberOperators() map[string]any {
 	return map[string]any{
 		"the <":    compareBy(func(order int) bool { return order < 0 }, runtime.Less),
@@ -128,7 +128,7 @@ func toExactFloat(v any, integer int64, isInt bool) (float64, bool) {
 	return f, ok
 }
 
-// exactNumber converts a number of any Go type to the types of package number.
+// exactNumber converts a number in any Go type to package number's types.
 func exactNumber(v any) (any, bool) {
 	switch v := v.(type) {
 	case int64, float64:
@@ -160,7 +160,7 @@ func shortText(v any) string {
 	return s
 }
 
-// isEqual compares two values: numbers by their digits, also inside of lists and maps.
+// isEqual compares two values: numbers by their digits, also inside lists and maps.
 func isEqual(a, b any) (bool, error) {
 	if order, ok, err := compareNumbers(a, b); ok || err != nil {
 		return order == 0, err
@@ -296,7 +296,7 @@ func convertToInteger(m *meter, args []any) (any, error) {
 	return v, err
 }
 
-// maxIntegerText limits the digits of a string that becomes an integer.
+// maxIntegerText limits the digits in a string that becomes an integer.
 const maxIntegerText = 400
 
 // convertToFloat converts a number or a string that a float64 has exactly.
@@ -322,7 +322,7 @@ func convertToFloat(_ *meter, args []any) (any, error) {
 	return f, nil
 }
 
-// flattenNumbers returns the numbers in args and in lists inside of args.
+// flattenNumbers returns the numbers in args and in lists inside args.
 func flattenNumbers(name string, args []any) ([]any, error) {
 	var numbers []any
 	for _, arg := range args {
@@ -440,8 +440,7 @@ func sortList(m *meter, args []any) (any, error) {
 	return list, m.sortBy(list, func(v any) any { return v }, descending)
 }
 
-// sortPairs implements sortBy: it sorts pairs of a key and an element, and returns the
-// elements.
+// sortPairs implements sortBy: it sorts pairs (key, element), and returns the elements.
 func sortPairs(m *meter, args []any) (any, error) {
 	descending, err := isDescending(args[1])
 	if err != nil {
@@ -464,7 +463,7 @@ func isDescending(order any) (bool, error) {
 	return order == "desc", nil
 }
 
-// sortBy sorts a list in place by the keys of its elements.
+// sortBy sorts a list in place by its elements' keys.
 func (m *meter) sortBy(list []any, key func(any) any, descending bool) (err error) {
 	comparisons := 0
 	slices.SortStableFunc(list, func(a, b any) int {

@@ -12,8 +12,8 @@ import (
 	"agenthost/internal/number"
 )
 
-// Internal functions and variables of a guarded program. An expression cannot
-// refer to them, because their names contain a space.
+// Internal functions and variables in a guarded program. An expression cannot refer to them,
+// because their names contain a space.
 const (
 	meterName   = "the meter"
 	countName   = "the tick"
@@ -29,8 +29,8 @@ const (
 	matchesName = "the match"
 )
 
-// A meteredFunc implements a function of the expression language. The number of
-// arguments is checked, their types are not; args is valid during the call only.
+// A meteredFunc implements an expression language function. The argument count is checked, the
+// types are not; args is valid during the call only.
 type meteredFunc func(m *meter, args []any) (any, error)
 
 func operators() map[string]meteredFunc {
@@ -89,7 +89,7 @@ func addValues(m *meter, args []any) (any, error) {
 	return l + r, nil
 }
 
-// checkBound rejects a bound of a range that an int would wrap or round.
+// checkBound rejects a range bound that an int would wrap or round.
 func checkBound(_ *meter, args []any) (any, error) {
 	v, ok := exactNumber(args[0])
 	if !ok {
@@ -140,8 +140,7 @@ func containsValue(m *meter, args []any) (any, error) {
 	return runtime.In(args[0], args[1]), nil
 }
 
-// elementCount returns the number of elements of a list or map, and 0 for any
-// other value.
+// elementCount returns how many elements a list or map has, and 0 for any other value.
 func elementCount(v any) int {
 	switch v := v.(type) {
 	case nil, string, bool, int, int64, float64:
@@ -158,7 +157,7 @@ func elementCount(v any) int {
 	return 0
 }
 
-// A compiledPattern is a regular expression with its cost per byte of input.
+// A compiledPattern is a regular expression with its cost per input byte.
 type compiledPattern struct {
 	re           *regexp.Regexp
 	stepsPerByte int

@@ -32,8 +32,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestCompileUnknownElementMember checks that the only sample of a list determines
-// the type of its elements.
+// TestCompileUnknownElementMember checks that a list's only sample determines the element type.
 func TestCompileUnknownElementMember(t *testing.T) {
 	env := template.Env{"calls": []any{template.Env{"name": ""}}}
 	if _, err := template.CompileBool(`any(calls, .name == "f")`, env); err != nil {

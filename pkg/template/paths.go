@@ -5,15 +5,13 @@ import (
 	"strings"
 )
 
-// Paths is a compiled text whose placeholders are dotted paths into the values
-// of a call: {args.order_id}, {state.tier}, {response.items.0.id}, {user},
-// {user:name?}. It is immutable and safe for concurrent use. The zero Paths is
-// empty.
+// Paths is a compiled text whose placeholders are dotted paths into a call's values:
+// {args.order_id}, {state.tier}, {response.items.0.id}, {user}, {user:name?}. It is immutable and
+// safe for concurrent use. The zero Paths is empty.
 //
-// Paths is for URLs, headers, bodies and scripts, which contain braces of their
-// own. It is therefore stricter than [Text]: one brace on each side, no spaces.
-// {"id": {args.id}} keeps its outer braces, {{x}} prints the value between
-// braces, and { login } is literal. {!x} prints {x}.
+// Paths is for URLs, headers, bodies and scripts, which contain their own braces. It is therefore
+// stricter than [Text]: one brace on each side, no spaces. {"id": {args.id}} keeps its outer
+// braces, {{x}} prints the value between braces, and { login } is literal. {!x} prints {x}.
 type Paths struct {
 	body compiledText
 }
@@ -85,8 +83,7 @@ func memberValue(v any, name string) (any, bool) {
 	}
 }
 
-// scanPath consumes one placeholder or one run of literal text at pos, and
-// returns its length.
+// scanPath consumes one placeholder or one literal run at pos, and returns its length.
 func scanPath(b *textBuilder, src string, pos int) (int, error) {
 	rest := src[pos:]
 	inner, braced := cutBraces(rest)

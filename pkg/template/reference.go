@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// A Ref is one placeholder of a template.
+// A Ref is one placeholder in a template.
 type Ref struct {
 	Name     string // with prefix; without "artifact."
 	Artifact bool
@@ -18,16 +18,15 @@ type Ref struct {
 // up each placeholder once, in order, from one goroutine. A missing name is not
 // an error of the Scope: the placeholder decides whether it is required.
 type Scope interface {
-	// Lookup returns the value of a key, given with its prefix ("user:name"),
-	// and whether it exists.
+	// Lookup returns a key's value, given with its prefix ("user:name"), and whether it exists.
 	Lookup(key string) (any, bool)
-	// Artifact returns the latest text of an artifact, and whether it exists.
-	// An error aborts the rendering.
+	// Artifact returns an artifact's latest text, and whether it exists. An error aborts the
+	// rendering.
 	Artifact(ctx context.Context, name string) (string, bool, error)
 }
 
-// parseRef parses the inside of a placeholder. A trailing question mark makes it
-// optional; after "artifact." any name is valid; all others must be keys.
+// parseRef parses a placeholder's inside. A trailing question mark makes it optional; after
+// "artifact." any name is valid; all others must be keys.
 func parseRef(s string) (Ref, bool) {
 	s, optional := strings.CutSuffix(s, "?")
 	if name, ok := strings.CutPrefix(s, "artifact."); ok {

@@ -6,6 +6,27 @@ import (
 	"strings"
 )
 
+// A text becomes a prompt by ADK's rules (adk-python utils/instructions_utils.py):
+//
+//	Hi {name}, {{app:x}} ${y} {no-key} {artifact.menu?}
+//
+//  1. [Parse] scans the source once, from left to right. A key or an artifact in braces is a
+//     placeholder, however many braces each side has: {name}, {{app:x}}, {artifact.menu?}.
+//     Everything else is literal: ${y} belongs to a shell, and {no-key} is no identifier.
+//  2. A compiledText alternates: literal, placeholder, literal, …, literal.
+//  3. Rendering looks up the values in order, then joins the segments once, in the final size.
+//
+// ADK replaces with a regular expression before each model call. Scanning once, when the app is
+// loaded, is faster, and the placeholders are known before a run: for checks against the state
+// schema, and for errors with a position.
+//
+// What must hold:
+//   - Every string is a valid template, since ADK accepts any instruction.
+//   - Apart from <key?> and {!key}, the scanner finds exactly the matches that ADK finds.
+//     FuzzText compares it with the regular expression.
+//   - Values are not scanned: what a user writes into the state never becomes a placeholder.
+//   - A text without placeholders renders without an allocation.
+
 // Text is a compiled template with placeholders. It is immutable and safe for
 // concurrent use. The zero Text is empty.
 type Text struct {
@@ -34,9 +55,8 @@ func (t *Text) Preserved() []Ref { return t.preserved }
 // renders the same for every scope.
 func (t *Text) Static() (string, bool) { return t.body.staticText() }
 
-// Render replaces the placeholders in one pass; placeholders in values are not
-// expanded. The error for a missing required key or artifact is a
-// [*MissingError]. Errors of the scope are wrapped.
+// Render replaces the placeholders in one pass; placeholders in values are not expanded. The error
+// for a missing required key or artifact is a [*MissingError]. Scope errors are wrapped.
 func (t *Text) Render(ctx context.Context, s Scope) (string, error) {
 	if text, ok := t.body.staticText(); ok {
 		return text, nil
@@ -64,8 +84,8 @@ func scopeLookup(ctx context.Context, s Scope) func(*Ref) (any, bool, error) {
 	}
 }
 
-// textScanner finds the placeholders of ADK's language: the matches of the
-// regular expression {+[^{}]*}+, from left to right.
+// textScanner finds ADK's placeholders: the matches for the regular expression {+[^{}]*}+, from
+// left to right.
 type textScanner struct {
 	src     string
 	pos     int
@@ -74,7 +94,7 @@ type textScanner struct {
 	preserved []Ref
 }
 
-// scanNext consumes one placeholder or one run of literal text.
+// scanNext consumes one placeholder or one literal run.
 func (s *textScanner) scanNext() {
 	rest := s.src[s.pos:]
 	n := strings.IndexAny(rest, "{<")
@@ -101,8 +121,8 @@ func (s *textScanner) consumePlaceholder(ref Ref, n int) {
 	s.pos += n
 }
 
-// scanBraces consumes {name}. Each side may have any number of braces, not
-// necessarily the same: ADK strips them all.
+// scanBraces consumes {name}. Each side may have several braces, not necessarily the same: ADK
+// strips them all.
 func (s *textScanner) scanBraces(rest string) {
 	open := countLeading(rest, '{')
 	size := strings.IndexAny(rest[open:], "{}")
@@ -145,8 +165,8 @@ func isEscaped(inner string) bool {
 	return ok
 }
 
-// scanAngle consumes <name?>, the alternative spelling of {name?}. Names with
-// spaces or without the question mark are literal, so that tags stay tags.
+// scanAngle consumes <name?>, another spelling for {name?}. Names with spaces or without the
+// question mark are literal, so that tags stay tags.
 func (s *textScanner) scanAngle(rest string) {
 	end := strings.IndexAny(rest[1:], "<>{}") + 1
 	if end > 0 && rest[end] == '>' {
@@ -166,8 +186,8 @@ func countLeading(s string, c byte) int {
 	return n
 }
 
-// A compiledText is a template split at its placeholders: literals[i] precedes refs[i],
-// and the last literal follows all of them.
+// A compiledText is a template split at its placeholders: literals[i] precedes refs[i], and the
+// last literal follows them all.
 type compiledText struct {
 	literals []string
 	refs     []Ref
@@ -191,11 +211,11 @@ func (b *compiledText) renderText(lookup func(*Ref) (any, bool, error)) (string,
 	return strings.Join(segments, ""), err
 }
 
-// maxValueBytes limits the total size of the values in one template, which may name
-// a large value any number of times.
+// maxValueBytes limits the total value size in one template, which may name a large value many
+// times.
 const maxValueBytes = 16 << 20
 
-// appendSegments appends the literals and values of the text in order.
+// appendSegments appends the text's literals and values in order.
 func (b *compiledText) appendSegments(segments []string, lookup func(*Ref) (any, bool, error)) ([]string, error) {
 	filled := 0
 	for i := range b.refs {

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// mapScope is a Scope of fixed values.
+// mapScope is a Scope with fixed values.
 type mapScope struct {
 	state     map[string]any
 	artifacts map[string]string
@@ -40,7 +40,7 @@ func testScope() mapScope {
 	}
 }
 
-// TestRender checks the rules of ADK, and the edge cases of its regular expression.
+// TestRender checks ADK's rules, and the edge cases in its regular expression.
 func TestRender(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"key", "{name}", "Bob"},
@@ -225,7 +225,7 @@ func TestString(t *testing.T) {
 	}
 }
 
-// FuzzText compares the scanner with the regular expressions of the rules.
+// FuzzText compares the scanner with the regular expressions that the rules state.
 func FuzzText(f *testing.F) {
 	for _, seed := range []string{
 		"{a} {b?} {c-d}", "{{a}} {{{b?}", "{artifact.x} <user:y?> <z>", "{!a} {{!b}} {!!c?}", "{ a }{a ?}{{a}b}",

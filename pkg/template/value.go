@@ -31,7 +31,7 @@ func convertVariable(v any) any {
 	return v
 }
 
-// normalizeScalar converts a value of a simple JSON type; ok is false for all others.
+// normalizeScalar converts a value with a simple JSON type; ok is false for all others.
 func normalizeScalar(v any) (scalar any, ok bool, err error) {
 	switch v := v.(type) {
 	case nil, bool, string, int64:
