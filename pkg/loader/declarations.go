@@ -10,6 +10,29 @@ import (
 	"agenthost/pkg/spec"
 )
 
+// Documents are composed into one mapping per agent before the mapping is decoded:
+//
+//  1. app.yaml, the root agent's file and their includes declare named parts: models, agents,
+//     tools, functions, schemas, connections, defaults. declareNamed registers their nodes by kind
+//     and name; nothing is decoded yet.
+//  2. When an agent is resolved, its mapping is composed: the agent that functions: maps its class
+//     to (applyMappedClass), the defaults for its class (applyDefaults), ADK's code keys
+//     (inlineCode), schemas and callbacks by name (inlineNames).
+//  3. The agent class decodes the composed mapping.
+//
+// Decoded configs could be merged instead, but then each class would have to know includes,
+// defaults and functions, and a merged value would have lost its place. A node keeps its position,
+// so a problem in a default is reported where the default is written, once per place.
+//
+// What must hold:
+//   - Composition never changes a node. It copies the mapping and shares the values. A copy that is
+//     made from document nodes only is cached (composedKey), so the next load gets the same node.
+//   - The agent's own key wins over its mapped class, and that over the defaults. A registered Go
+//     callback wins over an entry in functions: with its name.
+//   - A name is declared once in an app; a second declaration is an error with both positions.
+//   - Each part that is used is marked (markUsed). For an included part this also expands its
+//     references, so an app needs no variables for shared parts that it does not use.
+
 // readAgentFile reads an agent's file and registers its declarations. It returns a nil
 // node if the file does not contain an agent.
 func (r *declarationReader) readAgentFile(file string, t ancestry, root bool) (*spec.Node, ancestry) {

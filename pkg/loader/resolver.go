@@ -15,6 +15,26 @@ import (
 	"agenthost/pkg/tool"
 )
 
+// Resolving turns documents into an [appModel], depth first from the root agent:
+//
+//	resolveApp      app.yaml → root agent's file → models → plugins → agents → unused parts → rules
+//	resolveAgent    compose (declarations.go) → decode → model → sub-agents → tools → append
+//
+// An agent that is used in several places is resolved once per use, because a runtime agent has one
+// parent. The decoded mapping is cached by node, so each further use is cheap, and maxAgents bounds
+// the total. A graph with a separate cycle search was not needed: names are followed along the
+// ancestry, the path from the root, which finds a cycle where it closes and has it for the message.
+//
+// What must hold:
+//   - Resolving goes on after a problem, so that one load reports all problems. A nil result means
+//     that the problem is reported, or that a limit is exceeded, which is reported once at the end.
+//   - No problem is reported that only follows from another: while app.yaml is broken (appBroken)
+//     or the budget is exceeded, a missing name may be declared in an unread part.
+//   - An agent is appended after its descendants, so appModel.agents lists leaves first, and
+//     slots count the agents in document order.
+//   - Whatever is opened is in held: the app owns it, or the load closes it if there are errors.
+//   - Rules see the whole model, after all names are resolved.
+
 // A resolver reads one app's documents and fills its model. It reports all problems with files,
 // names and settings; [rules] check the whole model afterwards. Its parts have what only they need:
 // the documents' declarations, and the models.

@@ -279,10 +279,29 @@ func (s *source) revisionFiles() map[string][]byte {
 	return files
 }
 
-// A loadCache keeps what an app's load derived from its documents for the next load. A document
-// with the same content is the same node, and values that depend only on a node are cached by it.
-// Entries that a load does not use are evicted. A nil loadCache caches nothing. It is not safe for
-// concurrent use.
+// A loadCache makes a reload cost what has changed. It keeps what an app's last load derived from
+// its documents:
+//
+//	file and content hash       parsed nodes             parseFile
+//	mapping, key, new value     composed mapping         applyDefaults, replaceKeyCached
+//	class or kind, mapping      decoded agent or tool    decodeAgent, decodeTool
+//	tool settings, content      tool document            readToolDocument
+//
+// The keys are chained: an unchanged file gives the same node as before, and what was made from
+// that node is found by its pointer, without comparing contents. A changed file gives a new node,
+// so that everything made from it is made again. A graph with dependencies per value would do the
+// same, but each dependency would have to be recorded; here the key is the dependency.
+//
+// What must hold:
+//   - A cached value depends on its key and the loader only. Documents with references depend on
+//     the environment, and agents that name text files on those: they are made at each load.
+//   - A cached node is never changed.
+//   - A value's problems are cached with it, so that each load reports them.
+//   - Limits are charged for cached documents too: a load has the same result without its cache.
+//   - Entries that a load does not use are evicted at the next one (previous, current). A load that
+//     fails before it caches anything evicts nothing.
+//
+// A nil loadCache caches nothing. It is not safe for concurrent use: an app has one load at a time.
 type loadCache struct{ previous, current map[any]any }
 
 // startLoad begins another load.
