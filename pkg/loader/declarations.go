@@ -24,7 +24,7 @@ import (
 // defaults and functions, and a merged value would have lost its place. A node keeps its position,
 // so a problem in a default is reported where the default is written, once per place.
 //
-// What must hold:
+// Invariants:
 //   - Composition never changes a node. It copies the mapping and shares the values. A copy that is
 //     made from document nodes only is cached (composedKey), so the next load gets the same node.
 //   - The agent's own key wins over its mapped class, and that over the defaults. A registered Go

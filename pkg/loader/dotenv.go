@@ -28,7 +28,7 @@ type dotenvBinding struct {
 	line        int
 }
 
-// readDotenv reads the variables of the app's .env, and reports the lines that are no binding
+// readDotenv reads the variables of the app's .env, and reports lines that are not bindings,
 // without their text, which may be secret.
 func (s *source) readDotenv() error {
 	b, err := s.readWithinBudget(dotenvFile)
@@ -76,7 +76,7 @@ func (s *source) reportMoreDotenv() {
 	s.dotenvProblems = append(s.dotenvProblems, last)
 }
 
-// dotenvSyntax returns the .env patterns. They match at the start of a text, except for comments
+// dotenvSyntax returns the .env patterns. They match at the start of a string, except for comments
 // and references.
 var dotenvSyntax = sync.OnceValue(func() (p struct {
 	key, quotedKey, trailingComment, singleQuoted, doubleQuoted, comment, end, restOfLine, reference *regexp.Regexp

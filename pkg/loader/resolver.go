@@ -25,8 +25,8 @@ import (
 // the total. A graph with a separate cycle search was not needed: names are followed along the
 // ancestry, the path from the root, which finds a cycle where it closes and has it for the message.
 //
-// What must hold:
-//   - Resolving goes on after a problem, so that one load reports all problems. A nil result means
+// Invariants:
+//   - Resolving continues after a problem, so that one load reports all problems. A nil result means
 //     that the problem is reported, or that a limit is exceeded, which is reported once at the end.
 //   - No problem is reported that only follows from another: while app.yaml is broken (appBroken)
 //     or the budget is exceeded, a missing name may be declared in an unread part.

@@ -292,7 +292,7 @@ func (s *source) revisionFiles() map[string][]byte {
 // so that everything made from it is made again. A graph with dependencies per value would do the
 // same, but each dependency would have to be recorded; here the key is the dependency.
 //
-// What must hold:
+// Invariants:
 //   - A cached value depends on its key and the loader only. Documents with references depend on
 //     the environment, and agents that name text files on those: they are made at each load.
 //   - A cached node is never changed.

@@ -35,7 +35,7 @@ import (
 // and it does not check the context. Go cannot stop a goroutine from outside, and our own
 // interpreter would be a second language. So the guard puts the checks into the program.
 //
-// What must hold, whatever the expression and the values:
+// Invariants, whatever the expression and the values:
 //   - Work charges the meter before it begins, unless the source length bounds it.
 //   - An evaluation has no effect: it only reads vars, calls declared functions and the methods of
 //     times, and shares no map or list with its result.

@@ -17,7 +17,7 @@ import (
 //	args.n > state.n ? args.n : 0   derived: a maximum depends on the old value
 //	let n = state.n; n + 1          derived: n is an alias
 //
-// What must hold: an expression that keeps or replaces the member is never found, since the warning
+// Invariants: an expression that keeps or replaces the member is never found, since the warning
 // asks its author for another kind of update. An expression that reads the member in a way that is
 // not visible, such as json(state), is not found either.
 

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// A text becomes a prompt by ADK's rules (adk-python utils/instructions_utils.py):
+// A template becomes a prompt by ADK's rules (adk-python utils/instructions_utils.py):
 //
 //	Hi {name}, {{app:x}} ${y} {no-key} {artifact.menu?}
 //
 //  1. [Parse] scans the source once, from left to right. A key or an artifact in braces is a
 //     placeholder, however many braces each side has: {name}, {{app:x}}, {artifact.menu?}.
-//     Everything else is literal: ${y} belongs to a shell, and {no-key} is no identifier.
+//     Everything else is literal: ${y} belongs to a shell, and {no-key} is not an identifier.
 //  2. A compiledText alternates: literal, placeholder, literal, …, literal.
 //  3. Rendering looks up the values in order, then joins the segments once, in the final size.
 //
@@ -20,12 +20,12 @@ import (
 // loaded, is faster, and the placeholders are known before a run: for checks against the state
 // schema, and for errors with a position.
 //
-// What must hold:
+// Invariants:
 //   - Every string is a valid template, since ADK accepts any instruction.
 //   - Apart from <key?> and {!key}, the scanner finds exactly the matches that ADK finds.
 //     FuzzText compares it with the regular expression.
 //   - Values are not scanned: what a user writes into the state never becomes a placeholder.
-//   - A text without placeholders renders without an allocation.
+//   - A template without placeholders renders without an allocation.
 
 // Text is a compiled template with placeholders. It is immutable and safe for
 // concurrent use. The zero Text is empty.
