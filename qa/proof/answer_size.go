@@ -18,18 +18,18 @@ import (
 	"agenthost/pkg/session"
 )
 
-// maxAnswerMemory is by how much a hostile answer may raise the peak memory of the program
-// above that of an ordinary one.
+// maxAnswerMemory is by how much a hostile answer may raise the program's peak memory above an
+// ordinary one's.
 const maxAnswerMemory = 250 << 20
 
 // answerSizeMode is the child that decodes an answer without a limit.
 const answerSizeMode = "decode-answer"
 
-// A hostileAnswer is an answer of a model or a tool.
+// A hostileAnswer is an answer from a model or a tool.
 type hostileAnswer struct {
 	name string
-	// model writes the stream of the first call, tool the answer of its tool. An error is
-	// the end of the client.
+	// model writes the first call's stream, tool its tool's answer. An error means that the client
+	// has ended.
 	model, tool func(w http.ResponseWriter) error
 	// want is in the output.
 	want string
@@ -150,7 +150,7 @@ func (l *lab) runHostileAnswer(ctx context.Context, a hostileAnswer) (out string
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/tool":
-			_ = a.tool(w) // an error is the end of the client
+			_ = a.tool(w) // an error: the client has ended
 		case calls.Add(1) > 1:
 			w.Header().Set("Content-Type", "text/event-stream")
 			_ = writeEvents(wholeText)(w)
@@ -185,7 +185,7 @@ tools:
 - http: {name: get, description: d, url: "%s/tool", max_response: 32MiB}
 `
 
-// decodeAnswerNaively is the control: the values of the hostile answer without the limit.
+// decodeAnswerNaively is the control: the hostile answer's values without the limit.
 func decodeAnswerNaively() error {
 	_, err := session.DecodeMap([]byte(`{"k":[` + strings.Repeat("{},", manyValues) + `{}]}`))
 	return err

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// files are the files of apps, by path.
+// files are app files, by path.
 type files map[string]string
 
 func (fs files) writeTo(dir string) error {
@@ -52,9 +52,8 @@ tools:
 	}
 }
 
-// ledgerApp returns a resumable app that calls a tool for some messages. The model
-// waits before an answer, or before each chunk, so that kills happen between the events
-// of a turn.
+// ledgerApp returns a resumable app that calls a tool for some messages. The model waits before an
+// answer, or before each chunk, so that kills happen between a turn's events.
 func ledgerApp() files {
 	return files{
 		"ledger/app.yaml": "resumability_config: {is_resumable: true}\n" + scriptedModel,
@@ -100,8 +99,8 @@ tools:
 `, rule)
 }
 
-// generateApps returns typical apps with the given number of agents: an instruction
-// with state, a shared tool and a tool of each agent.
+// generateApps returns typical apps with the given number of agents: an instruction with state, a
+// shared tool and a tool for each agent.
 func generateApps(apps, agents int) files {
 	fs := files{}
 	for a := range apps {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestAttackClasses: each class of attacks in docs/proofs.md names rows of make proof, has a
-// size and a control, and each row that is a test names tests of its packages.
+// TestAttackClasses: each attack class in docs/proofs.md names rows of make proof, has a size and a
+// control, and each row that is a test names tests in its packages.
 func TestAttackClasses(t *testing.T) {
 	text, err := os.ReadFile("../../docs/proofs.md")
 	if err != nil {
@@ -56,8 +56,8 @@ func TestAttackClasses(t *testing.T) {
 	}
 }
 
-// TestProofsNameTests: a row that runs tests names tests that its packages have, of which at
-// least one logs a result and a control.
+// TestProofsNameTests: a row that runs tests names tests that its packages have, and at least one
+// logs a result and a control.
 func TestProofsNameTests(t *testing.T) {
 	for _, p := range testProofs() {
 		found, controls := map[string]bool{}, 0
@@ -80,7 +80,7 @@ func TestProofsNameTests(t *testing.T) {
 	}
 }
 
-// parseTests returns the source of the tests of a package by name.
+// parseTests returns a package's test sources by name.
 func parseTests(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))

@@ -16,13 +16,13 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A backend is a kind of database for sessions.
+// A backend is a database kind for sessions.
 type backend struct {
 	name string
 	// driver is the name in database/sql, or empty for memory.
 	driver string
-	// env is the variable with the URL of a server, and server the default URL. Both
-	// are empty for backends without a server.
+	// env is the variable with a server's URL, and server the default URL. Both are empty for
+	// backends without a server.
 	env, server string
 }
 
@@ -42,7 +42,7 @@ func allBackends() []backend {
 // isDurable reports whether the data outlives the process.
 func (p backend) isDurable() bool { return p.driver != "" }
 
-// serverURL returns the URL of the server.
+// serverURL returns the server's URL.
 func (p backend) serverURL() string {
 	if fromEnv := os.Getenv(p.env); fromEnv != "" {
 		return fromEnv
@@ -90,7 +90,7 @@ func (p backend) openAdmin() (*sql.DB, error) {
 	return sql.Open(p.driver, formatDSN(p.driver, u))
 }
 
-// formatDSN converts a URL into the DSN of a database/sql driver.
+// formatDSN converts a URL into a DSN for a database/sql driver.
 func formatDSN(driver string, u *url.URL) string {
 	if driver != "mysql" {
 		return u.String()
@@ -106,7 +106,7 @@ func formatDSN(driver string, u *url.URL) string {
 type database struct {
 	backend
 	url        string
-	file       string // path of a SQLite file
+	file       string // SQLite file path
 	serverName string // name on a server
 }
 
@@ -189,7 +189,7 @@ func (d *database) openStores(ctx context.Context, n int) (stores []*store.Store
 	return stores, shut, nil
 }
 
-// openSQL opens the database without a store. It sets no SQLite options of the store.
+// openSQL opens the database without a store. It sets none of the store's SQLite options.
 func (d *database) openSQL() (*sql.DB, error) {
 	if d.file != "" {
 		return sql.Open(d.driver, "file:"+(&url.URL{Path: d.file}).EscapedPath())

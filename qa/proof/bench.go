@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A benchResult is one workload in the JSON report of the bench.
+// A benchResult is one workload in the bench's JSON report.
 type benchResult struct {
 	Workload string  `json:"workload"`
 	Target   float64 `json:"target"`
@@ -24,14 +24,14 @@ type benchResult struct {
 	} `json:"sides"`
 }
 
-// An opCost is the measured or maximum cost of one operation.
+// An opCost is an operation's measured or maximum cost.
 type opCost struct {
 	CPU    time.Duration `json:"cpuNs"`
 	Allocs float64       `json:"allocs"`
 }
 
-// benchRows runs the quick form of the bench. It builds the bench first, so that
-// canceling the context ends the only process.
+// benchRows runs the bench's quick form. It builds the bench first, so that canceling the context
+// ends the only process.
 func benchRows(ctx context.Context, l *lab) ([]row, error) {
 	program, file := filepath.Join(l.dir, "bench"), filepath.Join(l.dir, "bench.json")
 	build := exec.CommandContext(ctx, "go", "build", "-o", program, ".")
@@ -71,8 +71,7 @@ func readRatios(file string) ([]row, error) {
 	return rows, nil
 }
 
-// targetRow returns the row of a workload. A workload without a target only has to be
-// measured.
+// targetRow returns a workload's row. A workload without a target only has to be measured.
 func (r benchResult) targetRow() row {
 	promised := r.Workload + ": measured with adk-go"
 	if r.Target > 0 {
@@ -87,7 +86,7 @@ func (r benchResult) targetRow() row {
 	return row{promised, shown, r.Ratio > 0 && r.Ratio >= r.Target}
 }
 
-// limitRow returns the row of the cost limit.
+// limitRow returns the cost limit's row.
 func (r benchResult) limitRow() row {
 	var took opCost
 	for _, s := range r.Sides {
@@ -103,8 +102,8 @@ func (r benchResult) limitRow() row {
 	}
 }
 
-// ratioDecimals returns the number of decimals for three significant digits, so that a
-// ratio just below its target is not rounded up to it.
+// ratioDecimals returns how many decimals give three significant digits, so that a ratio just below
+// its target is not rounded up to it.
 func ratioDecimals(ratio float64) int {
 	switch {
 	case ratio < 10:

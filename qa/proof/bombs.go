@@ -15,7 +15,7 @@ import (
 	"agenthost/pkg/tool/declare"
 )
 
-// The limits of one bomb.
+// Limits for one bomb.
 const (
 	bombTime   = 250 * time.Millisecond
 	bombMemory = 64 << 20
@@ -74,7 +74,7 @@ func bombRows(ctx context.Context, l *lab) ([]row, error) {
 	}}, nil
 }
 
-// yamlBombs returns apps, each in a folder of its own.
+// yamlBombs returns apps, each in its own folder.
 func yamlBombs(dir string) ([]bomb, error) {
 	const head = "name: a\ninstruction: x\n"
 	var all []bomb
@@ -140,8 +140,8 @@ func addDoubling(part, text string) string {
 	return text
 }
 
-// expressionBombs returns expressions that are evaluated with a string of 1 MiB and a
-// deeply nested list.
+// expressionBombs returns expressions that are evaluated with a 1 MiB string and a deeply nested
+// list.
 func expressionBombs() []bomb {
 	deep := any("x")
 	for range 5_000 {

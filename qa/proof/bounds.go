@@ -27,21 +27,21 @@ const (
 	// neighbourSave is the maximum median time until a save is live next to hostile
 	// folders.
 	neighbourSave = 2 * time.Second
-	// neighbourCPU is the maximum CPU share of an idle host with hostile folders.
+	// neighbourCPU is the maximum CPU share for an idle host with hostile folders.
 	neighbourCPU = 0.2
-	// stormMemory is the maximum memory growth, in MB, while four concurrent turns call
-	// an expensive tool: 128 MiB of expression memory for each turn.
+	// stormMemory is the maximum memory growth, in MB, while four concurrent turns call an
+	// expensive tool: 128 MiB expression memory for each turn.
 	stormMemory = 4 * 134
-	// stormTurns is the number of turns of each of the four clients.
+	// stormTurns is how many turns each of the four clients runs.
 	stormTurns = 10
-	// stormWait is the maximum latency of an honest turn meanwhile.
+	// stormWait is an honest turn's maximum latency meanwhile.
 	stormWait = 3 * time.Second
 	// readersMemory is the maximum memory, in MB, for 100 stalled readers.
 	readersMemory = 200
 	stalledReader = 100
 )
 
-// boundRows checks limits of a whole host rather than of single components.
+// boundRows checks a whole host's limits rather than single components'.
 func boundRows(ctx context.Context, l *lab) (rows []row, err error) {
 	for _, show := range []func(context.Context, *lab) (row, error){hostileFolders, callStorm, stalledReaders, removedDatabase, sharedCounters} {
 		r, err := show(ctx, l)
@@ -58,7 +58,7 @@ func aliasBomb() string {
 	return "name: bomb\nx: &a " + strings.Repeat("x", 100_000) + "\ny: [" + strings.TrimSuffix(strings.Repeat("*a,", 1000), ",") + "]\n"
 }
 
-// hostileFolders measures saves of one app while other folders are expensive to load.
+// hostileFolders measures one app's saves while other folders are expensive to load.
 func hostileFolders(ctx context.Context, l *lab) (row, error) {
 	dir := filepath.Join(l.dir, "hostile-folders")
 	slowGate := func(rule string) string { return "name: gated\nmodel: demo\ninstruction: " + rule + "\n" }
@@ -349,7 +349,7 @@ func stallNaively(ctx context.Context, readers int) (float64, error) {
 	return float64(now-min(now, before)) / (1 << 20), err
 }
 
-// removedDatabase removes the SQLite file of a running host.
+// removedDatabase removes a running host's SQLite file.
 func removedDatabase(ctx context.Context, l *lab) (row, error) {
 	dir, db := filepath.Join(l.dir, "removed"), filepath.Join(l.dir, "removed.db")
 	if err := guideApp().writeTo(dir); err != nil {
@@ -415,8 +415,8 @@ func insertAfterRemoval(ctx context.Context, path string) bool {
 	return err == nil
 }
 
-// sharedCounters increments a counter with add and, as the control, with set, from many
-// concurrent sessions of one user.
+// sharedCounters increments a counter with add and, as the control, with set, from one user's many
+// concurrent sessions.
 func sharedCounters(ctx context.Context, l *lab) (row, error) {
 	const sessions, each = 8, 25
 	dir := filepath.Join(l.dir, "counters")

@@ -54,7 +54,7 @@ func newClient(url, app, session string) *client {
 
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// runTurn sends a message and returns the text of the last event.
+// runTurn sends a message and returns the last event's text.
 func (c *client) runTurn(ctx context.Context, text string) (string, error) {
 	events, err := c.runTurnEvents(ctx, text)
 	if err != nil {
@@ -140,7 +140,7 @@ func (c *client) newResumeRequest(invocation string, streaming bool) any {
 	}
 }
 
-// readEvents reads the stored events of the session.
+// readEvents reads the session's stored events.
 func (c *client) readEvents(ctx context.Context) ([]event, error) {
 	var s struct {
 		Events []event `json:"events"`
@@ -163,14 +163,14 @@ type statusError struct {
 	status     int
 	retryAfter time.Duration // Retry-After; 0 if absent
 	text       string
-	runFailed  bool // the stream has reported an error of the run
+	runFailed  bool // the stream has reported a run error
 }
 
 // Error returns the request and the response.
 func (r *statusError) Error() string { return r.text }
 
-// newRunError returns the error of a run that failed during a stream. Some error codes
-// permit a retry.
+// newRunError returns the error from a run that failed during a stream. Some error codes permit a
+// retry.
 func newRunError(code, frame string) *statusError {
 	r := &statusError{status: http.StatusInternalServerError, text: "the run failed: " + frame, runFailed: true}
 	switch code {

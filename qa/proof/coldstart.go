@@ -12,7 +12,7 @@ const (
 	coldStarts  = 5
 	startLimit  = 100 * time.Millisecond
 	memoryLimit = 48.0 // MB
-	// idleTime is the pause before the memory of an idle host is measured.
+	// idleTime is the pause before an idle host's memory is measured.
 	idleTime = 500 * time.Millisecond
 )
 

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A configState is the reload status of an app.
+// A configState is an app's reload status.
 type configState struct {
 	Revision    string            `json:"revision"`
 	OK          bool              `json:"ok"`
@@ -39,8 +39,8 @@ func (c *client) waitForConfig(ctx context.Context, what string, isReached func(
 	return s, err
 }
 
-// configRows is M8. It saves an app twenty times, breaks it, and rolls back to each
-// revision. The host must report the active revision and the errors of the failed save.
+// configRows is M8. It saves an app twenty times, breaks it, and rolls back to each revision. The
+// host must report the active revision and the failed save's errors.
 func configRows(ctx context.Context, l *lab) ([]row, error) {
 	const revisions = 20
 	dir := filepath.Join(l.dir, "config")

@@ -17,13 +17,13 @@ import (
 const (
 	costSessions = 400
 	costTime     = 10 * time.Second
-	// costRest is the minimum pause of a session between two turns. It is longer than
-	// the time for which an unused lease is kept.
+	// costRest is a session's minimum pause between two turns. It is longer than the time for which
+	// an unused lease is kept.
 	costRest = 300 * time.Millisecond
 )
 
-// measureReplicas prints the cost of a turn with one, two and three replicas on
-// PostgreSQL, and the latency of single turns. It has no targets.
+// measureReplicas prints a turn's cost with one, two and three replicas on PostgreSQL, and single
+// turns' latency. It has no targets.
 func measureReplicas(ctx context.Context, o *options, out io.Writer) (ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, shortLimit)
 	defer cancel()
@@ -82,19 +82,19 @@ func (s *sandbox) startCostFleet(ctx context.Context, hosts int) (*fleet, error)
 	return newFleet(ctx, &fleet{lab: s.lab, store: s.url, apps: apps}, hosts)
 }
 
-// loadCosts are the measurements of one load.
+// loadCosts are the measurements for one load.
 type loadCosts struct {
 	took   []time.Duration
 	whole  time.Duration
 	spent  resourceUsage
-	memory float64 // MB of one host
+	memory float64 // MB per host
 }
 
 // A resourceUsage holds counters at one point in time.
 type resourceUsage struct {
 	hosts, server    time.Duration // CPU time
 	commits          int64
-	log, tables      int64 // bytes of WAL and of the database
+	log, tables      int64 // bytes in the WAL and the database
 	conns, processes int
 }
 
@@ -109,8 +109,8 @@ func (s *sandbox) measureLoad(ctx context.Context, f *fleet) (*loadCosts, error)
 	if _, err := f.measureTurns(ctx, time.Second); err != nil {
 		return nil, err
 	}
-	// Without statistics, the planner of a new database looks up a session among all
-	// sessions of its user.
+	// Without statistics, a new database's planner looks up a session among all its user's
+	// sessions.
 	if _, err := db.ExecContext(ctx, "ANALYZE"); err != nil {
 		return nil, err
 	}
@@ -189,7 +189,7 @@ func (f *fleet) readUsage(ctx context.Context, db *sql.DB) (resourceUsage, error
 			return u, err
 		}
 		u.conns++
-		// The processes of a remote server are not visible here.
+		// A remote server's processes are not visible here.
 		if spent, err := processorTime(pid); err == nil {
 			u.server += spent
 			u.processes++
@@ -207,7 +207,7 @@ func (u resourceUsage) subtract(before resourceUsage) resourceUsage {
 	return u
 }
 
-// addColumn adds the measurements of one number of replicas to the table.
+// addColumn adds the measurements for one replica count to the table.
 func (c *loadCosts) addColumn(table [][]string, hosts int) [][]string {
 	turns := float64(len(c.took))
 	each := func(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()*1000/turns) }

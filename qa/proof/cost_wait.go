@@ -9,8 +9,8 @@ import (
 
 const waitTries = 50
 
-// measureWaits measures single turns of an otherwise idle fleet: on the replica of the
-// previous turn or on another one, immediately or after a pause.
+// measureWaits measures single turns in an otherwise idle fleet: on the previous turn's replica or
+// on another one, immediately or after a pause.
 func (f *fleet) measureWaits(ctx context.Context, table [][]string) ([][]string, error) {
 	for _, w := range []struct {
 		what  string

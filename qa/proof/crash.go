@@ -17,12 +17,12 @@ import (
 	"agenthost/pkg/store"
 )
 
-// crashSessions is the number of sessions that a child writes concurrently.
+// crashSessions is how many sessions a child writes concurrently.
 const crashSessions = 8
 
-// A crashProof kills child processes while they append and verifies the store
-// afterwards. Event n of session i has the ID i-n and sets a key of each scope to n, so
-// a lost, duplicated or torn event is visible.
+// A crashProof kills child processes while they append and verifies the store afterwards. Event n
+// in session i has the ID i-n and sets a key in each scope to n, so a lost, duplicated or torn
+// event is visible.
 type crashProof struct {
 	*sandbox
 	mode                                     string
@@ -167,8 +167,8 @@ const (
 	childSplitState = "halves"
 )
 
-// runChild appends to the sessions of a database until it is killed. It continues after
-// the given event numbers.
+// runChild appends to a database's sessions until it is killed. It continues after the given event
+// numbers.
 func runChild(ctx context.Context, args []string, stderr io.Writer) int {
 	err := errors.New("child is internal: want child MODE URL NUMBERS")
 	switch {

@@ -54,7 +54,7 @@ type drainProof struct {
 	// cut counts turns that did not complete, and cutBySecond those that a second
 	// signal was meant to cut.
 	cut, cutBySecond int
-	codes            map[int]int // number of exits by exit code
+	codes            map[int]int // exits by exit code
 	// readyTooLong counts hosts that stayed ready until all turns had completed, and
 	// notRefused new turns that were not rejected with Retry-After.
 	readyTooLong, notRefused int
@@ -95,7 +95,7 @@ type runningTurns struct {
 	firstErr atomic.Pointer[error]
 }
 
-// startTurns starts turns, half of them streaming, and returns when all are running.
+// startTurns starts turns, half streaming, and returns when all are running.
 func (d *drainProof) startTurns(ctx context.Context) (*runningTurns, error) {
 	db := filepath.Join(d.lab.dir, "drain.db")
 	if err := errors.Join(os.RemoveAll(db), os.RemoveAll(db+"-wal"), os.RemoveAll(db+"-shm")); err != nil {

@@ -14,19 +14,19 @@ import (
 
 const (
 	soakClients = 64
-	// sessionLife is the number of turns of a session. A client then starts another
-	// session, and every other client deletes the old one.
+	// sessionLife is how many turns a session has. A client then starts another session, and every
+	// other client deletes the old one.
 	sessionLife = 20
 	// slopeLimit is the maximum memory growth in MB per hour.
 	slopeLimit = 1.0
 )
 
-// A soakConfig sets the length and load of a soak.
+// A soakConfig sets a soak's length and load.
 type soakConfig struct {
 	length, reloadEvery, measureEvery time.Duration
 	rate                              int // turns a second
-	// keepSessions keeps the sessions of every other client, which fills the session
-	// cache. Otherwise all finished sessions are deleted.
+	// keepSessions keeps every other client's sessions, which fills the session cache. Otherwise
+	// all finished sessions are deleted.
 	keepSessions bool
 	// holdTurns starts a turn that never completes with each revision.
 	holdTurns bool
@@ -37,7 +37,7 @@ type soakConfig struct {
 type hostSoak struct {
 	soakConfig
 	host        *host
-	file        string // of the root agent
+	file        string // the root agent's
 	turns       turnCount
 	rule        atomic.Int64 // latest rule in an answer
 	saves       int
@@ -66,9 +66,9 @@ func hostSoakRows(ctx context.Context, l *lab) ([]row, error) {
 	return []row{e.buildRow(control)}, nil
 }
 
-// buildRow compares the full form with the limit and the short form with the growth of
-// the control. Growth within the standard error is not reported as growth, but the
-// growth of the control must exceed it.
+// buildRow compares the full form with the limit and the short form with the control's growth.
+// Growth within the standard error is not reported as growth, but the control's growth must exceed
+// it.
 func (e *hostSoak) buildRow(control *hostSoak) row {
 	detail := ""
 	if first := e.turns.firstErr.Load(); first != nil {
@@ -90,8 +90,8 @@ func (e *hostSoak) buildRow(control *hostSoak) row {
 	}
 }
 
-// staffApp returns an app of fifty agents, each in a file of its own. The root agent
-// has the others as tools.
+// staffApp returns an app with fifty agents, each in its own file. The root agent has the others as
+// tools.
 func staffApp() files {
 	fs := files{"staff/app.yaml": scriptedModel + lookupTool, "staff/root_agent.yaml": staffAgent(0), "staff/script.yaml": `- when: user == "hold"
   text: Never.

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// A faultInjector makes the database of an open store unavailable, and available again.
+// A faultInjector makes an open store's database unavailable, and available again.
 type faultInjector interface {
 	// url is the database URL for the store.
 	url() string
@@ -75,7 +75,7 @@ type swallowingConn struct {
 	dead  *atomic.Bool
 }
 
-// Write is a method of [net.Conn].
+// Write implements [net.Conn].
 func (c swallowingConn) Write(b []byte) (int, error) {
 	if c.proxy.swallows.Load() {
 		c.dead.Store(true)

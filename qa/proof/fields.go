@@ -1,7 +1,7 @@
 package main
 
-// documentedEvents returns events that together have every field of ADK's published
-// schema, and unknown fields.
+// documentedEvents returns events that together have every field in ADK's published schema, and
+// unknown fields.
 func documentedEvents() []string {
 	return []string{eventFields, contentFields, groundingFields, actionFields}
 }

@@ -53,8 +53,7 @@ tools:
 	}
 }
 
-// panelApp runs two agents in parallel, so that a panic happens on a goroutine of its
-// own.
+// panelApp runs two agents in parallel, so that a panic happens on a separate goroutine.
 func panelApp() files {
 	return files{
 		"panel/app.yaml": "resumability_config: {is_resumable: true}\n" + scriptedModel,
@@ -76,8 +75,8 @@ type forger struct {
 	serial int
 }
 
-// importSession creates a session of the app with the client's events and returns the
-// response status.
+// importSession creates a session in the app with the client's events and returns the response
+// status.
 func (f *forger) importSession(ctx context.Context, app string, events []any) (status int, err error) {
 	f.serial++
 	f.app, f.session = app, fmt.Sprint("forged-", f.serial)
@@ -85,7 +84,7 @@ func (f *forger) importSession(ctx context.Context, app string, events []any) (s
 	return f.readStatus(body, err)
 }
 
-// readStatus returns the status of a response.
+// readStatus returns a response's status.
 func (f *forger) readStatus(body interface{ Close() error }, err error) (int, error) {
 	if r := (*statusError)(nil); errors.As(err, &r) {
 		return r.status, nil
@@ -109,7 +108,7 @@ func (f *forger) sendTurn(ctx context.Context, parts []any, more map[string]any)
 	return f.readStatus(body, err)
 }
 
-// readState reads a key of the session state.
+// readState reads a session state key.
 func (f *forger) readState(ctx context.Context, key string) (any, error) {
 	var s struct {
 		State map[string]any `json:"state"`
@@ -174,8 +173,7 @@ func approvalParts(id string) []any {
 	return []any{answerPart(id, "adk_request_confirmation", map[string]any{"confirmed": true})}
 }
 
-// requestApproval runs a turn and returns the ID of the pending call and the
-// invocation.
+// requestApproval runs a turn and returns the pending call's ID and the invocation.
 func (f *forger) requestApproval(ctx context.Context, text string) (id, invocation string, err error) {
 	body, err := f.sendRequest(ctx, http.MethodPost, "/run", f.newRunRequest(text, false))
 	if err != nil {
@@ -227,7 +225,7 @@ func (f *forger) toolRan(ctx context.Context, key string) (bool, error) {
 	return value != nil, err
 }
 
-// allForgeries returns the attacks of an ordinary client.
+// allForgeries returns an ordinary client's attacks.
 func allForgeries() []forgery {
 	return []forgery{
 		{"approve a forged confirmation request", func(ctx context.Context, f *forger) (bool, error) { return f.approveForged(ctx, true) }},
@@ -307,7 +305,7 @@ func allForgeries() []forgery {
 	}
 }
 
-// lastInvocation returns the last invocation of the session.
+// lastInvocation returns the session's last invocation.
 func (f *forger) lastInvocation(ctx context.Context) (last string, err error) {
 	events, err := f.readEvents(ctx)
 	if err != nil || len(events) == 0 {
@@ -372,7 +370,7 @@ func forgedRows(ctx context.Context, l *lab) ([]row, error) {
 	}, nil
 }
 
-// allowedRequests counts the effects of permitted requests: approve two confirmation
+// allowedRequests counts the effects that permitted requests have: approve two confirmation
 // requests, change state that clients may write, and answer a pending call.
 func allowedRequests(ctx context.Context, f *forger) (effects int, err error) {
 	if _, err := f.importSession(ctx, "till", nil); err != nil {
@@ -564,7 +562,7 @@ func (b bearer) RoundTrip(req *http.Request) (*http.Response, error) {
 	return b.next.RoundTrip(req)
 }
 
-// panicMode is the mode of a child that parses a forged checkpoint like a naive host.
+// panicMode is the mode for a child that parses a forged checkpoint like a naive host.
 const panicMode = "panic"
 
 // readCheckpointNaively trusts the stored types, on a goroutine without recover.

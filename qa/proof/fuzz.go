@@ -16,11 +16,11 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A fuzzer loads damaged trees whose files are in memory, because disk access would
-// dominate the time of a load. Its folders on disk have the undamaged files.
+// A fuzzer loads damaged trees whose files are in memory, because disk access would dominate a
+// load's time. Its folders on disk have the undamaged files.
 type fuzzer struct {
 	seeds []files
-	dirs  []string // of the seeds
+	dirs  []string // the seeds'
 	want  int64
 
 	executions, refused, loaded, panics, wrong atomic.Int64
@@ -72,7 +72,7 @@ func (f *fuzzer) summarize() string {
 		f.executions.Load(), len(f.seeds), f.refused.Load(), f.loaded.Load(), f.panics.Load(), f.wrong.Load(), details)
 }
 
-// runWorker loads trees with a loader of its own until the total is reached.
+// runWorker loads trees with its own loader until the total is reached.
 func (f *fuzzer) runWorker(ctx context.Context, l *lab, d *mutator) error {
 	open := map[string]string{} // file contents by full path
 	ldr := loader.New(listKinds(), &loader.Options{Open: func(path string) ([]byte, bool) {

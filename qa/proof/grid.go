@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// printGrid writes rows of cells as a Markdown table. The first row is the header.
+// printGrid writes cell rows as a Markdown table. The first row is the header.
 func printGrid(w io.Writer, lines [][]string) error {
 	wide := make([]int, len(lines[0]))
 	for _, line := range lines {

@@ -5,15 +5,14 @@ import (
 	"slices"
 )
 
-// growthWindows is the number of time windows. The median of each window reduces the
-// noise of the garbage collector.
+// growthWindows is how many time windows there are. Each window's median reduces garbage collector
+// noise.
 const growthWindows = 20
 
-// A memoryGrowth is the growth of a host's memory in MB per reload.
+// A memoryGrowth is a host's memory growth in MB per reload.
 type memoryGrowth struct{ mean, slope, stdErr float64 }
 
-// fitGrowth fits a line to the live memory of the second half, when the session cache
-// is full.
+// fitGrowth fits a line to the second half's live memory, when the session cache is full.
 func (e *hostSoak) fitGrowth() memoryGrowth {
 	settled := e.liveMB[len(e.liveMB)/2:]
 	size := max(1, len(settled)/growthWindows)
@@ -25,7 +24,7 @@ func (e *hostSoak) fitGrowth() memoryGrowth {
 	return fitLine(at, mb)
 }
 
-// fitLine fits a line by least squares. stdErr is the standard error of its slope.
+// fitLine fits a line by least squares. stdErr is its slope's standard error.
 func fitLine(x, y []float64) memoryGrowth {
 	n := float64(len(x))
 	var mx, my, xx, xy, yy float64

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The fit finds a leak despite the noise of the garbage collector and a warm-up phase.
+// The fit finds a leak despite garbage collector noise and a warm-up phase.
 func TestFitGrowth(t *testing.T) {
 	for _, leak := range []float64{0, 0.5} {
 		e := &hostSoak{soakConfig: soakConfig{measureEvery: time.Second, reloadEvery: 10 * time.Second}}

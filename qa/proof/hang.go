@@ -15,14 +15,14 @@ import (
 	"agenthost/pkg/store/storeurl"
 )
 
-// hangTimeout is the deadline of the stores of the proof, and hangCallers how many read at
-// once, which is more than they have connections.
+// hangTimeout is the deadline for the proof's stores, and hangCallers how many read at once, which
+// is more than they have connections.
 const (
 	hangTimeout = 2 * time.Second
 	hangCallers = 64
 )
 
-// hangRows proves the deadline of requests on a server that swallows packets.
+// hangRows proves the request deadline on a server that swallows packets.
 func hangRows(ctx context.Context, s *sandbox) ([]row, error) {
 	if s.file != "" {
 		return nil, nil // a file has no connections
@@ -108,7 +108,8 @@ func waitUntil(ctx context.Context, holds func() bool) error {
 	return nil
 }
 
-// countHeld counts the queries of a pool without deadlines that are held for two of ours.
+// countHeld counts how many queries from a pool without deadlines are held for two of our
+// deadlines.
 func countHeld(ctx context.Context, proxy *faultyProxy) (int, error) {
 	u, err := url.Parse(proxy.url())
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// waitLimit is the maximum time of every wait.
+// waitLimit is the maximum time for every wait.
 const waitLimit = 20 * time.Second
 
 // A host is a running agenthost serve.
@@ -88,7 +88,7 @@ func (h *host) countGoroutines() (int, error) {
 	return strings.Count(h.log.String(), "\ngoroutine "), nil
 }
 
-// procPath returns the path of a file or folder of the process in /proc.
+// procPath returns the path to a file or folder for the process in /proc.
 func (h *host) procPath(name string) string {
 	return filepath.Join("/proc", strconv.Itoa(h.cmd.Process.Pid), name)
 }
@@ -132,7 +132,7 @@ func (h *host) liveMemory() (heap, stacks float64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	defer http.DefaultClient.CloseIdleConnections() // open connections would count as file handles of the host
+	defer http.DefaultClient.CloseIdleConnections() // open connections would count as the host's file handles
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
@@ -148,7 +148,7 @@ func (h *host) liveMemory() (heap, stacks float64, err error) {
 	return heap, stacks, err
 }
 
-// countLiveGoroutines counts the goroutines of a running host that serves with --pprof.
+// countLiveGoroutines counts the goroutines in a running host that serves with --pprof.
 func (h *host) countLiveGoroutines() (n int, err error) {
 	resp, err := http.Get(h.url + "/debug/pprof/goroutine?debug=1")
 	if err != nil {
@@ -160,10 +160,10 @@ func (h *host) countLiveGoroutines() (n int, err error) {
 	return n, err
 }
 
-// clockTicks is the number of kernel clock ticks per second in /proc.
+// clockTicks is how many kernel clock ticks per second /proc uses.
 const clockTicks = 100
 
-// processorTime returns the CPU time of a local process.
+// processorTime returns a local process's CPU time.
 func processorTime(pid int) (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

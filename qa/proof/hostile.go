@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	// measuredTurns is the number of turns for measuring the CPU time of a turn.
+	// measuredTurns is how many turns measure the CPU time per turn.
 	measuredTurns = 400
-	// maxSlowdown is the maximum ratio of the CPU time of a turn after and before the
-	// attack. The attackers' sessions remain stored.
+	// maxSlowdown is the maximum ratio between a turn's CPU time after and before the attack. The
+	// attackers' sessions remain stored.
 	maxSlowdown = 1.5
-	// moreGoroutines is the permitted number of goroutines above that of a fresh host.
+	// moreGoroutines is how many more goroutines than a fresh host are permitted.
 	moreGoroutines = 5
 	// stuckAfter is the latency from which a session counts as stuck. An abandoned
 	// lease takes 15 s to expire; a busy machine delays a turn by a second.
@@ -44,13 +44,13 @@ type attackProof struct {
 	report   *attackReport
 	slowKept int // slow clients that were not disconnected in time
 
-	before, after time.Duration // CPU time of a turn
+	before, after time.Duration // CPU time per turn
 	changed       int           // honest sessions and files that changed
-	stuck         int           // sessions of hostile clients that accept no turn
+	stuck         int           // hostile clients' sessions that accept no turn
 	afterAttack   resources
 }
 
-// hostileRows attacks a host on one kind of database.
+// hostileRows attacks a host on one database kind.
 func hostileRows(ctx context.Context, s *sandbox) ([]row, error) {
 	g := &attackProof{site: s, apps: filepath.Join(s.dir, s.name, "siege")}
 	if err := errors.Join(guideApp().writeTo(g.apps), victimApp().writeTo(g.apps)); err != nil {
@@ -152,7 +152,7 @@ func (g *attackProof) runAttack(ctx context.Context) (err error) {
 	return err
 }
 
-// snapshotHonest returns the events of the honest session and the files of its app.
+// snapshotHonest returns the honest session's events and its app's files.
 func (g *attackProof) snapshotHonest(ctx context.Context) ([]string, error) {
 	events, err := g.kept.readEvents(ctx)
 	if err != nil {
@@ -190,7 +190,7 @@ func (g *attackProof) sendAttack(ctx context.Context) error {
 
 func (g *attackProof) hostAddr() string { return strings.TrimPrefix(g.host.url, "http://") }
 
-// turnCost returns the CPU time of a turn.
+// turnCost returns a turn's CPU time.
 func (g *attackProof) turnCost(ctx context.Context, name string) (time.Duration, error) {
 	pid := g.host.cmd.Process.Pid
 	before, err := processorTime(pid)
@@ -227,7 +227,7 @@ func (g *attackProof) countStuckSessions(ctx context.Context) (stuck int) {
 	return stuck
 }
 
-// serverExtensions lists what adds routes to the server of agenthost.
+// serverExtensions lists what adds routes to agenthost's server.
 func serverExtensions() []func(*server.Services) *server.Extension {
 	return []func(*server.Services) *server.Extension{liveweb.Extend(nil), devui.Extend(nil), evalweb.Extend(nil), oauthweb.Extend(nil)}
 }

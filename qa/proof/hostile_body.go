@@ -6,15 +6,13 @@ import (
 	"strings"
 )
 
-// A jsonField is a key of a JSON object and its value: JSON text, a list of fields, or
-// a list of values.
+// A jsonField is a key in a JSON object and its value: JSON text, a field list, or a value list.
 type jsonField struct {
 	key   string
 	value any
 }
 
-// honestBody returns a body with every field of every route. A route ignores the fields
-// of others.
+// honestBody returns a body with every route's fields. A route ignores other routes' fields.
 func honestBody(app, user, sess string) []jsonField {
 	content := []jsonField{{"role", `"user"`}, {"parts", []any{
 		[]jsonField{{"text", `"hi"`}},
@@ -50,7 +48,7 @@ func quoteJSON(text string) string { return fmt.Sprintf("%q", text) }
 // A jsonMutator writes JSON with errors.
 type jsonMutator struct {
 	random *rand.Rand
-	// odds is the n of a 1-in-n chance that a value is replaced; 0 replaces none.
+	// odds is n for a 1-in-n chance that a value is replaced; 0 replaces none.
 	odds int
 	out  strings.Builder
 }

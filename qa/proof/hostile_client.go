@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// answerLimit is the maximum time of a response, and slowChunks the number of chunks
-// that a slow client sends.
+// answerLimit is the maximum time for a response, and slowChunks how many chunks a slow client
+// sends.
 const (
 	answerLimit = 15 * time.Second
 	slowChunks  = 20
 )
 
-// internalWords match internals that no response may contain: source positions, Go
-// types and packages, SQL, and paths of the machine.
+// internalWords match internals that no response may contain: source positions, Go types and
+// packages, SQL, and paths on the machine.
 var internalWords = regexp.MustCompile(`\.go:\d|goroutine \d|(?i:runtime error|nil pointer|panic|unmarshal)|\breflect\b|interface \{|map\[string|` +
 	`\b(json|http|session|store|runtime|server|genai|strconv|fmt|errors|url|multipart)\.[A-Z][a-z]|0xc0[0-9a-f]{6}|` +
 	`(?i:\bsql(ite|state)?\b|SELECT |INSERT |constraint|pgconn|gorm|duplicate (key value|entry)|no such table)|/(tmp|home|root|work|var|usr)/`)
@@ -34,7 +34,7 @@ func isAllowedStatus(status int) bool {
 	return status == http.StatusNotImplemented || status == http.StatusHTTPVersionNotSupported
 }
 
-// An attackReport counts the failures of a server.
+// An attackReport counts a server's failures.
 type attackReport struct {
 	mu           sync.Mutex
 	requests     int
@@ -136,7 +136,7 @@ func (s hostileRequest) writeTo(conn *net.TCPConn) {
 	}
 }
 
-// checkAnswer checks each response of a connection.
+// checkAnswer checks each response on a connection.
 func (report *attackReport) checkAnswer(s hostileRequest, answer []byte) {
 	if at := internalWords.FindIndex(answer); at != nil {
 		report.recordFailure(&report.leaking, s, fmt.Sprintf("contains %q", answer[max(0, at[0]-100):min(len(answer), at[1]+100)]))

@@ -24,9 +24,9 @@ const (
 	bombLevels = 40
 	// mcpPings is how many requests a hostile server sends.
 	mcpPings = 2000
-	// controlPings is how many of them the control answers at once.
+	// controlPings is how many the control answers at once.
 	controlPings = 500
-	// mcpTurnCPU is the maximum CPU time of a turn with a hostile server.
+	// mcpTurnCPU is the maximum CPU time for a turn with a hostile server.
 	mcpTurnCPU = 5 * time.Second
 	// mcpStop is the maximum time until a host has stopped after it.
 	mcpStop = 10 * time.Second
@@ -39,8 +39,8 @@ const (
 	controlLine = 64 << 20
 )
 
-// mcpRows sends a host what a hostile MCP server can: a schema that expands, requests of its own,
-// and an endless event.
+// mcpRows sends a host what a hostile MCP server can: a schema that expands, its own requests, and
+// an endless event.
 func mcpRows(ctx context.Context, l *lab) (rows []row, err error) {
 	for _, show := range []func(context.Context, *lab) (row, error){expandingSchema, requestFlood, endlessEvent} {
 		r, err := show(ctx, l)
@@ -127,7 +127,7 @@ func sendPings(w http.ResponseWriter, count int) {
 	_ = http.NewResponseController(w).Flush()
 }
 
-// serveMCPApp starts a host with an app that calls the tool of a server in each turn.
+// serveMCPApp starts a host with an app that calls a server's tool in each turn.
 func serveMCPApp(ctx context.Context, l *lab, s *hostileMCP, name, settings string) (*host, error) {
 	dir := filepath.Join(l.dir, name)
 	app := files{
@@ -242,7 +242,7 @@ func requestFlood(ctx context.Context, l *lab) (row, error) {
 	}, errors.Join(err, controlErr)
 }
 
-// floodLibrary is the control: the client of the library answers each request at once.
+// floodLibrary is the control: the library's client answers each request at once.
 func floodLibrary(ctx context.Context) (int64, error) {
 	s := serveHostileMCP()
 	s.call = func(w http.ResponseWriter, id json.RawMessage) {
@@ -269,7 +269,7 @@ func connectLibrary(ctx context.Context, url string) (*mcp.ClientSession, error)
 	return mcp.NewClient(&mcp.Implementation{Name: "library", Version: "1"}, nil).Connect(ctx, way, &mcp.ClientSessionOptions{ProtocolVersion: "2025-06-18"})
 }
 
-// endlessEvent answers a call with one line of 1 GiB, of which 1 MB is sent.
+// endlessEvent answers a call with one 1 GiB line, and sends 1 MB compressed.
 func endlessEvent(ctx context.Context, l *lab) (row, error) {
 	s := serveHostileMCP()
 	defer s.stopServer()
@@ -301,7 +301,7 @@ func endlessEvent(ctx context.Context, l *lab) (row, error) {
 	}, err
 }
 
-// sendLine sends a compressed event of one line.
+// sendLine sends a compressed one-line event.
 func sendLine(w http.ResponseWriter, id json.RawMessage, size int) {
 	w.Header().Set("Content-Encoding", "gzip")
 	z := gzip.NewWriter(w)
@@ -316,8 +316,8 @@ func sendLine(w http.ResponseWriter, id json.RawMessage, size int) {
 	_ = z.Close()
 }
 
-// readLineOfLibrary is the control: it returns what the client of the library allocates for a
-// line, in MB.
+// readLineOfLibrary is the control: it returns what the library's client allocates for a line, in
+// MB.
 func readLineOfLibrary(ctx context.Context) (uint64, error) {
 	s := serveHostileMCP()
 	defer s.stopServer()

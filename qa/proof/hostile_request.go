@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The app, user and sessions in the requests of hostile clients.
+// The app, user and sessions in hostile clients' requests.
 const (
 	victimName     = "victim"
 	hostileUser    = "mallory"
@@ -21,7 +21,7 @@ const (
 	readsUntilClose closeMode = iota // reads until the server closes
 	closesWriteSide                  // closes its writing side and reads on
 	resetsAtOnce                     // resets the connection without reading
-	resetsOnAnswer                   // resets the connection at the first bytes of the response
+	resetsOnAnswer                   // resets the connection at the response's first bytes
 	closesReadSide                   // closes its reading side and waits
 	closeModes
 )
@@ -31,7 +31,7 @@ type hostileRequest struct {
 	what string
 	text []byte
 	end  closeMode
-	// slow sends the request in chunks of a few bytes.
+	// slow sends the request a few bytes at a time.
 	slow bool
 }
 
@@ -205,7 +205,7 @@ func withoutClose(request []byte) []byte {
 	return []byte(strings.Replace(string(request), "Connection: close\r\n", "", 1))
 }
 
-// malformedForm returns a form of the visual builder that the server must reject.
+// malformedForm returns a form from the visual builder that the server must reject.
 func (a *requestGenerator) malformedForm() []byte {
 	var b strings.Builder
 	for range 1 + a.random.IntN(3) {
@@ -234,8 +234,8 @@ func (a *requestGenerator) pickSession() string {
 	return fmt.Sprint("victim-", a.random.IntN(victimSessions))
 }
 
-// pickRoute returns the method and path of a random route. It omits the change feed,
-// which stays open as long as its client, and rarely picks routes without effects.
+// pickRoute returns a random route's method and path. It omits the change feed, which stays open as
+// long as its client, and rarely picks routes without effects.
 func (a *requestGenerator) pickRoute() (method, path string) {
 	for {
 		method, path, _ = strings.Cut(a.patterns[a.random.IntN(len(a.patterns))], " ")

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The timeouts of a host for the head and the body of a request.
+// A host's timeouts for a request's head and body.
 const (
 	headTimeout = 10 * time.Second
 	bodyTimeout = time.Minute

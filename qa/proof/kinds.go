@@ -9,7 +9,7 @@ import (
 	"agenthost/wing/live"
 )
 
-// listKinds returns what the apps of the proofs may name.
+// listKinds returns what the proofs' apps may name.
 func listKinds() loader.Kinds {
 	return loader.Kinds{
 		Models:      modeltest.AllKinds(),

@@ -9,18 +9,18 @@ import (
 
 // An operation is one recorded call: a read of a version, or an append to a version.
 type operation struct {
-	began, ended time.Duration // since the start of the race
+	began, ended time.Duration // since the race began
 	append       bool
 	// version is the version that was read, or to which the event was appended.
 	version int64
-	// won reports that the append was acknowledged. id is the ID of its event.
+	// won reports that the append was acknowledged. id is its event's ID.
 	won bool
 	id  string
 }
 
-// findContradictions returns the contradictions between recorded operations and the
-// final history of event IDs. Each append names its version, so only one order is
-// possible; it must agree with the clock.
+// findContradictions returns the contradictions between recorded operations and the final event ID
+// history. Each append names its version, so only one order is possible; it must agree with the
+// clock.
 func findContradictions(ops []operation, ids []string) []string {
 	var problems []string
 	addProblem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A liveEvent has the fields of the events of a live conversation that the proof compares.
+// A liveEvent has the event fields in a live conversation that the proof compares.
 type liveEvent struct {
 	ID           string
 	Author       string

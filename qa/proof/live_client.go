@@ -26,7 +26,7 @@ const (
 // A liveTalk is a conversation of a client with the agent. After the end of a socket the
 // client opens another one, reads the session, and continues.
 type liveTalk struct {
-	*client   // of the REST routes
+	*client   // for the REST routes
 	socketURL string
 	turns     []*liveTurn
 
@@ -35,11 +35,11 @@ type liveTalk struct {
 	more  func() bool
 	naive bool
 
-	received  []string // IDs of the events that must be stored
+	received  []string // IDs that must be stored
 	sockets   int
 	spoken    int // turns that the user repeated by voice
 	typed     int // turns that the user repeated as text
-	next      int // index of the turn
+	next      int // the turn's index
 	printLine func(format string, values ...any)
 }
 
@@ -79,7 +79,7 @@ func (t *liveTalk) hasNext() bool {
 	return t.next < len(t.turns) || t.more != nil && t.more() && t.next < len(t.turns)
 }
 
-// A liveSocketEvent is an event, or the end of the socket.
+// A liveSocketEvent is an event, or reports that the socket has ended.
 type liveSocketEvent struct {
 	event liveEvent
 	err   error
@@ -181,7 +181,7 @@ func (t *liveTurn) isOver(events []liveEvent) bool {
 	return false
 }
 
-// isStored reports whether the last attempt of the turn is stored.
+// isStored reports whether the turn's last attempt is stored.
 func (t *liveTurn) isStored(events []liveEvent) bool {
 	if t.attempts == 0 {
 		return false
@@ -306,12 +306,12 @@ func (s *liveSession) countRepeated(t *liveTurn) {
 	s.printLine("%s %s: no answer to %s %s", s.app, s.session, t.kind, t.lastTag())
 }
 
-// sendTurn sends the last attempt of a turn.
+// sendTurn sends a turn's last attempt.
 func (s *liveSession) sendTurn(ctx context.Context, t *liveTurn) error {
 	if t.kind != turnAudio {
 		return s.sendRequestFrame(ctx, map[string]any{"content": map[string]any{"role": "user", "parts": []any{map[string]any{"text": t.kind + " " + t.lastTag()}}}})
 	}
-	// The tag comes in two chunks, which are a valid number of samples.
+	// The tag comes in two chunks, each with whole samples.
 	audio := fmt.Sprintf("%-64s", t.lastTag())
 	for _, chunk := range []string{audio[:8], audio[8:]} {
 		data := base64.StdEncoding.EncodeToString([]byte(chunk))
@@ -333,7 +333,7 @@ func (s *liveSession) sendRequestFrame(ctx context.Context, request any) error {
 	return nil
 }
 
-// readLiveEvents reads the stored events of the session.
+// readLiveEvents reads the session's stored events.
 func (t *liveTalk) readLiveEvents(ctx context.Context) ([]liveEvent, error) {
 	var s struct{ Events []liveEvent }
 	err := t.getJSON(ctx, "/apps/"+t.app+"/users/"+t.user+"/sessions/"+t.session, &s)

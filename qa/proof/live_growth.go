@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// growthTalkers is the number of users who talk at the same time, and growthLong that of
-	// those whose conversations have growthTurns turns.
+	// growthTalkers is how many users talk at the same time, and growthLong how many have
+	// conversations with growthTurns turns.
 	growthTalkers = 8
 	growthLong    = 2
 	growthTurns   = 1000
-	// growthHeld is the number of conversations that the control leaves open.
+	// growthHeld is how many conversations the control leaves open.
 	growthHeld = 20
-	// moreLiveMB is the permitted growth of the live heap. A leak of 1 KiB in each
-	// conversation exceeds it in an hour.
+	// moreLiveMB is how much the live heap may grow. A leak of 1 KiB in each conversation exceeds
+	// it in an hour.
 	moreLiveMB = 4
-	// moreLiveGoroutines is the permitted number of goroutines above that after the warm-up:
-	// connections of the database and of HTTP clients come and go.
+	// moreLiveGoroutines is how many more goroutines than after the warm-up are permitted: database
+	// and HTTP client connections come and go.
 	moreLiveGoroutines = 4
 )
 
@@ -205,8 +205,7 @@ func (p *growthProof) measureHeld(ctx context.Context) (liveUse, error) {
 	return p.measureIdle(ctx)
 }
 
-// measureIdle waits until two consecutive polls see the same number of goroutines, and
-// measures the host.
+// measureIdle waits until two consecutive polls see equally many goroutines, and measures the host.
 func (p *growthProof) measureIdle(ctx context.Context) (liveUse, error) {
 	var u liveUse
 	ticker := time.NewTicker(500 * time.Millisecond)
@@ -227,7 +226,7 @@ func (p *growthProof) measureIdle(ctx context.Context) (liveUse, error) {
 	return u, err
 }
 
-// countRunningGoroutines returns the number of goroutines of a host that serves with --pprof.
+// countRunningGoroutines counts the goroutines in a host that serves with --pprof.
 func (h *host) countRunningGoroutines() (n int, err error) {
 	resp, err := http.Get(h.url + "/debug/pprof/goroutine?debug=1")
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 
 const (
 	liveTalks = 21
-	// liveStride is the step between the messages of the short form.
+	// liveStride is the step between messages in the short form.
 	liveStride = 3
-	// maxStrikeDelay is the longest time between a message and the kill after it, so that
-	// kills happen at all points of its handling.
+	// maxStrikeDelay is the longest time between a message and the kill after it, so that kills
+	// happen at all points while it is handled.
 	maxStrikeDelay = 10 * time.Millisecond
 )
 
-// talkKinds returns the turns of a conversation.
+// talkKinds returns a conversation's turns.
 func talkKinds(i int) (app string, kinds []string) {
 	app = []string{"older", "newer", "counting"}[i%3]
 	all := [][]string{
@@ -111,7 +111,7 @@ func (r *liveRound) reportReady() {
 	}
 }
 
-// A liveProof is the result of all rounds of a fault.
+// A liveProof is the result of all rounds with a fault.
 type liveProof struct {
 	stage *liveStage
 	fault liveFault
@@ -119,13 +119,12 @@ type liveProof struct {
 	rounds, talks, broken, reconnected, sockets, spoken, typed int
 	violations                                                 liveViolations
 	errs                                                       []error
-	longest                                                    int // messages of the longest conversation
+	longest                                                    int // messages in the longest conversation
 	// naive makes clients repeat turns without reading the session, as a control.
 	naive bool
-	// altered counts the altered histories of another control, and detected those with
-	// violations.
+	// altered counts another control's altered histories, and detected those with violations.
 	altered, detected int
-	// calls, requests and twoKeys are the counts of the tool server.
+	// calls, requests and twoKeys are the tool server's counts.
 	calls, requests, twoKeys int
 }
 
@@ -195,7 +194,7 @@ func (p *liveProof) strikeRound(ctx context.Context, r *liveRound, random *rand.
 	return p.fault.strike(ctx, p.stage)
 }
 
-// compareTalk compares the session of a conversation that has ended.
+// compareTalk compares an ended conversation's session.
 func (p *liveProof) compareTalk(ctx context.Context, t *liveTalk, err error) {
 	p.talks++
 	p.sockets += t.sockets
@@ -236,7 +235,7 @@ func (p *liveProof) countDetected(t *liveTalk, events []liveEvent) {
 	}
 }
 
-// describeLiveEvents returns the history of a conversation with violations.
+// describeLiveEvents returns a conversation's history with violations.
 func describeLiveEvents(t *liveTalk, v liveViolations, events []liveEvent) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, strings.Join(v.details, "\n"))
@@ -307,7 +306,7 @@ func runLiveFault(ctx context.Context, l *lab, fault liveFault) (r row, err erro
 // breaksSockets reports whether clients open another socket after the fault.
 func (f *liveFault) breaksSockets() bool { return f.clientSide || f.letter == "h" }
 
-// buildRow returns the row of a fault.
+// buildRow returns a fault's row.
 func (p *liveProof) buildRow(intact, control *liveProof) row {
 	v := p.violations
 	ok := p.broken > 0 && p.reconnected > 0 && len(p.errs)+len(intact.errs) == 0 && v.countAll()+intact.violations.countAll() == 0 && p.twoKeys == 0 &&
@@ -327,7 +326,7 @@ func (p *liveProof) buildRow(intact, control *liveProof) row {
 	}
 }
 
-// formatErrors returns the errors as a part of a result.
+// formatErrors returns the errors as part of a result.
 func formatErrors(errs []error) string {
 	err := errors.Join(errs...)
 	if err == nil {

@@ -15,7 +15,7 @@ import (
 	"agenthost/internal/fake/fakegemini"
 )
 
-// liveModelMode is the mode of the child that serves the fake Live API.
+// liveModelMode is the mode for the child that serves the fake Live API.
 const liveModelMode = "live"
 
 // runLiveModel serves the fake Live API until it is killed. It prints its URL.
@@ -62,17 +62,17 @@ func (m *modelProcess) killProcess() error {
 	return err
 }
 
-// The kinds of turns. The user's text is the kind and the tag of the turn, such as
-// "call k1c2-t3.1"; the audio is the tag.
+// Turn kinds. The user's text is the turn's kind and tag, such as "call k1c2-t3.1"; the audio is
+// the tag.
 const (
 	turnText  = "text"  // is answered
 	turnAudio = "audio" // is transcribed and answered
 	turnCall  = "call"  // calls a tool before the answer
 	turnWait  = "wait"  // is answered halfway: the next turn interrupts it
-	turnLeave = "leave" // is answered, and then the model announces the end of its connection
+	turnLeave = "leave" // is answered, and then the model announces that its connection ends
 )
 
-// answerHalves returns the two chunks of the answer to a turn.
+// answerHalves returns the two chunks that answer a turn.
 func answerHalves(tag string) (first, second string) {
 	return "Answer " + tag + ": first half,", " second half."
 }
@@ -86,23 +86,23 @@ func callID(tag string) string { return "call-" + tag }
 
 var tagPattern = regexp.MustCompile(`[a-z]+\d+c\d+-t\d+\.\d+`)
 
-// A liveModel is the fake's side of one connection. Its state is that of the messages of this
-// connection: like a model whose handle is from the end of a turn, it does not know what
-// the ended connection had received since.
+// A liveModel is the fake's side of one connection. Its state comes from this connection's
+// messages: like a model whose handle is from the end of a turn, it lacks what the ended connection
+// had received since.
 type liveModel struct {
 	*fakegemini.LiveConn
-	// atOnce is the behavior of 3.x models: a call does not complete the turn. counts
-	// reports that handles have the number of consumed messages.
+	// atOnce is how 3.x models behave: a call does not complete the turn. counts reports that
+	// handles count the consumed messages.
 	atOnce, counts bool
-	// seeds reports that the next message is the history of the session.
+	// seeds reports that the next message is the session's history.
 	seeds    bool
 	lastTurn string // of the history, if it is the user's
 	consumed int
 	handles  int
-	speech   string            // tag of the audio so far
-	speaking string            // tag of the answer that waits for an interruption
-	open     map[string]string // tags by id of the calls that wait for a response
-	err      error             // of sending
+	speech   string            // the audio's tag so far
+	speaking string            // tag for the answer that waits for an interruption
+	open     map[string]string // tags by ID for the calls that wait for a response
+	err      error             // from sending
 }
 
 func newLiveModel(c *fakegemini.LiveConn) *liveModel {
@@ -135,7 +135,7 @@ func (m *liveModel) serveConn() {
 	}
 }
 
-// A modelInput is a message of the host.
+// A modelInput is a message from the host.
 type modelInput struct {
 	RealtimeInput struct {
 		MediaChunks    []modelBlob
@@ -198,7 +198,7 @@ func (m *liveModel) receiveFrame(frame map[string]any) error {
 	return nil
 }
 
-// receiveTurns answers a turn of the user. It only stores the history of the session.
+// receiveTurns answers a user turn. It only stores the session's history.
 func (m *liveModel) receiveTurns(role, text string) bool {
 	if m.seeds {
 		m.seeds = false
@@ -290,7 +290,7 @@ func (m *liveModel) completeTurn() {
 	m.sendHandle()
 }
 
-// sendHandle sends the handle of the state after all messages so far.
+// sendHandle sends a handle for the state after all messages so far.
 func (m *liveModel) sendHandle() {
 	m.handles++
 	index := ""

@@ -1,6 +1,6 @@
 package main
 
-// liveProofs are the promises of live conversations.
+// liveProofs are the promises about live conversations.
 func liveProofs() []proof {
 	return []proof{
 		{"live kills", liveKillRows},

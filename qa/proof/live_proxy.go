@@ -19,15 +19,15 @@ type frameProxy struct {
 	done     sync.WaitGroup
 
 	mu sync.Mutex
-	// onFrame is called before each frame with data is forwarded, with the conversation
-	// of the connection; empty until it is known. False cuts the connection instead.
+	// onFrame is called before each frame with data is forwarded, with the connection's
+	// conversation; empty until it is known. False cuts the connection instead.
 	onFrame frameHook
 	server  string // address
 	conns   map[net.Conn]bool
 	opened  map[string]int // connections by conversation
 }
 
-// A frameHook reports whether a frame of a conversation is forwarded.
+// A frameHook reports whether a conversation's frame is forwarded.
 type frameHook func(conversation string) bool
 
 func newFrameProxy(onFrame frameHook) (*frameProxy, error) {
@@ -41,7 +41,7 @@ func newFrameProxy(onFrame frameHook) (*frameProxy, error) {
 	return p, nil
 }
 
-// setServer sets the server of new connections by its URL.
+// setServer sets the server for new connections by its URL.
 func (p *frameProxy) setServer(url string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,7 +93,7 @@ func (p *frameProxy) acceptConns() {
 	}
 }
 
-// forwardConn forwards both directions until one of them ends.
+// forwardConn forwards both directions until one ends.
 func (p *frameProxy) forwardConn(client net.Conn) {
 	p.mu.Lock()
 	address := p.server
@@ -129,15 +129,14 @@ func (p *frameProxy) closeConn(c net.Conn) {
 	delete(p.conns, c)
 }
 
-// conversationPattern finds the conversation in the query of a client, or in the setup of
-// the host.
+// conversationPattern finds the conversation in a client's query, or in the host's setup.
 var conversationPattern = regexp.MustCompile(`session_id=([a-z]+\d+c\d+)|Conversation ([a-z]+\d+c\d+)\.`)
 
 // A proxiedConn is one connection.
 type proxiedConn struct {
 	proxy *frameProxy
 	mu    sync.Mutex
-	name  string // of the conversation
+	name  string // the conversation's
 }
 
 func (c *proxiedConn) conversationName() string {
@@ -162,7 +161,7 @@ func (c *proxiedConn) findConversation(text []byte) {
 
 var errCut = errors.New("the connection was cut")
 
-// forwardFrames forwards the head of the handshake, and then frames.
+// forwardFrames forwards the handshake's head, and then frames.
 func (c *proxiedConn) forwardFrames(to io.Writer, from io.Reader) error {
 	r := bufio.NewReader(from)
 	if err := c.forwardHead(to, r); err != nil {
@@ -205,13 +204,13 @@ func (c *proxiedConn) forwardHead(to io.Writer, r *bufio.Reader) error {
 	return err
 }
 
-// A wsFrame is a frame of RFC 6455, section 5.2.
+// A wsFrame is a frame as in RFC 6455, section 5.2.
 type wsFrame struct {
 	bytes []byte
-	start int // of the payload in bytes
+	start int // payload offset in bytes
 }
 
-// maxProxiedFrame bounds the memory of a frame.
+// maxProxiedFrame bounds a frame's memory.
 const maxProxiedFrame = 16 << 20
 
 func readFrame(r io.Reader) (wsFrame, error) {

@@ -13,15 +13,15 @@ import (
 	"sync"
 )
 
-// The apps of live conversations, one for each behavior of the model: calls that complete a
-// turn, calls that do not, and connections that count messages.
+// Apps for live conversations, one for each model behavior: calls that complete a turn, calls that
+// do not, and connections that count messages.
 var liveApps = map[string]string{
 	"older":    "{provider: gemini, model: gemini-live-2.5-flash-native-audio, base_url: MODEL, api_key: key}",
 	"newer":    "{provider: gemini, model: gemini-3.8-live, base_url: MODEL, api_key: key}",
 	"counting": "{provider: vertex_ai, model: gemini-live-2.5-flash-native-audio, base_url: MODEL, api_key: key}",
 }
 
-// liveFiles returns the apps with the addresses of the model and of the tool server.
+// liveFiles returns the apps with the addresses of the model and the tool server.
 func liveFiles(modelURL, toolURL string) files {
 	fs := files{}
 	for name, m := range liveApps {
@@ -48,10 +48,10 @@ type liveStage struct {
 	tools    *toolServer
 	client   *frameProxy // between clients and the host
 	upstream *frameProxy // between the host and the model
-	url      string      // of the host
+	url      string      // the host's
 	db, apps string
 	flags    []string
-	rounds   int // of conversations, which name their sessions
+	rounds   int // conversation rounds, which name their sessions
 }
 
 func newLiveStage(ctx context.Context, l *lab, name string, flags ...string) (s *liveStage, err error) {
@@ -81,7 +81,7 @@ func newLiveStage(ctx context.Context, l *lab, name string, flags ...string) (s 
 	return s, errors.Join(s.startModel(ctx), s.startHost(ctx))
 }
 
-// freeURL returns the URL of a free port, for a host that is restarted at the same address.
+// freeURL returns a URL with a free port, for a host that is restarted at the same address.
 func freeURL() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *liveStage) stopAll() error {
 	return err
 }
 
-// newTalk returns a conversation of a user of its own.
+// newTalk returns a conversation with its own user.
 func (s *liveStage) newTalk(app, name string, kinds ...string) *liveTalk {
 	t := &liveTalk{client: newClient(s.url, app, name), socketURL: s.client.url, printLine: s.printLine}
 	t.user = "user-" + name
@@ -136,8 +136,8 @@ func (s *liveStage) printLine(format string, values ...any) {
 	fmt.Fprintf(s.lab.progress, format+"\n", values...)
 }
 
-// A toolServer counts the executions of the tool by the call's tag. Like a service with
-// idempotency keys, it executes each key once.
+// A toolServer counts the tool's executions by the call's tag. Like a service with idempotency
+// keys, it executes each key once.
 type toolServer struct {
 	url    string
 	server *http.Server
@@ -177,8 +177,7 @@ func (t *toolServer) recordCall(tag, key string) {
 	t.keys[tag][key]++
 }
 
-// countCalls returns the number of calls, of requests, and of calls that were executed
-// with more than one key.
+// countCalls counts calls, requests, and calls that were executed with more than one key.
 func (t *toolServer) countCalls() (calls, requests, doubled int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// liveText returns a stored event of the user or of the model.
+// liveText returns a stored event from the user or the model.
 func liveText(id, author, text string) liveEvent {
 	ev := liveEvent{ID: id, Author: author}
 	if author == "user" {
@@ -46,7 +46,7 @@ func liveCall(id string, call, response bool) liveEvent {
 	return ev
 }
 
-// TestLiveHistory: the check finds each alteration of a correct history.
+// TestLiveHistory: the check finds each alteration in a correct history.
 func TestLiveHistory(t *testing.T) {
 	interrupted := liveText("4", "agent", "Answer k1c1-t1.1: first half,")
 	interrupted.Interrupted = true
@@ -123,7 +123,7 @@ func TestLiveUse(t *testing.T) {
 	}
 }
 
-// TestReadFrame: frames of all lengths are forwarded as they came, and unmasked for the hook.
+// TestReadFrame: frames with all lengths are forwarded as they came, and unmasked for the hook.
 func TestReadFrame(t *testing.T) {
 	for _, size := range []int{0, 5, 125, 126, 70000} {
 		ours, theirs := net.Pipe()

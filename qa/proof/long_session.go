@@ -18,8 +18,7 @@ import (
 
 const (
 	shortSession = 100
-	// maxReadRatio is the maximum ratio of the read times of a long and a short
-	// session.
+	// maxReadRatio is the maximum ratio between the read times for a long and a short session.
 	maxReadRatio = 2.0
 )
 
@@ -87,7 +86,7 @@ func (s *sandbox) fillSession(ctx context.Context, i, events int) (err error) {
 	return err
 }
 
-// A readComparison has the times of the short and the long session.
+// A readComparison has the short and the long session's times.
 type readComparison [2]time.Duration
 
 func (c readComparison) ratio() float64 { return float64(c[1]) / float64(c[0]) }
@@ -97,8 +96,8 @@ func (c readComparison) String() string {
 	return fmt.Sprintf("%s and %s, %.2f×", c[0].Round(time.Microsecond), c[1].Round(time.Microsecond), c.ratio())
 }
 
-// compareReads alternates between blocks of reads of both sessions and returns the
-// lowest median of each.
+// compareReads alternates between read blocks for both sessions and returns each session's lowest
+// median.
 func compareReads(read func(i int) (time.Duration, error)) (best readComparison, err error) {
 	const blocks, reads = 5, 101
 	for b := range blocks {
@@ -120,7 +119,7 @@ func compareReads(read func(i int) (time.Duration, error)) (best readComparison,
 	return best, nil
 }
 
-// compareFirst returns the best of three reads of each session.
+// compareFirst returns the best of three reads for each session.
 func compareFirst(read func(i int) (time.Duration, error)) (best readComparison, err error) {
 	for b := range 3 {
 		for i := range best {
@@ -164,7 +163,7 @@ func (s *sandbox) timeFirstGet(ctx context.Context, i int) (took time.Duration, 
 	return timedGet(ctx, st, i, nil)
 }
 
-// databaseSchemes returns the schemes of all databases.
+// databaseSchemes returns all databases' schemes.
 func databaseSchemes() []storeurl.Scheme {
 	return sqlstore.Engines{sqlite.Engine(), postgres.Engine(), mysql.Engine()}.Schemes()
 }

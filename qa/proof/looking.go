@@ -12,8 +12,8 @@ import (
 	"agenthost/internal/testdb"
 )
 
-// lookingRows runs each command of the program that runs no app on databases of older
-// versions, whose schema and rows must stay, and whose files must keep their bytes.
+// lookingRows runs each command that runs no app on older versions' databases, whose schema and
+// rows must stay, and whose files must keep their bytes.
 func lookingRows(ctx context.Context, s *sandbox) ([]row, error) {
 	dir := filepath.Join(s.dir, "looking-"+s.name)
 	other := "sqlite:///" + filepath.Join(dir, "other.db")

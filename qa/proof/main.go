@@ -29,7 +29,7 @@ import (
 	"time"
 )
 
-// The limits of a run, so that a hang becomes a failed row.
+// Limits for a run, so that a hang becomes a failed row.
 const (
 	shortLimit = 20 * time.Minute
 	fullLimit  = 6 * time.Hour
@@ -37,16 +37,16 @@ const (
 
 // A lab holds what all proofs share.
 type lab struct {
-	bin      string // absolute path of the program
+	bin      string // the program's absolute path
 	self     string // this program
-	bench    string // the folder of the bench module
+	bench    string // the bench module's folder
 	dir      string // a temporary folder
-	seed     uint64 // of all random choices
+	seed     uint64 // for all random choices
 	full     bool   // the full form
 	progress io.Writer
 }
 
-// describeRun returns the commit, seed and environment of the run.
+// describeRun returns the run's commit, seed and environment.
 func (l *lab) describeRun() string {
 	commit := "unknown"
 	if out, err := exec.Command("git", "rev-parse", "--short", "HEAD").Output(); err == nil {

@@ -14,13 +14,13 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// The limits of one tree.
+// Limits for one tree.
 const (
 	treeTime   = 100 * time.Millisecond
 	treeMemory = 64 << 20
 )
 
-// malformedTrees counts the results of loading damaged trees.
+// malformedTrees counts the results from loading damaged trees.
 type malformedTrees struct {
 	trees, refused, loaded  int
 	panics, changed, costly int
@@ -65,8 +65,7 @@ func (m *malformedTrees) summarize() string {
 		m.trees, m.refused, m.loaded, m.panics, m.changed, m.costly, first, m.longest.Round(time.Millisecond), float64(m.largest)/(1<<20))
 }
 
-// loadDamaged replaces the files of a served app by n damaged trees, one after the
-// other.
+// loadDamaged replaces a served app's files by n damaged trees, one after the other.
 func (m *malformedTrees) loadDamaged(ctx context.Context, l *lab, d *mutator, n int) (err error) {
 	top := filepath.Join(l.dir, "malformed")
 	dir := filepath.Join(top, "app")

@@ -21,21 +21,21 @@ import (
 )
 
 const (
-	// mixedGrowth is the maximum growth of live memory from one half of the load to the next,
-	// in MB, without the memory of the race detector.
+	// mixedGrowth is how much live memory may grow from one half of the load to the next, in MB,
+	// without the race detector's memory.
 	mixedGrowth = 8.0
-	// upstreamWait is the maximum time of a turn whose model, tool or MCP server is hostile:
-	// far above the timeouts of its app, also under the race detector.
+	// upstreamWait is the maximum time for a turn whose model, tool or MCP server is hostile: far
+	// above its app's timeouts, also under the race detector.
 	upstreamWait = time.Minute
-	// upstreamClients is the number of clients of the apps with hostile upstreams.
+	// upstreamClients is how many clients use the apps with hostile upstreams.
 	upstreamClients = 2
-	// oversized is the length of a body above the server's limit.
+	// oversized is a body length above the server's limit.
 	oversized = 40 << 20
 )
 
-// A mixedLoad sends honest turns, turns of apps with hostile upstreams, hostile requests,
-// forged histories and oversized bodies to one host concurrently. The host is built with the
-// race detector.
+// A mixedLoad sends honest turns, turns to apps with hostile upstreams, hostile requests, forged
+// histories and oversized bodies to one host concurrently. The host is built with the race
+// detector.
 type mixedLoad struct {
 	host   *host
 	length time.Duration
@@ -48,8 +48,8 @@ type mixedLoad struct {
 	worked    atomic.Int64
 	large     atomic.Int64
 	accepted  atomic.Int64 // oversized bodies that were not rejected
-	nextApp   atomic.Int64 // of the apps with hostile upstreams
-	upstreams turnCount    // turns of apps with hostile upstreams; failed if there is no end
+	nextApp   atomic.Int64 // for the apps with hostile upstreams
+	upstreams turnCount    // turns with hostile upstreams; failed if there is no end
 	halves    []mixedRest  // what the host holds after each half of the load
 }
 
@@ -108,7 +108,7 @@ func (m *mixedLoad) buildRow(control *mixedLoad) row {
 	}
 }
 
-// liveGrowth returns the growth of live memory from the first half to the second, in MB.
+// liveGrowth returns how much live memory grew from the first half to the second, in MB.
 func (m *mixedLoad) liveGrowth() float64 { return m.halves[1].liveMB - m.halves[0].liveMB }
 
 func formatRests(rests []mixedRest) string {
@@ -153,7 +153,7 @@ func (m *mixedLoad) runLoad(ctx context.Context, l *lab, name string) (err error
 	return nil
 }
 
-// runHalf sends all kinds of traffic concurrently for half of the length.
+// runHalf sends all kinds of traffic concurrently for half the length.
 func (m *mixedLoad) runHalf(ctx context.Context, seed uint64, hostileApps []string) error {
 	loadCtx, cancel := context.WithTimeout(ctx, m.length/2)
 	defer cancel()
@@ -226,8 +226,8 @@ func (m *mixedLoad) runHonestClient(ctx context.Context, name string) {
 	}
 }
 
-// runHostileUpstreams runs turns of the apps with hostile upstreams, in fresh sessions. Each
-// turn ends, with an answer, an error of the run, or 503 and Retry-After.
+// runHostileUpstreams runs turns with the apps that have hostile upstreams, in fresh sessions. Each
+// turn ends, with an answer, a run error, or 503 and Retry-After.
 func (m *mixedLoad) runHostileUpstreams(ctx context.Context, apps []string) {
 	for ctx.Err() == nil {
 		n := int(m.nextApp.Add(1))

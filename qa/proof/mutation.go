@@ -14,8 +14,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// loadRealTrees returns the apps of the repository, those of the loader tests, and
-// those of the corpus if it is available.
+// loadRealTrees returns the repository's apps, the loader tests' apps, and the corpus's if it is
+// available.
 func loadRealTrees() ([]files, error) {
 	all, err := brokenApps()
 	if err != nil {
@@ -76,7 +76,7 @@ func addTrees(all map[string]files, top string) error {
 // A mutator derives damaged trees from valid ones.
 type mutator struct {
 	seeds  []files
-	lines  []string // of all seeds
+	lines  []string // from all seeds
 	tokens []string // strings to insert
 	random *rand.Rand
 }
@@ -115,7 +115,7 @@ func (d *mutator) mutateTree(tree files) (files, string) {
 	return tree, strings.Join(changes, ", ")
 }
 
-// A mutation changes the content of a file.
+// A mutation changes a file's content.
 type mutation struct {
 	name  string
 	apply func(d *mutator, text string) string
@@ -177,7 +177,7 @@ func (d *mutator) mutateLine(text string, change func(string) string) string {
 	return strings.Join(lines, "")
 }
 
-// insertForeignLine inserts a line of any file of any app.
+// insertForeignLine inserts a line from any file in any app.
 func (d *mutator) insertForeignLine(text string) string {
 	other := d.lines[d.random.IntN(len(d.lines))]
 	return d.mutateLine(text, func(line string) string { return other + line })
@@ -201,8 +201,7 @@ func expansionBombs() []string {
 	}
 }
 
-// billionLaughs returns nested aliases, each with nine times the size of the previous
-// one.
+// billionLaughs returns nested aliases, each nine times as large as the previous one.
 func billionLaughs(levels int) string {
 	var b strings.Builder
 	b.WriteString("{l0: &l0 [x, x, x, x, x, x, x, x, x]")

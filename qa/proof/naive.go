@@ -23,7 +23,7 @@ func (m *malformedTrees) loadNaively(d *mutator, n int) {
 	}
 }
 
-// serveNaively loads a tree of YAML files. The error is a recovered panic.
+// serveNaively loads a YAML file tree. The error is a recovered panic.
 func serveNaively(tree files) (served bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -14,7 +14,7 @@ import (
 	"agenthost/pkg/store/storeurl"
 )
 
-// longestCall is the maximum time of a call.
+// longestCall is a call's maximum time.
 const longestCall = time.Minute
 
 // An outageProof appends to a store while its database becomes unavailable and
@@ -60,7 +60,7 @@ func outageRows(ctx context.Context, s *sandbox) ([]row, error) {
 	}}, err
 }
 
-// outagePauses returns the lengths of the outages.
+// outagePauses returns the outages' lengths.
 func (s *sandbox) outagePauses() []time.Duration {
 	pauses := []time.Duration{10 * time.Second}
 	for i := range s.choose(2, 100) {
@@ -205,7 +205,7 @@ func (o *outageProof) recordAttempt(err error, took time.Duration) {
 	}
 }
 
-// shortestError returns the shortest of the distinct errors.
+// shortestError returns the shortest distinct error.
 func (o *outageProof) shortestError() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

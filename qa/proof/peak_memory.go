@@ -14,8 +14,8 @@ import (
 // measureMode is the child that runs a program and reports its peak memory.
 const measureMode = "measure"
 
-// runMeasured runs a program and returns its peak memory. A child starts the program, because
-// the peak memory of a process includes that of its parent before exec.
+// runMeasured runs a program and returns its peak memory. A child starts the program, because a
+// process's peak memory includes its parent's before exec.
 func (l *lab) runMeasured(ctx context.Context, out io.Writer, args ...string) (peak int64, err error) {
 	read, write, err := os.Pipe()
 	if err != nil {

@@ -16,8 +16,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestPeakMemoryOfLargeParent: the peak memory of a program does not include that of the
-// process that measures it. The control starts the program directly.
+// TestPeakMemoryOfLargeParent: a program's peak memory does not include that of the process that
+// measures it. The control starts the program directly.
 func TestPeakMemoryOfLargeParent(t *testing.T) {
 	ballast := make([]byte, 256<<20)
 	for i := range ballast {

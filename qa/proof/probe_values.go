@@ -103,8 +103,7 @@ func edgeNumbers() map[string]any {
 	}
 }
 
-// numberEvent returns an event with the numbers in every scope of the state and in a
-// call.
+// numberEvent returns an event with the numbers in every state scope and in a call.
 func numberEvent() (*session.Event, error) {
 	delta := map[string]any{}
 	for k, v := range edgeNumbers() {
@@ -178,7 +177,7 @@ func (s *sandbox) roundTripNumbers(ctx context.Context) (state map[string]any, e
 	return sess.State.All(), event, want, err
 }
 
-// eventTree returns the JSON form of an event with exact numbers.
+// eventTree returns an event's JSON form with exact numbers.
 func eventTree(ev *session.Event) (any, error) {
 	text, err := session.AppendEvent(nil, ev)
 	if err != nil {
@@ -194,7 +193,7 @@ func parseTree(text string) (any, error) {
 	return v, dec.Decode(&v)
 }
 
-// findDifferences returns the paths of written values that were not read back.
+// findDifferences returns the paths to written values that were not read back.
 func findDifferences(at string, want, got any) []string {
 	switch w := want.(type) {
 	case map[string]any:
@@ -245,7 +244,7 @@ func countLostFields(ctx context.Context, s *sandbox) (int, error) {
 	return n, nil
 }
 
-// fieldsOf stores an event in a database of its own and returns its JSON form.
+// fieldsOf stores an event in its own database and returns its JSON form.
 func (s *sandbox) fieldsOf(ctx context.Context, ev *session.Event) (got any, err error) {
 	_, err = s.runOnFresh(ctx, s.backend, func(ctx context.Context, s *sandbox) (int, error) {
 		sess, err := s.throughStore(ctx, ev)
@@ -310,7 +309,7 @@ func (s *sandbox) recreateSession(ctx context.Context, st *store.Store, key sess
 	return rows + sess.History.Len() + len(sess.State.All()), nil
 }
 
-// rowsOf counts the rows of the session, which is the only one.
+// rowsOf counts the rows that the only session has.
 func (s *sandbox) rowsOf(ctx context.Context, key session.Key) (rows int, err error) {
 	if !s.isDurable() {
 		return 0, nil
@@ -334,7 +333,7 @@ func countLeftRows(ctx context.Context, s *sandbox) (int, error) {
 	return s.fillAndDelete(ctx, func(st *store.Store, key session.Key) error { return st.Sessions.Delete(ctx, key) })
 }
 
-// countLeftByRow deletes only the row of the session.
+// countLeftByRow deletes only the session's row.
 func countLeftByRow(ctx context.Context, s *sandbox) (int, error) {
 	return s.fillAndDelete(ctx, func(*store.Store, session.Key) error {
 		db, err := s.openSQL()

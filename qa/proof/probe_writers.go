@@ -30,7 +30,7 @@ func sessionKey(user, id int) session.Key {
 	return session.Key{App: "app", User: fmt.Sprint("user-", user), ID: fmt.Sprint("s-", id)}
 }
 
-// runConcurrently runs n calls of do concurrently and joins their errors.
+// runConcurrently calls do n times concurrently and joins the errors.
 func runConcurrently(n int, do func(i int) error) error {
 	errs := make([]error, n)
 	var wg sync.WaitGroup
@@ -43,8 +43,8 @@ func runConcurrently(n int, do func(i int) error) error {
 
 const concurrentTurns = 100
 
-// countConcurrentFailures sends concurrent turns of one session to a host. It counts
-// failed turns and turns that are interleaved with another.
+// countConcurrentFailures sends one session's concurrent turns to a host. It counts failed turns
+// and turns that are interleaved with another.
 func countConcurrentFailures(ctx context.Context, s *sandbox) (int, error) {
 	apps := s.dir + "/turns"
 	if err := clerkApp().writeTo(apps); err != nil {
@@ -114,11 +114,11 @@ func countUnqueuedFailures(ctx context.Context, s *sandbox) (int, error) {
 	return int(stale.Load()), err
 }
 
-// sharedWriters set keys of shared scopes, each in a session of its own, on two stores
-// of one database.
+// sharedWriters set keys in shared scopes, each in its own session, on two stores with one
+// database.
 type sharedWriters struct {
 	writers, users, writes int
-	// singleMap keeps the keys of a scope in one JSON map, with read-modify-write.
+	// singleMap keeps a scope's keys in one JSON map, with read-modify-write.
 	singleMap bool
 }
 
@@ -185,7 +185,7 @@ func (sh sharedWriters) keyDelta(sess *session.Session, name string) map[string]
 	return delta
 }
 
-// countMissing looks up every key in a session of each user.
+// countMissing looks up every key in one session for each user.
 func (sh sharedWriters) countMissing(ctx context.Context, st *store.Store) (int, error) {
 	missing := 0
 	for user := range sh.users {

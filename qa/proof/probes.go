@@ -9,7 +9,7 @@ import (
 	"regexp"
 )
 
-// A probe counts failures of one kind.
+// A probe counts one kind of failure.
 type probe struct {
 	name  string
 	count func(ctx context.Context, s *sandbox) (int, error)
@@ -28,7 +28,7 @@ type sandbox struct {
 	random *rand.Rand
 }
 
-// allProbes returns the probes in the order of the table.
+// allProbes returns the probes in table order.
 func allProbes() []probe {
 	return []probe{
 		{
@@ -69,14 +69,14 @@ func allProbes() []probe {
 	}
 }
 
-// A finding has the counts of a probe and its control on one backend.
+// A finding has the counts for a probe and its control on one backend.
 type finding struct {
 	count, control     int
 	skipped, noControl bool // the probe did not run; it has no control
 	err                error
 }
 
-// cellText returns the table cell: the count and the count of the control.
+// cellText returns the table cell: the count and the control's.
 func (f finding) cellText() string {
 	switch {
 	case f.skipped:
@@ -94,8 +94,8 @@ func (f finding) ok() bool {
 	return f.skipped || f.err == nil && f.count == 0 && (f.noControl || f.control > 0)
 }
 
-// runProbes runs the probes on all backends, prints a table of counts, and reports
-// whether all of them are zero.
+// runProbes runs the probes on all backends, prints a count table, and reports whether all are
+// zero.
 func runProbes(ctx context.Context, l *lab, only *regexp.Regexp, out io.Writer) (bool, error) {
 	backends, skipped, err := findBackends(ctx)
 	if err != nil {

@@ -12,8 +12,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A raceProof appends to one session from several stores of one database at the same
-// time.
+// A raceProof appends to one session from several stores with one database at the same time.
 type raceProof struct {
 	*sandbox
 	stores []*store.Store

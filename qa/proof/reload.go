@@ -14,20 +14,20 @@ import (
 const (
 	reloadSaves = 100
 	companions  = 3
-	// turnPause is the pause between two turns of a client.
+	// turnPause is the pause between a client's turns.
 	turnPause = 10 * time.Millisecond
 	// saveLimit is the maximum time until a save takes effect.
 	saveLimit = time.Second
 )
 
-// A reloadProof changes the agent of a host during conversations.
+// A reloadProof changes a host's agent during conversations.
 type reloadProof struct {
 	host   *host
-	file   string // of the agent
+	file   string // the agent's
 	prober *client
-	// turns and failed count the turns of the companions.
+	// turns and failed count the companions' turns.
 	turns, failed atomic.Int64
-	firstErr      atomic.Pointer[error] // of the first failed turn
+	firstErr      atomic.Pointer[error] // the first failed turn's
 	delays        []time.Duration
 }
 

@@ -10,8 +10,8 @@ import (
 	"agenthost/pkg/loader"
 )
 
-// goneFolderRows breaks folders of a server in several ways. While they are broken, saves in
-// the other folder must be loaded; when they are back, so must saves in them.
+// goneFolderRows breaks a server's folders in several ways. While they are broken, saves in the
+// other folder must be loaded; when they are back, so must saves in them.
 func goneFolderRows(ctx context.Context, l *lab) ([]row, error) {
 	p := &folderProof{dir: filepath.Join(l.dir, "folders"), rounds: l.choose(2, 100)}
 	if err := p.runRounds(ctx); err != nil {

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// loadClients is the number of clients during reloads. Every other client streams.
+// loadClients is how many clients there are during reloads. Every other client streams.
 const loadClients = 64
 
-// pairApp returns an app with two agents in sequence, each of which answers with its
-// rule. The rules of a turn differ if it mixes two revisions.
+// pairApp returns an app with two agents in sequence, each of which answers with its rule. A turn's
+// rules differ if it mixes two revisions.
 func pairApp(rule int) files {
 	return files{
 		"pair/app.yaml": scriptedModel + "reload: {keep_revisions: 5}\n",
@@ -92,11 +92,11 @@ func reloadLoadRows(ctx context.Context, l *lab) ([]row, error) {
 	}, nil
 }
 
-// A loadResult is the state of a host after a load.
+// A loadResult is a host's state after a load.
 type loadResult struct {
 	resources
 	latencies []time.Duration
-	// whole counts turns of one request, and split those of two requests.
+	// whole counts turns with one request, and split those with two requests.
 	whole, split *turnCount
 }
 
@@ -108,8 +108,8 @@ func (l *loadResult) percentile(percent int) time.Duration {
 	return l.latencies[(len(l.latencies)-1)*percent/100]
 }
 
-// runReloadLoad serves the app under load with the given number of reloads and measures
-// the resources at the end.
+// runReloadLoad serves the app under load with that many reloads and measures the resources at the
+// end.
 func runReloadLoad(ctx context.Context, l *lab, dir string, reloads int) (*loadResult, error) {
 	apps := filepath.Join(dir, "apps")
 	h, err := serveSQLite(ctx, l, filepath.Join(dir, fmt.Sprintf("after-%d.db", reloads)), apps)
@@ -162,8 +162,7 @@ func (l *loadResult) reloadRepeatedly(ctx context.Context, c *client, apps strin
 	return nil
 }
 
-// turnsPerSession limits the length of sessions, so that their cost does not matter
-// here.
+// turnsPerSession limits session lengths, so that their cost does not matter here.
 const turnsPerSession = 100
 
 // runPairClient runs turns until quit is closed. A streamed turn that ends early is cut
@@ -194,7 +193,7 @@ func runPairTurn(ctx context.Context, c *client, streaming bool) ([]event, error
 	return c.runTurnEvents(ctx, "hi")
 }
 
-// answeredRules returns the rules in the complete events of a turn.
+// answeredRules returns the rules in a turn's complete events.
 func answeredRules(events []event) []string {
 	var all []string
 	for _, ev := range events {

@@ -16,7 +16,7 @@ import (
 	"agenthost/pkg/loader"
 )
 
-// reloadProofs are the promises of the hot reload.
+// reloadProofs are the promises about hot reload.
 func reloadProofs() []proof {
 	return []proof{
 		{"M1 M2 reload under load", reloadLoadRows},
@@ -38,8 +38,8 @@ func reloadProofs() []proof {
 // loadLimit is the maximum time until a save is loaded.
 const loadLimit = 3 * time.Second
 
-// saveMethodRows is M5. It saves a file in twelve ways concurrently, each in an app of
-// its own. Each save must be loaded, and nothing else.
+// saveMethodRows is M5. It saves a file in twelve ways concurrently, each in its own app. Each save
+// must be loaded, and nothing else.
 func saveMethodRows(ctx context.Context, l *lab) ([]row, error) {
 	c := &saveCount{lab: l, saves: l.choose(5, 1000)}
 	var wg sync.WaitGroup
@@ -60,14 +60,14 @@ func saveMethodRows(ctx context.Context, l *lab) ([]row, error) {
 	}}, err
 }
 
-// A saveCount counts the results of saves.
+// A saveCount counts save results.
 type saveCount struct {
 	lab           *lab
 	saves         int // with each method
 	late, partial atomic.Int64
 }
 
-// runMethod saves the file of an app repeatedly with one method.
+// runMethod saves an app's file repeatedly with one method.
 func (c *saveCount) runMethod(ctx context.Context, top string, w saveMethod) error {
 	dir := filepath.Join(top, "app")
 	if err := (files{"root_agent.yaml": describedAgent("first")}).writeTo(dir); err != nil {
@@ -219,8 +219,8 @@ func countMissedSaves(ctx context.Context, top string) (int, error) {
 	return 1, s.close()
 }
 
-// halfWrittenRows is M7. It writes every prefix of a file in steps of 10 ms. Only the
-// complete file may be loaded.
+// halfWrittenRows is M7. It writes every prefix of a file in 10 ms steps. Only the complete file
+// may be loaded.
 func halfWrittenRows(ctx context.Context, l *lab) ([]row, error) {
 	trees, prefixes, loads, wholeLoads := l.choose(10, 100), 0, 0, 0
 	top := filepath.Join(l.dir, "half")

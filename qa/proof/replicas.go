@@ -14,8 +14,8 @@ import (
 
 const (
 	replicas = 3
-	// replicaLease is shorter than the default, so that the sessions of a killed host
-	// are taken over sooner.
+	// replicaLease is shorter than the default, so that a killed host's sessions are taken over
+	// sooner.
 	replicaLease = "5s"
 	// sharedEvery: one in sharedEvery sessions has two clients.
 	sharedEvery = 5
@@ -23,14 +23,14 @@ const (
 
 // A replicaLoad is a load on a fleet whose hosts are killed.
 type replicaLoad struct {
-	store               string // the store URL of each host
-	sessions, turns     int    // turns of each session
+	store               string // each host's store URL
+	sessions, turns     int    // turns in each session
 	killEvery           time.Duration
 	maxPause, turnLimit time.Duration
 	retryBlindly        bool
 }
 
-// A replicaResult is the result of a replicaLoad.
+// A replicaResult is a replicaLoad's result.
 type replicaResult struct {
 	violations
 	turns, kills, cut, resumed, seen int
@@ -175,8 +175,8 @@ func (t *replicaResult) runLoad(ctx context.Context, f *fleet, accounts []sessio
 	return err
 }
 
-// compareReplicas compares the sessions of the first host with the records, and those
-// of the other hosts with the first.
+// compareReplicas compares the first host's sessions with the records, and the other hosts' with
+// the first.
 func (t *replicaResult) compareReplicas(ctx context.Context, f *fleet, accounts []sessionRecord) error {
 	for i, a := range accounts {
 		var first []event

@@ -13,13 +13,13 @@ import (
 	"strings"
 )
 
-// maxRequestMemory is by how much a request of a client may raise the peak memory of the host.
+// maxRequestMemory is by how much a client's request may raise the host's peak memory.
 const maxRequestMemory = 250 << 20
 
 // requestSizeMode is the child that decodes a request without a limit.
 const requestSizeMode = "decode-request"
 
-// An expensiveRequest is at the limits of a request, or above them.
+// An expensiveRequest is at a request's limits, or above them.
 type expensiveRequest struct {
 	name, path, body string
 	status           int
@@ -51,7 +51,7 @@ func expensiveRequests() []expensiveRequest {
 	}
 }
 
-// requestSizeRows sends requests at the limits to a host of its own each.
+// requestSizeRows sends each request at the limits to its own host.
 func requestSizeRows(ctx context.Context, l *lab) ([]row, error) {
 	apps := filepath.Join(l.dir, "request-size")
 	if err := (files{"root_agent.yaml": "name: steady\nmodel: demo\ninstruction: x\n", "app.yaml": scriptedModel, "script.yaml": "- text: hi\n"}).writeTo(filepath.Join(apps, "steady")); err != nil {
@@ -78,8 +78,7 @@ func requestSizeRows(ctx context.Context, l *lab) ([]row, error) {
 	}}, nil
 }
 
-// measureRequest returns the status of a request, and by how much it raises the peak memory of
-// a new host.
+// measureRequest returns a request's status, and by how much it raises a new host's peak memory.
 func (l *lab) measureRequest(ctx context.Context, apps string, req expensiveRequest) (status int, more int64, err error) {
 	h, err := serveStore(ctx, l, "memory:", apps, "--artifacts", "memory:")
 	if err != nil {
@@ -103,7 +102,7 @@ func (l *lab) measureRequest(ctx context.Context, apps string, req expensiveRequ
 	return status, int64((after - before) * (1 << 20)), err
 }
 
-// postPlain sends a body of JSON, reads the whole response and returns its status. A server may
+// postPlain sends a JSON body, reads the whole response and returns its status. A server may
 // respond before it has read the body.
 func postPlain(ctx context.Context, web *http.Client, at, body string) (status int, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, at, bytes.NewReader([]byte(body)))
@@ -120,7 +119,7 @@ func postPlain(ctx context.Context, web *http.Client, at, body string) (status i
 	return resp.StatusCode, err
 }
 
-// decodeRequestNaively is the control: the values of a rejected request without the limit.
+// decodeRequestNaively is the control: a rejected request's values without the limit.
 func decodeRequestNaively() error {
 	var v any
 	return json.Unmarshal([]byte(`{"a":[`+strings.Repeat("{},", 10_000_000)+`0]}`), &v)

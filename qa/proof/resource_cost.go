@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A resourceCost is the CPU time and memory of one call.
+// A resourceCost is one call's CPU time and memory.
 type resourceCost struct {
 	time   time.Duration
 	memory uint64
@@ -29,7 +29,7 @@ func measureCost(do func() error) (s resourceCost) {
 	return resourceCost{err: do()}
 }
 
-// threadTime returns the CPU time of the thread.
+// threadTime returns the thread's CPU time.
 func threadTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_THREAD, &u); err != nil {

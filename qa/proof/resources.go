@@ -8,15 +8,13 @@ import (
 )
 
 const (
-	// moreHandles is the permitted number of file handles above that of a fresh host.
-	// The database opens connections on demand; a leak in a reload would occur a
-	// hundred times.
+	// moreHandles is how many more file handles than a fresh host are permitted. The database opens
+	// connections on demand; a leak in a reload would occur a hundred times.
 	moreHandles = 6
-	// moreThreads is the permitted number of threads above that of a fresh host. Go
-	// keeps threads that once waited for the disk.
+	// moreThreads is how many more threads than a fresh host are permitted. Go keeps threads that
+	// once waited for the disk.
 	moreThreads = 6
-	// freshTurns is the number of turns in each session before a fresh host is
-	// measured.
+	// freshTurns is how many turns each session has before a fresh host is measured.
 	freshTurns = 30
 )
 
@@ -57,7 +55,7 @@ func runFreshTurns(ctx context.Context, c *client) error {
 	return nil
 }
 
-// compareResources compares the resources after all reloads with those of a fresh host.
+// compareResources compares the resources after all reloads with a fresh host's.
 func (r *reloadProof) compareResources(ctx context.Context, fresh resources) ([]row, error) {
 	r.prober.close()
 	current, err := r.host.measureResources(ctx)
@@ -72,8 +70,8 @@ func (r *reloadProof) compareResources(ctx context.Context, fresh resources) ([]
 	}}, nil
 }
 
-// measureResources waits until two consecutive polls see the same number of file
-// handles, so that closed connections are gone, and terminates the process.
+// measureResources waits until two consecutive polls see equally many file handles, so that closed
+// connections are gone, and terminates the process.
 func (h *host) measureResources(ctx context.Context) (resources, error) {
 	var current resources
 	ticker := time.NewTicker(300 * time.Millisecond)

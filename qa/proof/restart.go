@@ -85,7 +85,7 @@ func countMissingIDs(seen []string, events []event) int {
 
 // A killProof is the result of all rounds.
 type killProof struct {
-	url, file                        string // of the database; file is empty unless it is SQLite
+	url, file                        string // the database's; file is empty unless it is SQLite
 	rounds, missing, intact, resumed int
 	clients                          []*recordingClient
 	errs                             []error

@@ -12,12 +12,12 @@ import (
 	"agenthost/pkg/store"
 )
 
-// retentionAge is the retention of the proof. All its sessions are older, and still active.
+// retentionAge is the proof's retention. All its sessions are older, and still active.
 const retentionAge = 30 * 24 * time.Hour
 
-// retentionRows proves that looking for expired sessions reads as much with ten times as
-// many sessions. It counts what the tick reads, not how long it takes: rows on PostgreSQL,
-// bytes of the file on SQLite. MySQL counts reads only for the whole server.
+// retentionRows proves that looking for expired sessions reads as much with ten times as many
+// sessions. It counts what the tick reads, not how long it takes: rows on PostgreSQL, file bytes on
+// SQLite. MySQL counts reads only for the whole server.
 func retentionRows(ctx context.Context, s *sandbox) ([]row, error) {
 	if s.driver == "mysql" {
 		return nil, nil
@@ -58,7 +58,7 @@ func (s *sandbox) measureTicks(ctx context.Context, sessions int) (tick, first i
 	if first, err = s.measurePruning(ctx); err != nil {
 		return 0, 0, err
 	}
-	if s.driver == "pgx" { // the entries of the index that were moved
+	if s.driver == "pgx" { // the index entries that were moved
 		err = s.execSQL(ctx, "VACUUM sessions")
 	}
 	if err == nil {
@@ -67,8 +67,8 @@ func (s *sandbox) measureTicks(ctx context.Context, sessions int) (tick, first i
 	return tick, first, err
 }
 
-// insertActiveSessions inserts sessions as an older version of agenthost did: created before
-// the retention, with an event of now.
+// insertActiveSessions inserts sessions as an older agenthost did: created before the retention,
+// with a current event.
 func (s *sandbox) insertActiveSessions(ctx context.Context, n int) error {
 	now := time.Now()
 	numbers := fmt.Sprintf("WITH RECURSIVE g(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM g WHERE i < %d) ", n)

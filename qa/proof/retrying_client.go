@@ -14,7 +14,7 @@ import (
 // A message is what a client sends in one turn.
 type message struct {
 	text string
-	// resumes counts the resumptions of its invocation.
+	// resumes counts its invocation's resumptions.
 	resumes int
 }
 
@@ -47,13 +47,13 @@ type retryingClient struct {
 	maxPause, turnLimit time.Duration
 
 	messages    []*message
-	seen        []string // IDs of the received events
+	seen        []string // received event IDs
 	cut         int      // missing or truncated responses
 	took        []time.Duration
 	unexplained []error // errors that a kill does not explain
 }
 
-// runTurns runs turns until one of them fails.
+// runTurns runs turns until one fails.
 func (s *retryingClient) runTurns(ctx context.Context, turns int) {
 	defer s.client.close()
 	for n := range turns {
@@ -110,9 +110,8 @@ func (s *retryingClient) recordEvents(events []event) {
 	}
 }
 
-// findInvocation waits as long as the error asks for and returns the invocation of a
-// stored message. It returns an empty string if the client must send the message again,
-// and an error after turnLimit.
+// findInvocation waits as long as the error asks for and returns a stored message's invocation. It
+// returns an empty string if the client must send the message again, and an error after turnLimit.
 func (s *retryingClient) findInvocation(ctx context.Context, msg *message, lastErr error) (invocation string, err error) {
 	for {
 		if err := waitFor(ctx, s.retryDelay(lastErr)); err != nil {

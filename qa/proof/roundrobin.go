@@ -44,7 +44,7 @@ func newRoundRobin(hosts int) (*roundRobin, error) {
 	return r, nil
 }
 
-// setHost sets the URL of the i-th host.
+// setHost sets the i-th host's URL.
 func (r *roundRobin) setHost(i int, hostURL string) error {
 	target, err := url.Parse(hostURL)
 	if err == nil {
@@ -70,8 +70,7 @@ type fleet struct {
 	kills int
 }
 
-// newFleet starts all hosts concurrently, so that one of them creates the tables while
-// the others wait.
+// newFleet starts all hosts concurrently, so that one creates the tables while the others wait.
 func newFleet(ctx context.Context, f *fleet, hosts int) (*fleet, error) {
 	var err error
 	if f.proxy, err = newRoundRobin(hosts); err != nil {
@@ -91,8 +90,7 @@ func (f *fleet) startHost(ctx context.Context, i int) (err error) {
 	return f.proxy.setHost(i, f.hosts[i].url)
 }
 
-// killPeriodically kills and restarts one of the hosts at each interval until quit is
-// closed.
+// killPeriodically kills and restarts one host at each interval until quit is closed.
 func (f *fleet) killPeriodically(ctx context.Context, interval time.Duration, choose func(n int) int, quit <-chan struct{}) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()

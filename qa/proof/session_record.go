@@ -10,7 +10,7 @@ type sessionRecord struct {
 type violations struct {
 	lost       int // acknowledged but not stored
 	duplicated int // stored or executed more than once
-	mixed      int // events of one turn between events of another
+	mixed      int // one turn's events between another's
 	unanswered int // turns with a missing message, call, response or answer
 }
 
@@ -37,9 +37,9 @@ func (a sessionRecord) compareEvents(events []event) violations {
 	return v
 }
 
-// checkTurn checks the turn of one message: one message, one call and one response if
-// it uses the tool, and one answer. The events of a resumed turn may be interleaved
-// with other turns, with one more segment for each resumption.
+// checkTurn checks a message's turn: one message, one call and one response if it uses the tool,
+// and one answer. The events of a resumed turn may be interleaved with other turns, with one more
+// segment for each resumption.
 func (s *message) checkTurn(events []event) violations {
 	var messages, calls, responses, answers, segments int
 	var v violations

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// parseEvents builds events from lines such as "a user echo 1": invocation, author, and
-// text, "call" or "response". The ID of the n-th event is n.
+// parseEvents builds events from lines such as "a user echo 1": invocation, author, and text,
+// "call" or "response". The n-th event has the ID n.
 func parseEvents(lines ...string) []event {
 	events := make([]event, len(lines))
 	for i, line := range lines {
@@ -40,7 +40,7 @@ func TestCompareEvents(t *testing.T) {
 		name    string
 		stored  [][]string
 		seen    string
-		resumes int // of the first message
+		resumes int // for the first message
 		want    violations
 	}{
 		{name: "in order", stored: [][]string{noteTurn("a"), echoTurn("b")}, seen: "1 2 3 5"},

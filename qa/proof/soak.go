@@ -12,8 +12,8 @@ import (
 
 const soakSessions = 256
 
-// A storeSoak reads, writes, lists, deletes and recreates many sessions on two stores
-// of one database.
+// A storeSoak reads, writes, lists, deletes and recreates many sessions on two stores with one
+// database.
 type storeSoak struct {
 	stores             []*store.Store
 	deadline           time.Time

@@ -25,15 +25,15 @@ const (
 	stallSlack   = 5 * time.Second
 	// stalledMemory is the maximum memory for one client, in KiB.
 	stalledMemory = 256
-	// maxStallSlowdown is the maximum ratio of the CPU time of other turns with and
-	// without stalled clients.
+	// maxStallSlowdown is the maximum ratio between other turns' CPU time with and without stalled
+	// clients.
 	maxStallSlowdown = 1.1
-	// torrentSize is the size of a stream: more than the kernel buffers for a client
-	// with a small receive buffer.
+	// torrentSize is a stream's size: more than the kernel buffers for a client with a small
+	// receive buffer.
 	torrentSize = 800_000
 )
 
-// torrentApp returns an app that answers with a large stream of many chunks.
+// torrentApp returns an app that answers with a large stream in many chunks.
 func torrentApp() files {
 	return files{
 		"torrent/app.yaml":        scriptedModel,
@@ -54,7 +54,7 @@ type stallProof struct {
 	afterStall     resources
 }
 
-// A turnCost is the cost of turns.
+// A turnCost is what turns cost.
 type turnCost struct{ processor, p99 time.Duration }
 
 // stalledRows is M28.
@@ -94,7 +94,7 @@ func stalledRows(ctx context.Context, l *lab) (rows []row, err error) {
 	}}, nil
 }
 
-// liveMemory returns the live memory of the host in MB.
+// liveMemory returns the host's live memory in MB.
 func (s *stallProof) liveMemory() (float64, error) {
 	heap, stacks, err := s.host.liveMemory()
 	return heap + stacks, err
@@ -172,7 +172,7 @@ func (s *stallProof) waitUntilIdle(ctx context.Context) error {
 	})
 }
 
-// measureTurns measures turns of other clients, the best of three rounds.
+// measureTurns measures other clients' turns, the best of three rounds.
 func (s *stallProof) measureTurns(ctx context.Context, name string) (best turnCost, err error) {
 	for n := range 3 {
 		before, err := processorTime(s.host.cmd.Process.Pid)
@@ -211,8 +211,8 @@ func (s *stallProof) measureTurns(ctx context.Context, name string) (best turnCo
 	return best, nil
 }
 
-// openStalledStreams opens connections that request a stream and do not read. Receive
-// buffers and segments are small, so that the send buffer of the host stays small too.
+// openStalledStreams opens connections that request a stream and do not read. Receive buffers and
+// segments are small, so that the host's send buffer stays small too.
 func openStalledStreams(ctx context.Context, addr string, n int, app string) ([]net.Conn, error) {
 	d := &net.Dialer{Control: func(_, _ string, c syscall.RawConn) (err error) {
 		failure := c.Control(func(fd uintptr) {
@@ -235,9 +235,9 @@ func openStalledStreams(ctx context.Context, addr string, n int, app string) ([]
 	return slices.DeleteFunc(conns, func(c net.Conn) bool { return c == nil }), err
 }
 
-// runNaiveStreams is the control: a server that builds its whole response and writes it
-// without a timeout. It returns the KiB for each client and the number of clients that
-// are still connected after the timeout.
+// runNaiveStreams is the control: a server that builds its whole response and writes it without a
+// timeout. It returns the KiB for each client and how many clients are still connected after the
+// timeout.
 func runNaiveStreams(ctx context.Context, n int) (memory float64, open int, err error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -274,7 +274,7 @@ func runNaiveStreams(ctx context.Context, n int) (memory float64, open int, err 
 	return memory, stillOpen, err
 }
 
-// heapBytes returns the heap of this program.
+// heapBytes returns this program's heap.
 func heapBytes() int64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)

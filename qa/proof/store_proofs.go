@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 )
 
-// storeProofs are the promises of the session store.
+// storeProofs are the promises about the session store.
 func storeProofs() []proof {
 	return []proof{
 		{"M10 kill -9 while sessions are written", forEachBackend(true, crashRows)},
@@ -66,7 +66,7 @@ func (l *lab) choose(short, full int) int {
 	return short
 }
 
-// runOnOther runs count on another database of the same backend.
+// runOnOther runs count on the same backend's other database.
 func (s *sandbox) runOnOther(ctx context.Context, count func(context.Context, *sandbox) (int, error)) (int, error) {
 	return s.runOnFresh(ctx, s.backend, count)
 }

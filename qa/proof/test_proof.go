@@ -13,11 +13,10 @@ import (
 // shownLine matches a result that a test logs: t.Logf("shown: …").
 var shownLine = regexp.MustCompile(`(?m)^\s+\w+_test\.go:\d+: shown: (.*)$`)
 
-// A testProof runs tests of the program that have controls of their own and log their
-// results.
+// A testProof runs the program's tests that have their own controls and log their results.
 type testProof struct {
 	name, promised string
-	// packages are the package paths in the module, and tests the names of tests.
+	// packages are the package paths in the module, and tests the test names.
 	packages, tests []string
 	// seeded means that the tests accept the flags -seed and -full.
 	seeded bool
@@ -28,7 +27,7 @@ func newTestProof(name, promised, packages, tests string) testProof {
 	return testProof{name: name, promised: promised, packages: strings.Fields(packages), tests: strings.Fields(tests)}
 }
 
-// newSeededProof returns a proof by tests of a package that accept the flags -seed and -full.
+// newSeededProof returns a proof by a package's tests that accept the flags -seed and -full.
 func newSeededProof(name, promised, pkg, tests string) testProof {
 	p := newTestProof(name, promised, pkg, tests)
 	p.seeded = true

@@ -26,7 +26,7 @@ const (
 	maxAppendP99   = 50 * time.Millisecond // p99 latency
 )
 
-// A throughput is the rate and latency of durable appends.
+// A throughput is the rate and latency for durable appends.
 type throughput struct {
 	rate float64 // a second
 	p99  time.Duration
@@ -73,8 +73,8 @@ func throughputRows(ctx context.Context, s *sandbox) (rows []row, err error) {
 	}}, nil
 }
 
-// appendAll appends events of 1 KiB to all sessions for the given time. A mutex
-// prevents group commits.
+// appendAll appends 1 KiB events to all sessions for the given time. A mutex prevents group
+// commits.
 func (s *sandbox) appendAll(ctx context.Context, st *store.Store, user string, length time.Duration, mutex *sync.Mutex) (throughput, error) {
 	took := make([][]time.Duration, speedSessions)
 	text := strings.Repeat("word ", 200)
@@ -110,8 +110,7 @@ func (s *sandbox) appendAll(ctx context.Context, st *store.Store, user string, l
 	return throughput{float64(len(all)) / time.Since(start).Seconds(), all[len(all)*99/100]}, nil
 }
 
-// syncsPerSecond returns how many sequential writes of a page the disk syncs per
-// second.
+// syncsPerSecond returns how many sequential page writes the disk syncs per second.
 func syncsPerSecond(dir string) (rate float64, err error) {
 	f, err := os.Create(filepath.Join(dir, "syncs"))
 	if err != nil {

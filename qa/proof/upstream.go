@@ -9,25 +9,25 @@ import (
 	"strings"
 )
 
-// upstreamBytes is the size of an answer without an end: far above each limit of the
-// host, and small enough for the machine that runs the proof.
+// upstreamBytes is the size of an answer without an end: far above each host limit, and small
+// enough for the machine that runs the proof.
 const upstreamBytes = 128 << 20
 
-// An upstream serves the answers of hostile models (/model/KIND/chat/completions), HTTP
-// tools (/tool/KIND) and MCP servers (/mcp/KIND).
+// An upstream serves the answers from hostile models (/model/KIND/chat/completions), HTTP tools
+// (/tool/KIND) and MCP servers (/mcp/KIND).
 type upstream struct{}
 
-// modelKinds are the answers of hostile models.
+// modelKinds are hostile models' answers.
 func modelKinds() []string {
 	return []string{"values", "deep", "calls", "line", "comments", "compressed", "echo", "silent"}
 }
 
-// toolKinds are the answers of hostile HTTP tools.
+// toolKinds are hostile HTTP tools' answers.
 func toolKinds() []string {
 	return []string{"values", "deep", "line", "compressed", "silent"}
 }
 
-// mcpKinds are the answers of hostile MCP servers.
+// mcpKinds are hostile MCP servers' answers.
 func mcpKinds() []string {
 	return []string{"values", "deep", "line", "compressed", "pings", "schema", "silent"}
 }
@@ -78,7 +78,7 @@ func (u upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answerAsModel streams the chunks of one answer.
+// answerAsModel streams one answer's chunks.
 func (u upstream) answerAsModel(w http.ResponseWriter, kind, key string) {
 	const begin = `data: {"id": "c", "object": "chat.completion.chunk", "model": "x", "choices": [{"index": 0, "delta": `
 	call := func(index int, args string) string {
@@ -140,7 +140,7 @@ func (u upstream) writeResult(w http.ResponseWriter, kind, before, after string)
 	fmt.Fprint(out, after)
 }
 
-// answerAsServer answers one message of an MCP client.
+// answerAsServer answers one message from an MCP client.
 func (u upstream) answerAsServer(w http.ResponseWriter, kind string, body []byte) {
 	var message struct {
 		ID     json.RawMessage `json:"id"`

@@ -20,7 +20,7 @@ import (
 	"agenthost/wing/vertex/vertexstore"
 )
 
-// vertexURL is the store of the proof. Its service is in this process.
+// vertexURL is the proof's store. Its service is in this process.
 const vertexURL = "agentengine://77"
 
 // lossyVertex is a service in this process that loses requests and responses.
@@ -30,8 +30,8 @@ type lossyVertex struct {
 	server  *http.Server
 }
 
-// startVertex starts a service on a loopback address and sets the environment of this
-// process and its children.
+// startVertex starts a service on a loopback address and sets the environment for this process and
+// its children.
 func startVertex(seed uint64) (*lossyVertex, error) {
 	v := &lossyVertex{service: &fakevertex.Server{Project: "p", Number: "1", Location: "l", Engines: []string{"77"}, PollsUntilDone: 1, HiddenReads: 1}}
 	var requests atomic.Uint64
@@ -64,7 +64,7 @@ func openStoreAt(ctx context.Context, url string) (*store.Store, error) {
 	return storeurl.Open(ctx, url, o)
 }
 
-// vertexRows kills writers of sessions in a service that loses requests and responses.
+// vertexRows kills session writers in a service that loses requests and responses.
 func vertexRows(ctx context.Context, l *lab) (rows []row, err error) {
 	v, err := startVertex(l.seed)
 	if err != nil {
@@ -120,7 +120,7 @@ func countBlindRetries(ctx context.Context) (int, error) {
 	return service.CountRepeatedEvents(), nil
 }
 
-// deleteSessions deletes the sessions of a run.
+// deleteSessions deletes a run's sessions.
 func deleteSessions(ctx context.Context) (err error) {
 	st, err := openStoreAt(ctx, vertexURL)
 	if err != nil {

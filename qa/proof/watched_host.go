@@ -13,17 +13,17 @@ import (
 	"agenthost/pkg/store/storeurl"
 )
 
-// A watchedHost is a host in this process that watches a folder of apps.
+// A watchedHost is a host in this process that watches an app folder.
 type watchedHost struct {
 	dir       string
 	store     *store.Store
 	host      *runtime.Host
 	watch     *loader.Watch
-	loads     chan string // descriptions of the published apps
+	loads     chan string // describes the published apps
 	stopWatch func()
 }
 
-// newWatchedHost creates a host and loads the apps of the folder.
+// newWatchedHost creates a host and loads the folder's apps.
 func newWatchedHost(ctx context.Context, dir string, opts *loader.WatchOptions) (*watchedHost, error) {
 	s, err := newHostOfFolders(ctx, []string{dir}, opts)
 	if s != nil {
@@ -32,7 +32,7 @@ func newWatchedHost(ctx context.Context, dir string, opts *loader.WatchOptions) 
 	return s, err
 }
 
-// newHostOfFolders creates a host and loads the apps of the folders.
+// newHostOfFolders creates a host and loads the folders' apps.
 func newHostOfFolders(ctx context.Context, folders []string, opts *loader.WatchOptions) (*watchedHost, error) {
 	st, err := storeurl.Open(ctx, "memory:", nil)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *watchedHost) close() error {
 	return s.store.Close()
 }
 
-// activeRevision returns the active revision of an app.
+// activeRevision returns an app's active revision.
 func (s *watchedHost) activeRevision(app string) string {
 	st, _ := s.watch.Status(app)
 	return st.Revision
@@ -103,7 +103,7 @@ func describedAgent(description string) string {
 	return "name: a\ndescription: " + description + "\ninstruction: Answer.\n# end\n"
 }
 
-// A saveMethod is a way of saving root_agent.yaml in a folder.
+// A saveMethod is one way to save root_agent.yaml in a folder.
 type saveMethod struct {
 	name string
 	save func(dir, text string) error
@@ -111,7 +111,7 @@ type saveMethod struct {
 
 func rootAgentPath(dir string) string { return filepath.Join(dir, "root_agent.yaml") }
 
-// saveMethods returns twelve ways of saving a file.
+// saveMethods returns twelve ways to save a file.
 func saveMethods() []saveMethod {
 	return []saveMethod{
 		{"in place", func(dir, text string) error { return os.WriteFile(rootAgentPath(dir), []byte(text), 0o600) }},

@@ -17,11 +17,11 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// towerDepth is the depth of the lowest agent below the root.
+// towerDepth is how deep the lowest agent is below the root.
 const towerDepth = 5
 
-// towerApp returns an app with one agent on each level, each in a file of its own. The
-// lowest agent answers.
+// towerApp returns an app with one agent on each level, each in its own file. The lowest agent
+// answers.
 func towerApp() files {
 	fs := files{"tower/app.yaml": scriptedModel, "tower/script.yaml": "- text: \"{instruction}\"\n"}
 	for floor := range towerDepth + 1 {
@@ -107,7 +107,7 @@ func (s *watchedHost) runTurn(ctx context.Context, app, session string) (string,
 	return text, nil
 }
 
-// brokenApps returns the failing apps of the loader tests.
+// brokenApps returns the loader tests' failing apps.
 func brokenApps() (map[string]files, error) {
 	names, err := filepath.Glob(filepath.Join("pkg", "loader", "testdata", "err", "*.txtar"))
 	if err != nil {
@@ -168,15 +168,14 @@ func failingBuildRows(ctx context.Context, l *lab) ([]row, error) {
 	}}, s.close()
 }
 
-// buildFailures counts the results of failing builds.
+// buildFailures counts the results from failing builds.
 type buildFailures struct {
 	*watchedHost
 	good                              string // the revision that must stay active
 	tried, changed, unreported, stuck int
 }
 
-// tryBuild writes files into the folder of the app. Files that cause only warnings do
-// not count.
+// tryBuild writes files into the app's folder. Files that cause only warnings do not count.
 func (t *buildFailures) tryBuild(ctx context.Context, name, dir string, app files) error {
 	if err := replaceFiles(dir, app); err != nil {
 		return err
@@ -214,7 +213,7 @@ func (s *watchedHost) countGoodSave(ctx context.Context, dir string) int {
 	return 1
 }
 
-// replaceFiles replaces the contents of a folder.
+// replaceFiles replaces a folder's contents.
 func replaceFiles(dir string, fs files) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
