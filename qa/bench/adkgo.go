@@ -17,7 +17,7 @@ import (
 	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
-	_ "modernc.org/sqlite" // the engine "sqlite" of database/sql
+	_ "modernc.org/sqlite" // the engine "sqlite" for database/sql
 )
 
 const (
@@ -29,11 +29,11 @@ const (
 // adkGo is the google.golang.org/adk/v2 side.
 type adkGo struct{}
 
-// Name returns the name of the side.
+// Name returns the side's name.
 func (adkGo) Name() string { return "adk-go" }
 
-// Open runs the agents of the scene on adk-go's in-memory sessions, or on its database
-// sessions with prepared statements.
+// Open runs the scene's agents on adk-go's in-memory sessions, or on its database sessions with
+// prepared statements.
 func (adkGo) Open(_ context.Context, s Setup) (Chat, error) {
 	c := &adkChat{sessions: session.InMemoryService(), model: newADKModel(s.Scene)}
 	if s.Dir != "" {
@@ -119,8 +119,8 @@ func (c *adkChat) openDatabase(st Storage) error {
 	if err != nil {
 		return err
 	}
-	// The first turn of a session queries missing app state, which gorm would log.
-	// Prepared statements follow adk-go's own tests.
+	// A session's first turn queries missing app state, which gorm would log. Prepared statements
+	// follow adk-go's own tests.
 	options := &gorm.Config{PrepareStmt: true, Logger: logger.Discard}
 	sessions, err := database.NewSessionService(sqlite.New(sqlite.Config{Conn: db}), options)
 	if err == nil {
@@ -151,8 +151,7 @@ func (c *adkChat) Create(ctx context.Context, id string, n int) error {
 	return nil
 }
 
-// earlierEvent returns the i-th event of a filled session. Even events are from the
-// user.
+// earlierEvent returns a filled session's i-th event. Even events are from the user.
 func earlierEvent(ctx context.Context, i int) *session.Event {
 	ev := session.NewEvent(ctx, fmt.Sprintf("invocation-%d", i/2))
 	if i%2 == 0 {

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/genai"
 )
 
-// adkTree creates the agents of a scene.
+// adkTree creates a scene's agents.
 func adkTree(s Scene, m model.LLM) (agent.Agent, error) {
 	config := llmagent.Config{Name: adkAgent, Model: m, Instruction: Instruction}
 	if s.Tool {
@@ -64,8 +64,7 @@ func newADKModel(s Scene) *adkModel {
 // Name returns a name that no real model has.
 func (*adkModel) Name() string { return "instant" }
 
-// GenerateContent answers according to the scene and records the number of contents in
-// the request.
+// GenerateContent answers according to the scene and counts the contents in the request.
 func (m *adkModel) GenerateContent(_ context.Context, req *model.LLMRequest, _ bool) iter.Seq2[*model.LLMResponse, error] {
 	return func(yield func(*model.LLMResponse, error) bool) {
 		m.seen.Store(int64(len(req.Contents)))

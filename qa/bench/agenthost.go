@@ -25,10 +25,10 @@ const (
 // agenthost is the agenthost side.
 type agenthost struct{}
 
-// Name returns the name of the side.
+// Name returns the side's name.
 func (agenthost) Name() string { return "agenthost" }
 
-// Open runs the agents of the scene on a memory store or a SQLite store.
+// Open runs the scene's agents on a memory store or a SQLite store.
 func (agenthost) Open(ctx context.Context, s Setup) (Chat, error) {
 	url := "memory:"
 	if s.Dir != "" {
@@ -52,14 +52,13 @@ func (agenthost) Open(ctx context.Context, s Setup) (Chat, error) {
 	return c, nil
 }
 
-// Template compiles the text, as loading an agent does, and renders it with the state
-// of a session.
+// Template compiles the text, as loading an agent does, and renders it with a session's state.
 func (agenthost) Template(_ context.Context, text string, state map[string]any) (func(context.Context) (string, error), error) {
 	compiled, over := template.Parse(text), stateScope{session.NewState(state)}
 	return func(ctx context.Context) (string, error) { return compiled.Render(ctx, over) }, nil
 }
 
-// stateScope resolves placeholders from the state of a session.
+// stateScope resolves placeholders from a session's state.
 type stateScope struct{ state *session.State }
 
 // Lookup reads the state.

@@ -14,7 +14,7 @@ import (
 	"agenthost/pkg/tool/declare"
 )
 
-// hostTree creates the agents of a scene.
+// hostTree creates a scene's agents.
 func hostTree(s Scene, m model.LLM) (runtime.Agent, error) {
 	opts := runtime.LLMOptions{Model: m, Instruction: runtime.NewInstruction(Instruction, nil)}
 	if s.Tool {
@@ -57,8 +57,7 @@ func newHostModel(s Scene) *hostModel {
 // Name returns a name that no real model has.
 func (*hostModel) Name() string { return "instant" }
 
-// Generate answers according to the scene and records the number of contents in the
-// request.
+// Generate answers according to the scene and counts the contents in the request.
 func (m *hostModel) Generate(_ context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		m.seen.Store(int64(len(req.Contents)))

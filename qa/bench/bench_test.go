@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkTurn measures turns of agenthost in new sessions, for profiles:
+// BenchmarkTurn measures agenthost turns in new sessions, for profiles:
 //
 //	go test -run - -bench Turn/fresh -memprofile mem.out -memprofilerate 1
 func BenchmarkTurn(b *testing.B) {

@@ -12,20 +12,19 @@ import (
 	"agenthost/pkg/model"
 )
 
-// A conversation measures turns in sessions of a given length.
+// A conversation measures turns in sessions with a given length.
 type conversation struct {
 	durable bool
 	scene   Scene
 	// cold omits the turn in each session before the measured turns, so that the
 	// history is not cached.
 	cold bool
-	// opsPerTurn, if set, is the number of operations of a turn.
+	// opsPerTurn, if set, is how many operations a turn has.
 	opsPerTurn int
-	// sessions is the number of sessions, each with this number of events before its
-	// first measured turn.
+	// sessions counts the sessions, and events the events in each before its first measured turn.
 	sessions, events int
-	// turns is the number of measured turns of each session. It is small, so that a
-	// session grows by 2 % at most.
+	// turns is how many turns are measured in each session: few, so that a session grows by 2 % at
+	// most.
 	turns int
 	// limit is the time after which no more turns start.
 	limit time.Duration
@@ -64,8 +63,8 @@ func withChat(ctx context.Context, s Side, setup Setup, use func(Chat) error) er
 	return errors.Join(use(c), c.Close())
 }
 
-// openStorage returns memory, or a copy of a filled database in a new folder, which the
-// caller removes.
+// openStorage returns memory, or a filled database's copy in a new folder, which the caller
+// removes.
 func (t conversation) openStorage(ctx context.Context, l *lab, s Side) (Storage, error) {
 	if !t.durable {
 		return Storage{}, nil
@@ -111,8 +110,8 @@ func (t conversation) createSessions(ctx context.Context, c Chat) error {
 	return nil
 }
 
-// runTurns runs the unmeasured turns and then the measured ones, and returns the number
-// of the latter.
+// runTurns runs the unmeasured turns and then the measured ones, and returns how many were
+// measured.
 func (t conversation) runTurns(ctx context.Context, c Chat) (Cost, int, error) {
 	if !t.durable {
 		if err := t.createSessions(ctx, c); err != nil {
@@ -149,9 +148,9 @@ func (t conversation) warmUp(ctx context.Context, c Chat) error {
 	return nil
 }
 
-// runTurn runs a turn and checks the answer, its chunks and the number of contents in
-// the model call. As in a server, the context ends with the turn: adk-go registers
-// children on the context, which retain the session until then.
+// runTurn runs a turn and checks the answer, its chunks and how many contents the model call has.
+// As in a server, the context ends with the turn: adk-go registers children on the context, which
+// retain the session until then.
 func (t conversation) runTurn(ctx context.Context, c Chat, id string, earlier int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -172,8 +171,7 @@ func (t conversation) runTurn(ctx context.Context, c Chat, id string, earlier in
 	return nil
 }
 
-// verifyEvents checks the number of stored events of every session after the measured
-// turns.
+// verifyEvents checks how many events every session has stored after the measured turns.
 func (t conversation) verifyEvents(ctx context.Context, c Chat, timed int) error {
 	for i := range t.sessions {
 		got, err := c.Count(ctx, sessionID(i))

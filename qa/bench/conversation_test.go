@@ -12,7 +12,7 @@ func TestRunRoundValidatesWork(t *testing.T) {
 		name  string
 		side  fakeSide
 		round func(context.Context, *lab, Side) (Cost, error)
-		want  string // start of the error
+		want  string // the error's start
 	}{
 		{"right", fakeSide{}, work, ""},
 		{"right template", fakeSide{}, renderRound, ""},

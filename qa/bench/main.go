@@ -84,7 +84,7 @@ func compareAll(ctx context.Context, o *options, progress io.Writer) (*Report, e
 	return rep, nil
 }
 
-// allWorkloads returns the workloads in the order of the report.
+// allWorkloads returns the workloads in report order.
 func allWorkloads() []workload {
 	return []workload{
 		{name: "turn in memory, fresh session", target: 6, round: conversation{sessions: 2000, events: 0, turns: 1, limit: longLimit}.runRound},

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// A Cost is the average cost of one operation.
+// A Cost is one operation's average cost.
 type Cost struct {
-	// CPU is the user and system time of all threads of the process, including the
-	// garbage collector.
+	// CPU is the user and system time that all threads in the process used, including the garbage
+	// collector.
 	CPU    time.Duration `json:"cpuNs"`
 	Wall   time.Duration `json:"wallNs"`
 	Allocs float64       `json:"allocs"`
 	Bytes  float64       `json:"bytes"`
 }
 
-// dividedBy returns the cost of one of n operations.
+// dividedBy returns the cost per operation for n operations.
 func (c Cost) dividedBy(n int) Cost {
 	return Cost{
 		CPU:    c.CPU / time.Duration(n),
@@ -28,9 +28,9 @@ func (c Cost) dividedBy(n int) Cost {
 	}
 }
 
-// measureOps calls op with 0, 1, 2 and so on, count times or until the time limit, at
-// least once. It returns the mean cost and the number of calls. It runs the garbage
-// collector first, so that earlier allocations do not count.
+// measureOps calls op with 0, 1, 2 and so on, count times or until the time limit, at least once.
+// It returns the mean cost and how many calls it made. It runs the garbage collector first, so that
+// earlier allocations do not count.
 func measureOps(count int, limit time.Duration, op func(i int) error) (Cost, int, error) {
 	runtime.GC()
 	var before, after runtime.MemStats
@@ -50,8 +50,7 @@ func measureOps(count int, limit time.Duration, op func(i int) error) (Cost, int
 	return total.dividedBy(n), n, nil
 }
 
-// cpuTime returns the CPU time of the process. Linux counts it in microseconds, not in
-// clock ticks.
+// cpuTime returns the process's CPU time. Linux counts it in microseconds, not in clock ticks.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	// Getrusage fails only for invalid arguments.
@@ -59,10 +58,9 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// bestMedian returns the lowest of the median rounds, by CPU time, of each block of
-// rounds. Other load can only raise a result, and a median ignores a round without a
-// garbage collection. A short last block counts only if it is the only one. Without
-// rounds the cost is zero.
+// bestMedian takes the median round in each block, by CPU time, and returns the lowest. Other load
+// can only raise a result, and a median ignores a round without a garbage collection. A short last
+// block counts only if it is the only one. Without rounds the cost is zero.
 func bestMedian(rounds []Cost, block int) Cost {
 	var cheapest Cost
 	for i, b := range slices.Collect(slices.Chunk(rounds, block)) {

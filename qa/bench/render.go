@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// The size of the rendered instruction.
+// The rendered instruction's size.
 const (
 	textLength   = 2048
 	placeholders = 10
 	stateKeys    = 100
 )
 
-// renderRound measures filling the placeholders of an instruction.
+// renderRound measures filling an instruction's placeholders.
 func renderRound(ctx context.Context, _ *lab, s Side) (Cost, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -30,7 +30,7 @@ func renderRound(ctx context.Context, _ *lab, s Side) (Cost, error) {
 	if got != want {
 		return Cost{}, fmt.Errorf("rendering: got %q, want %q", got, want)
 	}
-	// One rendering is too short for the resolution of the clock.
+	// One rendering is too short for the clock's resolution.
 	const batch = 100
 	cost, _, err := measureOps(10_000, shortLimit, func(int) error {
 		for range batch {
@@ -47,8 +47,7 @@ func renderRound(ctx context.Context, _ *lab, s Side) (Cost, error) {
 	return cost.dividedBy(batch), err
 }
 
-// buildInstruction returns the text and the state of a session. The text uses every
-// tenth key.
+// buildInstruction returns a session's text and state. The text uses every tenth key.
 func buildInstruction() (string, map[string]any) {
 	state := map[string]any{}
 	var b strings.Builder

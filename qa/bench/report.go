@@ -12,13 +12,13 @@ import (
 	"agenthost/qa/bench/internal/figure"
 )
 
-// The columns of the report.
+// Report columns.
 const (
 	theirsName = "adk-go"
 	oursName   = "agenthost"
 )
 
-// A Report is the result of a run, as written by -json.
+// A Report is a run's result, as written by -json.
 type Report struct {
 	Go          string   `json:"go"`
 	CPUs        int      `json:"cpus"`
@@ -27,18 +27,18 @@ type Report struct {
 	Results     []Result `json:"results"`
 }
 
-// A Result is the result of a workload.
+// A Result is a workload's result.
 type Result struct {
 	Workload string  `json:"workload"`
 	Target   float64 `json:"target,omitempty"`
-	// Limit is the maximum cost of agenthost; zero means no limit.
+	// Limit is agenthost's maximum cost; zero means no limit.
 	Limit Limit      `json:"limit,omitzero"`
 	Sides []Measured `json:"sides"`
 	// Ratio is adk-go's CPU time divided by agenthost's; 0 if one is unknown.
 	Ratio float64 `json:"ratio,omitempty"`
 }
 
-// A Limit is the maximum cost of one operation of agenthost.
+// A Limit is the maximum cost of one agenthost operation.
 type Limit struct {
 	CPU    time.Duration `json:"cpuNs"`
 	Allocs float64       `json:"allocs"`
@@ -49,7 +49,7 @@ func (l Limit) isKept(c Cost) bool {
 	return l == Limit{} || c.CPU > 0 && c.CPU <= l.CPU && c.Allocs <= l.Allocs
 }
 
-// Measured is the cost of a side, or the reason why it is unknown.
+// Measured is a side's cost, or the reason why it is unknown.
 type Measured struct {
 	Side string `json:"side"`
 	Cost
@@ -78,7 +78,7 @@ func (r *Report) allMet() bool {
 	return true
 }
 
-// costOf returns the cost of a side; zero if it failed or did not run.
+// costOf returns a side's cost; zero if it failed or did not run.
 func (r *Result) costOf(side string) Cost {
 	for _, m := range r.Sides {
 		if m.Side == side {

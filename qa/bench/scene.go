@@ -4,20 +4,20 @@ import (
 	"google.golang.org/genai"
 )
 
-// A Scene is what the agents of an app do with a question. At most one field is set. In
-// the zero Scene one agent answers.
+// A Scene is what an app's agents do with a question. At most one field is set. In the zero Scene
+// one agent answers.
 type Scene struct {
 	// Tool makes the agent call the tool ToolName before it answers.
 	Tool bool
-	// Sequence is a number of agents that answer one after the other.
+	// Sequence is how many agents answer one after the other.
 	Sequence int
-	// Parallel is a number of agents that answer in parallel.
+	// Parallel is how many agents answer in parallel.
 	Parallel int
-	// Chunks is the number of partial events before the complete answer.
+	// Chunks is how many partial events precede the complete answer.
 	Chunks int
 }
 
-// The tool of a scene, a Go function wrapped in each side's usual way.
+// A scene's tool, a Go function wrapped in each side's usual way.
 const (
 	ToolName   = "forecast"
 	ToolHelp   = "Returns the weather of a city."
@@ -25,25 +25,25 @@ const (
 	toolResult = "sunny"
 )
 
-// A Forecast is the result of the tool.
+// A Forecast is the tool's result.
 type Forecast struct {
 	Sky string `json:"sky"`
 }
 
-// A Place has the arguments of the tool.
+// A Place has the tool's arguments.
 type Place struct {
 	City string `json:"city"`
 }
 
-// A trace has the expected results of a turn.
+// A trace has a turn's expected results.
 type trace struct {
-	// stored is the number of events added to the session.
+	// stored is how many events the session gets.
 	stored int
-	// visible is the number of them in the contents of later turns.
+	// visible is how many of these later turns have in their contents.
 	visible int
-	// seen is the number of contents of this turn in the last model call.
+	// seen is how many of this turn's contents the last model call has.
 	seen int
-	// chunks is the number of partial events.
+	// chunks counts the partial events.
 	chunks int
 }
 
@@ -60,7 +60,7 @@ func (s Scene) wantTrace() trace {
 	}
 }
 
-// modelAnswer returns the answer of the model, newly built for each call.
+// modelAnswer returns the model's answer, newly built for each call.
 func (s Scene) modelAnswer(contents []*genai.Content) *genai.Content {
 	if s.Tool && !endsWithToolResponse(contents) {
 		return genai.NewContentFromFunctionCall(ToolName, map[string]any{"city": toolCity}, genai.RoleModel)
@@ -80,8 +80,8 @@ func endsWithToolResponse(contents []*genai.Content) bool {
 	return parts[0].FunctionResponse.Response["sky"] == toolResult
 }
 
-// partialContents returns the contents of the partial events. A model builds them once,
-// so that their cost does not count.
+// partialContents returns the partial events' contents. A model builds them once, so that their
+// cost does not count.
 func (s Scene) partialContents() []*genai.Content {
 	all := make([]*genai.Content, s.Chunks)
 	for i := range all {

@@ -8,21 +8,21 @@ import (
 	"google.golang.org/genai"
 )
 
-// The texts of both sides.
+// Both sides' texts.
 const (
-	// Instruction is the instruction of each agent. It has no placeholders.
+	// Instruction is each agent's instruction. It has no placeholders.
 	Instruction = "Answer the user in one word."
-	// Question is the text of every user message.
+	// Question is every user message's text.
 	Question = "What does the weather look like in Paris today?"
-	// Reply is the text of every answer.
+	// Reply is every answer's text.
 	Reply = "ok"
 )
 
-// A Side is one of the compared programs. Its sessions belong to one app with the
-// agents of a [Scene]. The agents have Instruction, and their model answers immediately
-// according to the scene. Everything else is configured for speed, without logs.
+// A Side is one of the compared programs. Its sessions belong to one app with a [Scene]'s agents.
+// The agents have Instruction, and their model answers immediately according to the scene.
+// Everything else is configured for speed, without logs.
 type Side interface {
-	// Name returns the column of the side in the report.
+	// Name returns the side's column in the report.
 	Name() string
 
 	// Open starts the program.
@@ -45,8 +45,8 @@ type Storage struct {
 	// Dir is a folder for a SQLite database in WAL mode, opened with
 	// modernc.org/sqlite. Empty means memory.
 	Dir string
-	// Synchronous is SQLite's setting of that name, FULL or NORMAL. With FULL a turn
-	// returns after its events are synced to disk.
+	// Synchronous is SQLite's setting with that name, FULL or NORMAL. With FULL a turn returns
+	// after its events are synced to disk.
 	Synchronous string
 }
 
@@ -61,19 +61,19 @@ type Chat interface {
 	// program's own server.
 	Turn(ctx context.Context, id string) (Answer, error)
 
-	// Count reads the number of stored events of the session.
+	// Count reads how many events the session has stored.
 	Count(ctx context.Context, id string) (int, error)
 
 	// Close stops the program. The files in Storage.Dir remain.
 	Close() error
 }
 
-// An Answer is the result of a turn.
+// An Answer is a turn's result.
 type Answer struct {
-	// Content is the content of the last event.
+	// Content is the last event's content.
 	Content *genai.Content
-	// Seen is the number of contents in the last model call.
+	// Seen counts the contents in the last model call.
 	Seen int
-	// Chunks is the number of partial events.
+	// Chunks counts the partial events.
 	Chunks int
 }

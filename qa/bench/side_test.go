@@ -53,8 +53,8 @@ func testRounds(t *testing.T, s Side) {
 	}
 }
 
-// testNoMemoryLeak fails if the sessions of a round stay in memory, where they would
-// slow down the garbage collections of the other side.
+// testNoMemoryLeak fails if a round's sessions stay in memory, where they would slow down the other
+// side's garbage collections.
 func testNoMemoryLeak(t *testing.T, s Side) {
 	var heap []uint64
 	for range 4 {
@@ -107,11 +107,11 @@ func wantCount(t *testing.T, c Chat, want int) {
 
 // fakeSide is a side that only counts, and may be wrong in one way.
 type fakeSide struct {
-	answer         string // instead of Reply
+	answer         string // replaces Reply
 	hiddenContents int    // contents missing in the model call
 	lostEvents     int    // events that are not stored
 	lostChunks     int    // missing partial events
-	rendered       string // instead of the filled template
+	rendered       string // replaces the filled template
 }
 
 func (fakeSide) Name() string { return "plain" }

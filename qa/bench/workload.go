@@ -8,29 +8,27 @@ import (
 // A workload is work that both sides do.
 type workload struct {
 	name string
-	// target is the minimum ratio of adk-go's CPU time to agenthost's; 0 means no
-	// target.
+	// target is the minimum ratio between adk-go's CPU time and agenthost's; 0 means no target.
 	target float64
-	// limit is the maximum cost of agenthost; the zero Limit means no limit.
+	// limit is agenthost's maximum cost; the zero Limit means no limit.
 	limit Limit
-	// round does the work for a while and returns the cost of one operation. It returns
-	// an error if the work was not done correctly. It leaves nothing in memory.
+	// round does the work for a while and returns the cost per operation. It returns an error if
+	// the work was not done correctly. It leaves nothing in memory.
 	round func(ctx context.Context, l *lab, s Side) (Cost, error)
 }
 
-// The maximum times of the measured part of a round. With long histories in memory,
-// sessions would grow too much before agenthost's garbage collections were in
-// proportion. Such rounds are so short that collections are rare on both sides.
+// The maximum times for the measured part of a round. With long histories in memory, sessions would
+// grow too much before agenthost's garbage collections were in proportion. Such rounds are so short
+// that collections are rare on both sides.
 const (
 	longLimit  = 250 * time.Millisecond
 	shortLimit = 50 * time.Millisecond
-	// journalLimit allows more than a thousand durable turns in new sessions on both
-	// sides. SQLite's WAL then reaches its working size, and checkpoints are part of
-	// the cost, as in a long-running host.
+	// journalLimit allows more than a thousand durable turns in new sessions on both sides.
+	// SQLite's WAL then reaches its working size, and checkpoints count, as in a long-running host.
 	journalLimit = 3 * time.Second
 )
 
-// A lab has the settings of all rounds.
+// A lab has the settings for all rounds.
 type lab struct {
 	// dir is a folder for databases.
 	dir string
@@ -38,10 +36,10 @@ type lab struct {
 	synchronous string
 }
 
-// A plan limits the number of rounds.
+// A plan limits how many rounds run.
 type plan struct {
-	blocks, rounds int           // rounds of each block
-	budget         time.Duration // of a workload; the first block always runs
+	blocks, rounds int           // rounds in each block
+	budget         time.Duration // for a workload; the first block always runs
 }
 
 func planFor(quick bool) plan {

@@ -9,20 +9,19 @@ import (
 	"time"
 )
 
-// The measures of the picture, in its own units.
+// The picture's measures, in its own units.
 const (
 	width        = 780
 	margin       = 20
-	cell         = 8.4 // the width of a character
+	cell         = 8.4 // character width
 	rowHeight    = 21
-	barHeight    = 36 // the title bar of a pane
+	barHeight    = 36 // a pane's title bar
 	editorRows   = 9
 	terminalRows = 15
 )
 
-// style uses a dark background, which is readable on light and dark pages. Each pane is
-// a strip of frames, and a clip path shows one of them. With reduced motion, it
-// shows the last frame.
+// style uses a dark background, which is readable on light and dark pages. Each pane is a frame
+// strip, and a clip path shows one frame. With reduced motion, it shows the last frame.
 const style = `
 text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#c9d1d9;white-space:pre}
 .key{fill:#79c0ff}.dim{fill:#8b949e}.good{fill:#7ee787}.bad{fill:#ff7b72}.hot{fill:#ffa657}.you{fill:#ffffff;font-weight:600}
@@ -63,7 +62,7 @@ func (r *recorder) animateStrip(b *bytes.Buffer, name string, frames []frame, he
 	fmt.Fprintf(b, "}\n@media (prefers-reduced-motion:reduce){#%s{animation:none;transform:translateY(%dpx)}}\n", name, -(len(frames)-1)*height)
 }
 
-// pane is the position of a strip.
+// pane is a strip's position.
 type pane struct {
 	y, height int
 	terminal  bool
@@ -126,7 +125,7 @@ func paintYAML(line string) string {
 	return ">" + m[1] + `<tspan class="key">` + m[2] + "</tspan>" + html.EscapeString(m[3])
 }
 
-// terminalColours selects the class of a line by a pattern.
+// terminalColours selects a line's class by a pattern.
 var terminalColours = []struct {
 	class string
 	line  *regexp.Regexp

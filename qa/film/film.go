@@ -1,5 +1,5 @@
-// Package film records the output of agenthost while an app is edited, and draws it as
-// an animated SVG for the README. Output and its timing are real; typing is simulated.
+// Package film records agenthost's output while an app is edited, and draws it as an animated SVG
+// for the README. Output and its timing are real; typing is simulated.
 package film
 
 import (
@@ -23,8 +23,7 @@ const (
 	readingTime = 1600 * time.Millisecond
 )
 
-// playStory performs the actions of a user: chat, edit, chat again, save a mistake, and
-// fix it.
+// playStory performs a user's actions: chat, edit, chat again, save a mistake, and fix it.
 func playStory(r *recorder) {
 	r.runCommand("agenthost run "+app, "Talking to")
 	r.sendLine("How much is the blue lamp?", "That is 121 euro.")

@@ -21,8 +21,8 @@ func stableLines(svg []byte) []string {
 	return strings.Split(volatile.ReplaceAllString(string(svg), "…"), "\n")
 }
 
-// TestFilmFresh records the film of the README and compares it with the stored one,
-// which make film updates.
+// TestFilmFresh records the README's film and compares it with the stored one, which make film
+// updates.
 func TestFilmFresh(t *testing.T) {
 	root, bin := filepath.Join("..", ".."), filepath.Join(t.TempDir(), "agenthost")
 	build := exec.Command("go", "build", "-o", bin, "./cmd/agenthost")

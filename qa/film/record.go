@@ -18,17 +18,17 @@ const (
 	thinkingTime = 700 * time.Millisecond
 )
 
-// A frame is the content of a pane from time at on.
+// A frame is a pane's content from time at on.
 type frame struct {
 	at    time.Duration
 	title string
 	lines []string
-	// row and col are the position of the cursor; row is -1 without a cursor.
+	// row and col are the cursor's position; row is -1 without a cursor.
 	row, col int
 }
 
-// recorder plays a story and stores the frames of both panes. After the first error, all
-// methods do nothing.
+// recorder plays a story and stores both panes' frames. After the first error, all methods do
+// nothing.
 type recorder struct {
 	ctx      context.Context
 	bin, dir string
@@ -36,7 +36,7 @@ type recorder struct {
 
 	process *exec.Cmd
 	typing  io.WriteCloser
-	printed chan string // the output lines of the process; closed at the end of output
+	printed chan string // the process's output lines; closed when the output ends
 
 	now              time.Duration
 	editor, terminal []frame
@@ -57,8 +57,7 @@ func (r *recorder) drawEditor(status string, row, col int) {
 	r.editor = append(r.editor, frame{r.now, file + status, slices.Clone(r.text), row, col})
 }
 
-// drawTerminal adds a frame with the last lines of the terminal, and the cursor at their
-// end.
+// drawTerminal adds a frame with the terminal's last lines, and the cursor at their end.
 func (r *recorder) drawTerminal() {
 	lines := slices.Clone(r.screen[max(0, len(r.screen)-terminalRows):])
 	last := len(lines) - 1
@@ -140,7 +139,7 @@ func (r *recorder) drawOutput(until string) {
 			r.screen = append(r.screen, line)
 			done := strings.Contains(line, until)
 			if done {
-				// The prompt of a conversation in a terminal.
+				// A conversation's prompt in a terminal.
 				r.screen = append(r.screen, "> ")
 			}
 			r.drawTerminal()

@@ -1,6 +1,5 @@
-// Package gcscompat runs the artifact suite against fake-gcs-server, a third-party fake
-// of Google Cloud Storage. It is a module of its own, because that server depends on
-// about two hundred modules.
+// Package gcscompat runs the artifact suite against fake-gcs-server, a third-party fake for Google
+// Cloud Storage. It is a separate module, because that server depends on about two hundred modules.
 package gcscompat
 
 import (
@@ -14,7 +13,7 @@ import (
 	"agenthost/wing/bucketstore"
 )
 
-// gs: passes the artifact suite on an independent implementation of the server.
+// gs: passes the artifact suite on an independent server.
 func TestFakeGCSServer(t *testing.T) {
 	server, err := fakestorage.NewServerWithOptions(fakestorage.Options{Scheme: "http", Host: "127.0.0.1", NoListener: false})
 	if err != nil {

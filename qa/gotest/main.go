@@ -34,7 +34,7 @@ func main() {
 	}
 }
 
-// An event is a line of go test -json (go doc test2json).
+// An event is a line from go test -json (go doc test2json).
 type event struct {
 	Action, Package, Test, Output string
 }
@@ -42,7 +42,7 @@ type event struct {
 // A testID identifies a test, or a package if the name is empty.
 type testID struct{ pkg, name string }
 
-// printReport prints the events of a run.
+// printReport prints a run's events.
 func printReport(in io.Reader, out io.Writer) error {
 	held := map[testID][]string{}
 	lines := bufio.NewReader(in)
@@ -66,8 +66,7 @@ func printReport(in io.Reader, out io.Writer) error {
 	}
 }
 
-// render returns the output for an event. It holds the output of a test until the test
-// ends.
+// render returns the output for an event. It holds a test's output until the test ends.
 func (ev *event) render(held map[testID][]string) string {
 	id := testID{ev.Package, ev.Test}
 	switch ev.Action {
@@ -95,12 +94,12 @@ func (ev *event) render(held map[testID][]string) string {
 	return ""
 }
 
-// isVerdict reports whether a line is the result of a package.
+// isVerdict reports whether a line is a package's result.
 func isVerdict(line string) bool {
 	return strings.HasPrefix(line, "ok  \t") || strings.HasPrefix(line, "?   \t") || strings.HasPrefix(line, "FAIL\t")
 }
 
-// skipReason returns the output of a skipped test in one line.
+// skipReason returns a skipped test's output in one line.
 func skipReason(output []string) string {
 	var lines []string
 	for _, line := range output {

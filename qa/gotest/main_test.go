@@ -48,8 +48,8 @@ func writeFile(t *testing.T, name, text string) {
 	}
 }
 
-// The report names skipped tests, prints the output of failed tests and omits passed
-// tests. go test itself does not report skipped tests.
+// The report names skipped tests, prints failed tests' output and omits passed tests. go test
+// itself does not report skipped tests.
 func TestSkippedTestsAreReported(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "go.mod"), "module example.org/a\n\ngo 1.26\n")
@@ -92,8 +92,7 @@ func TestBuildFailureIsReported(t *testing.T) {
 	}
 }
 
-// .ci/skips finds skipped tests in a log of node --test, and nothing in a log without
-// skips.
+// .ci/skips finds skipped tests in a node --test log, and nothing in a log without skips.
 func TestSkippedNodeTestsAreFound(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "a.test.mjs")

@@ -1,5 +1,5 @@
-// Package kubecompat decodes the manifests of deploy/kubernetes into Kubernetes' own
-// types. It is a module of its own, because those types depend on about fifty modules.
+// Package kubecompat decodes the manifests in deploy/kubernetes into Kubernetes' own types. It is a
+// separate module, because those types depend on about fifty modules.
 package kubecompat
 
 import (
@@ -19,7 +19,7 @@ import (
 
 const manifests = "../../deploy/kubernetes"
 
-// resourceTypes returns the types of the deployed resources.
+// resourceTypes returns the deployed resources' types.
 func resourceTypes() map[string]any {
 	return map[string]any{
 		"Deployment": &appsv1.Deployment{}, "Service": &corev1.Service{}, "ConfigMap": &corev1.ConfigMap{}, "Secret": &corev1.Secret{},
@@ -27,8 +27,7 @@ func resourceTypes() map[string]any {
 	}
 }
 
-// The output of kustomize and the example Secret have only fields of the Kubernetes
-// API, with valid types.
+// The kustomize output and the example Secret have only Kubernetes API fields, with valid types.
 func TestManifestsDecode(t *testing.T) {
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), manifests)
 	if err != nil {
@@ -55,8 +54,8 @@ func TestManifestsDecode(t *testing.T) {
 	decodeStrict(t, "Secret", secret)
 }
 
-// The container, volumes and probes of the Cloud Run service have only fields of the Kubernetes
-// API, which Cloud Run uses, and the others are those of Knative Serving v1.
+// The Cloud Run service's container, volumes and probes have only Kubernetes API fields, which
+// Cloud Run uses; the other fields are from Knative Serving v1.
 func TestCloudRunDecodes(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/cloud-run/service.yaml")
 	if err != nil {
@@ -84,7 +83,7 @@ func TestCloudRunDecodes(t *testing.T) {
 	}
 }
 
-// Volumes refer to the names of the generated ConfigMaps.
+// Volumes refer to the generated ConfigMaps' names.
 func TestPodsMountGeneratedConfigMaps(t *testing.T) {
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), manifests)
 	if err != nil {

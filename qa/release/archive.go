@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 )
 
-// packArchive writes the files into one archive below a folder of the archive's name:
-// a zip for Windows, a compressed tar for others. The first file is the program.
+// packArchive writes the files into one archive below a folder with the archive's name: a zip for
+// Windows, a compressed tar for others. The first file is the program.
 func (r *release) packArchive(name string, files []string, goos string) (string, error) {
 	write, archive := r.writeTar, name+".tar.gz"
 	if goos == "windows" {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// bom is a software bill of materials, as far as the modules of a Go program need it
-// (CycloneDX 1.6, https://cyclonedx.org/docs/1.6/json/).
+// bom is a software bill of materials, as far as a Go program's modules need it (CycloneDX 1.6,
+// https://cyclonedx.org/docs/1.6/json/).
 type bom struct {
 	Schema      string      `json:"$schema"`
 	Format      string      `json:"bomFormat"`
@@ -48,8 +48,8 @@ type property struct {
 	Value string `json:"value"`
 }
 
-// writeBOM lists the modules that Go recorded in a binary, Go's own library included,
-// and the SHA-256 of the binary.
+// writeBOM lists the modules that Go recorded in a binary, Go's own library included, and the
+// binary's SHA-256.
 func (r *release) writeBOM(name, binary string) (string, error) {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
@@ -93,7 +93,7 @@ func (r *release) buildBOM(info *buildinfo.BuildInfo, sum string) bom {
 	return list
 }
 
-// moduleComponent names a module by its package URL, and keeps its hash of go.sum.
+// moduleComponent names a module by its package URL, and keeps its go.sum hash.
 func moduleComponent(m *debug.Module) component {
 	purl := "pkg:golang/" + m.Path + "@" + m.Version
 	c := component{Type: "library", Ref: purl, Name: m.Path, Version: m.Version, PURL: purl}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Two archives of the same files are equal, whatever the times and modes of the files.
+// Two archives with the same files are equal, whatever the files' times and modes.
 func TestArchivesReproducible(t *testing.T) {
 	for _, goos := range []string{"linux", "windows"} {
 		var archives [][]byte
@@ -40,8 +40,8 @@ func TestArchivesReproducible(t *testing.T) {
 	}
 }
 
-// The bill of materials lists Go's library and each module of the binary by its package
-// URL, and has the version and the hash of the binary.
+// The bill of materials lists Go's library and each of the binary's modules by package URL, and has
+// the binary's version and hash.
 func TestBOM(t *testing.T) {
 	binary, err := os.Executable()
 	if err != nil {

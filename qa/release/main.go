@@ -1,7 +1,6 @@
-// Command release builds the archives of a release: one for each platform, with its SBOM
-// (CycloneDX 1.6) and the SHA-256 checksums of all files. Two builds of one commit with
-// one version of Go are equal, byte by byte: nothing depends on the time, the folder or
-// the user of the build.
+// Command release builds a release's archives: one for each platform, with its SBOM (CycloneDX 1.6)
+// and the SHA-256 checksums of all files. Two builds from one commit with one Go version are equal,
+// byte by byte: nothing depends on the build's time, folder or user.
 package main
 
 import (
@@ -20,14 +19,14 @@ import (
 // defaultPlatforms are what users run servers and editors on.
 const defaultPlatforms = "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64,windows/arm64"
 
-// included are the files of each archive next to the binary.
+// included are each archive's files next to the binary.
 var included = []string{"LICENSE", "README.md", "CHANGELOG.md"}
 
-// release is one version of the program, built from the working folder.
+// release is one program version, built from the working folder.
 type release struct {
 	version string
 	commit  string
-	time    time.Time // of the commit
+	time    time.Time // the commit's
 	out     string
 }
 
@@ -65,7 +64,7 @@ func run() error {
 	return r.writeChecksums(files)
 }
 
-// readCommit takes the commit, its time and the default of the version from git.
+// readCommit takes the commit, its time and the default version from git.
 func (r *release) readCommit() error {
 	out, err := exec.Command("git", "log", "-1", "--format=%h %ct", "--abbrev=12").Output()
 	if err != nil {
@@ -88,8 +87,8 @@ func (r *release) readCommit() error {
 	return nil
 }
 
-// buildPlatform builds, describes and packs the program for one platform, and returns
-// the names of the files that it wrote.
+// buildPlatform builds, describes and packs the program for one platform, and returns the file
+// names that it wrote.
 func (r *release) buildPlatform(goos, goarch string) ([]string, error) {
 	dir, err := os.MkdirTemp("", "agenthost-dist-")
 	if err != nil {

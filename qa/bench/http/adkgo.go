@@ -23,9 +23,9 @@ import (
 	"agenthost/qa/bench/internal/engine"
 )
 
-// openADKGo returns adk-go's REST server as served by its command "web api", with
-// traces for developers and a request log, which is discarded. The write timeout of
-// streams is raised to one hour.
+// openADKGo returns adk-go's REST server as served by its command "web api", with traces for
+// developers and a request log, which is discarded. The write timeout for streams is raised to one
+// hour.
 func openADKGo(ctx context.Context, at *serverConfig) (http.Handler, io.Closer, error) {
 	log.SetOutput(io.Discard)
 	sessions, closer, err := adkSessions(at)

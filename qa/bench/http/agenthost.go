@@ -81,7 +81,7 @@ func (m ourModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*m
 	}
 }
 
-// databaseSchemes returns the schemes of all databases.
+// databaseSchemes returns all databases' schemes.
 func databaseSchemes() []storeurl.Scheme {
 	return sqlstore.Engines{sqlite.Engine(), postgres.Engine(), mysql.Engine()}.Schemes()
 }

@@ -9,7 +9,7 @@ import (
 	"net/http"
 )
 
-// An answer is a response of agenthost to a turn.
+// An answer is agenthost's response to a turn.
 type answer struct {
 	Header http.Header `json:"header"`
 	Body   []byte      `json:"body"`

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A client sends prepared requests on one connection and parses as little of a response
-// as possible, because it shares the CPUs with the measured server.
+// A client sends prepared requests on one connection and parses as little as possible from a
+// response, because it shares the CPUs with the measured server.
 type client struct {
 	addr string
 	conn net.Conn // nil before the first request and after an error
@@ -23,8 +23,7 @@ type reply struct {
 	// text is the head and the body, valid until the next request. Chunked bodies are
 	// not decoded.
 	text []byte
-	// first is the time to the first byte, event to the first event of a stream, and
-	// took to the end.
+	// first is the time to the first byte, event to a stream's first event, and took to the end.
 	first, event, took time.Duration
 }
 
@@ -86,16 +85,16 @@ func (c *client) exchangeBytes(request []byte) (r reply, err error) {
 	return r, nil
 }
 
-// A responseParser is the state of a partially received response.
+// A responseParser is a partially received response's state.
 type responseParser struct {
 	status int
-	head   int  // length of the head in bytes, with the empty line; 0 until it is complete
-	length int  // of the body; -1 means chunked
+	head   int  // head length in bytes, with the empty line; 0 until it is complete
+	length int  // body length; -1 means chunked
 	done   bool // the response is complete
 }
 
-// parse checks whether the response is complete. Requests are not pipelined, so the end
-// of the chunks is the end of the received bytes.
+// parse checks whether the response is complete. Requests are not pipelined, so the received bytes
+// end with the chunks.
 func (p *responseParser) parse(text []byte) error {
 	if p.head == 0 {
 		end := bytes.Index(text, []byte("\r\n\r\n"))
@@ -115,7 +114,7 @@ func (p *responseParser) parse(text []byte) error {
 	return nil
 }
 
-// parseHead parses the status and the length of the body.
+// parseHead parses the status and the body's length.
 func (p *responseParser) parseHead(head []byte) (err error) {
 	if len(head) < len("HTTP/1.1 200") {
 		return fmt.Errorf("malformed HTTP response: %q", head)
@@ -135,7 +134,7 @@ func (p *responseParser) parseHead(head []byte) (err error) {
 	return nil
 }
 
-// hasEvent reports whether the first event of a stream has arrived.
+// hasEvent reports whether a stream's first event has arrived.
 func (p *responseParser) hasEvent(text []byte) bool {
 	return p.head > 0 && bytes.Contains(text[p.head:], []byte("data: "))
 }

@@ -24,7 +24,7 @@ func allStorages() []sessionStorage {
 	return []sessionStorage{{name: "memory"}, {"sqlite", &lite}, {"postgres", &pg}}
 }
 
-// setupNames returns the configurations of adk-go to try. The best result counts.
+// setupNames returns the adk-go configurations to try. The best result counts.
 func (s sessionStorage) setupNames() []string {
 	if s.engine == nil {
 		return []string{""}
@@ -40,13 +40,13 @@ func (s sessionStorage) setupNames() []string {
 type work struct {
 	sessionStorage
 	load
-	// rateTarget is the minimum ratio of agenthost's turns per second to adk-go's, and
-	// tailTarget of adk-go's p99 latency to agenthost's; 0 means no target.
+	// rateTarget is the minimum ratio between agenthost's turns per second and adk-go's, and
+	// tailTarget between adk-go's p99 latency and agenthost's; 0 means no target.
 	rateTarget, tailTarget float64
-	// memory is the maximum memory of agenthost in bytes; 0 means no limit.
+	// memory is agenthost's maximum memory in bytes; 0 means no limit.
 	memory int64
-	// floorLimit is the maximum CPU time of a turn divided by that of a bare handler; 0
-	// means that none is measured.
+	// floorLimit is a turn's maximum CPU time divided by a bare handler's; 0 means that none is
+	// measured.
 	floorLimit float64
 }
 
@@ -63,7 +63,7 @@ func (w *work) name() string {
 	return fmt.Sprintf("%s %s, %s", w.sessionStorage.name, w.path, what)
 }
 
-// streamMemory is the maximum memory of agenthost for all open streams.
+// streamMemory is agenthost's maximum memory for all open streams.
 const streamMemory = 350e6
 
 // allWorks returns all comparisons.
@@ -86,7 +86,7 @@ func allWorks(quick bool) []*work {
 	return all
 }
 
-// newTurnWork returns a work of about 1.5 seconds for the faster side.
+// newTurnWork returns work that takes the faster side about 1.5 seconds.
 func newTurnWork(s sessionStorage, path string, clients int, sc script) *work {
 	w := &work{sessionStorage: s, load: load{path: path, clients: clients, script: sc, limit: 4 * time.Second}}
 	memory := s.engine == nil
@@ -130,12 +130,12 @@ func (w *work) buildQuick() {
 	w.turns, w.limit = max(w.turns/4, w.clients), 2*time.Second
 }
 
-// A bench has the settings of all comparisons.
+// A bench has the settings for all comparisons.
 type bench struct {
 	dir      string
 	rounds   int
 	progress io.Writer
-	profile  string // CPU profile of agenthost
+	profile  string // agenthost's CPU profile
 }
 
 func compareAll(ctx context.Context, o *options, out, progress io.Writer) (met bool, err error) {
@@ -193,7 +193,7 @@ func (b *bench) compareSides(ctx context.Context, w *work) *comparison {
 	return l
 }
 
-// runRound starts a new process of a side with an empty database.
+// runRound starts a new process for a side with an empty database.
 func (b *bench) runRound(ctx context.Context, w *work, at serverConfig) (o *outcome, err error) {
 	at.Script = w.script
 	if w.engine != nil {

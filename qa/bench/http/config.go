@@ -12,21 +12,21 @@ type serverConfig struct {
 	URL    string `json:"url"`
 	Setup  string `json:"setup"`
 	Script script `json:"script"`
-	// Answer is the response of net/http.
+	// Answer is net/http's response.
 	Answer *answer `json:"answer"`
 	// Profile is the file for a CPU profile; empty means none.
 	Profile string `json:"profile"`
 }
 
-// usage is the resource usage of a process.
+// usage is a process's resource usage.
 type usage struct {
 	CPU time.Duration `json:"cpu"`
 	// Peak is the maximum resident memory in bytes.
 	Peak int64 `json:"peak"`
 }
 
-// serveVerb makes the program a server process. It prints its address, prints its
-// resource usage for every input line, and exits at the end of the input.
+// serveVerb makes the program a server process. It prints its address, prints its resource usage
+// for every input line, and exits when the input ends.
 const serveVerb = "serve"
 
 const (

@@ -22,8 +22,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Both sides, in every configuration on memory and SQLite, answer and store every turn
-// of a few clients and report their resource usage.
+// Both sides, in every configuration on memory and SQLite, answer and store every turn for a few
+// clients and report their resource usage.
 func TestSides(t *testing.T) {
 	memory, lite := allStorages()[0], allStorages()[1]
 	works := []*work{
@@ -61,8 +61,7 @@ func TestServeRejectsInvalidConfig(t *testing.T) {
 	}
 }
 
-// A client finds the end of a response by its length or its last chunk, wherever the
-// response is split.
+// A client finds a response's end by its length or its last chunk, wherever the response is split.
 func TestClient(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// turnsPerSession limits the length of sessions.
+// turnsPerSession limits session lengths.
 const turnsPerSession = 5
 
 // A load is what concurrent clients do, each on its own connection and in its own
@@ -20,7 +20,7 @@ const turnsPerSession = 5
 type load struct {
 	path    string
 	clients int
-	// turns is the number of turns of all clients together.
+	// turns is how many turns all clients run together.
 	turns  int
 	script script
 	// limit is the time after which no more turns start.
@@ -31,13 +31,13 @@ type load struct {
 	stateless bool
 }
 
-// An outcome is the result of a load on a server.
+// An outcome is a load's result on a server.
 type outcome struct {
 	answered, failed int
-	lastErr          error // of a failed turn
+	lastErr          error // a failed turn's
 	wall, cpu        time.Duration
 	peakMemory       int64
-	// took, first and event are the sorted times of answered turns.
+	// took, first and event are answered turns' sorted times.
 	took, first, event []time.Duration
 }
 
@@ -49,10 +49,10 @@ func (o *outcome) rate() float64 {
 	return float64(o.answered) / o.wall.Seconds()
 }
 
-// cpuPerTurn returns the CPU time of an answered turn.
+// cpuPerTurn returns the CPU time per answered turn.
 func (o *outcome) cpuPerTurn() time.Duration { return o.cpu / time.Duration(max(o.answered, 1)) }
 
-// quantile returns a quantile of sorted times.
+// quantile returns a quantile from sorted times.
 func quantile(times []time.Duration, share float64) time.Duration {
 	if len(times) == 0 {
 		return 0
@@ -63,7 +63,7 @@ func quantile(times []time.Duration, share float64) time.Duration {
 func userOf(client int) string             { return fmt.Sprintf("user-%d", client) }
 func sessionOf(client, session int) string { return fmt.Sprintf("session-%d-%d", client, session) }
 
-// sessionsPerClient returns the number of sessions of each client.
+// sessionsPerClient returns how many sessions each client has.
 func (l *load) sessionsPerClient() int {
 	turns := (l.turns + l.clients - 1) / l.clients
 	return (turns + turnsPerSession - 1) / turnsPerSession
@@ -111,7 +111,7 @@ func (l *load) runLoad(ctx context.Context, p *process) (*outcome, error) {
 	return all, errors.Join(ctx.Err(), l.verifyStored(ctx, p.addr, parts))
 }
 
-// runClient runs the turns of one client.
+// runClient runs one client's turns.
 func (l *load) runClient(ctx context.Context, c *client, i int, start time.Time, o *outcome) {
 	turns := (l.turns + i) / l.clients
 	requests := make([][]byte, l.sessionsPerClient())
@@ -195,8 +195,8 @@ func createSession(ctx context.Context, c *client, path string) error {
 	return last
 }
 
-// verifyStored reads the first session of some clients. Both events of every answered
-// turn must be stored.
+// verifyStored reads some clients' first sessions. Both events from every answered turn must be
+// stored.
 func (l *load) verifyStored(ctx context.Context, addr string, parts []outcome) error {
 	for i := 0; i < len(parts); i += max(1, len(parts)/8) {
 		if parts[i].failed > 0 {

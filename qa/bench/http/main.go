@@ -1,5 +1,5 @@
 // Command http sends the same requests to google.golang.org/adk/v2's REST server and to
-// agenthost's, each in a process of its own, and prints rates, latencies and costs.
+// agenthost's, each in its own process, and prints rates, latencies and costs.
 package main
 
 import (
@@ -19,7 +19,7 @@ type options struct {
 
 func main() { command.Main(runCommand) }
 
-// runCommand runs the program or a server process of it and returns its exit code.
+// runCommand runs the program or its server process and returns the exit code.
 func runCommand(ctx context.Context, args []string, out, progress io.Writer) int {
 	if len(args) == 2 && args[0] == serveVerb {
 		if err := serveProcess(ctx, args[1], os.Stdin, out); err != nil {

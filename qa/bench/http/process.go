@@ -50,7 +50,7 @@ func startProcess(ctx context.Context, at *serverConfig) (*process, error) {
 	return p, nil
 }
 
-// readUsage reads the resource usage of the process.
+// readUsage reads the process's resource usage.
 func (p *process) readUsage() (u usage, err error) {
 	if _, err := io.WriteString(p.in, "\n"); err != nil {
 		return u, err

@@ -12,13 +12,13 @@ import (
 	"agenthost/qa/bench/internal/figure"
 )
 
-// A result is the fastest round of a side, with the failures of all rounds.
+// A result is a side's fastest round, with the failures from all rounds.
 type result struct {
 	setup string
 	outcome
-	// failures counts the failed turns of all rounds.
+	// failures counts the failed turns in all rounds.
 	failures int
-	// err is the error of a failed round.
+	// err is a failed round's error.
 	err error
 }
 
@@ -35,7 +35,7 @@ func (r *result) addRound(o *outcome, err error) {
 	r.lastErr = lastErr
 }
 
-// A comparison has the results of agenthost and of adk-go in all configurations.
+// A comparison has the results for agenthost, and for adk-go in all configurations.
 type comparison struct {
 	work   *work
 	ours   *result
@@ -55,7 +55,7 @@ func (l *comparison) tailRatio() float64 {
 	return figure.Ratio(float64(quantile(l.bestADK().took, 0.99)), float64(quantile(l.ours.took, 0.99)))
 }
 
-// floorCPU returns the CPU time of a turn of the bare handler; 0 if unknown.
+// floorCPU returns the bare handler's CPU time per turn; 0 if unknown.
 func (l *comparison) floorCPU() time.Duration {
 	if l.floor == nil || l.floor.err != nil {
 		return 0
@@ -63,7 +63,7 @@ func (l *comparison) floorCPU() time.Duration {
 	return l.floor.cpuPerTurn()
 }
 
-// distance returns agenthost's CPU time of a turn divided by the bare handler's.
+// distance returns agenthost's CPU time per turn divided by the bare handler's.
 func (l *comparison) distance() float64 {
 	return figure.Ratio(float64(l.ours.cpuPerTurn()), float64(l.floorCPU()))
 }

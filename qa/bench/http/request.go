@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// The paths of the requests.
+// Request paths.
 const (
 	pathRun    = "/run"
 	pathStream = "/run_sse"
 )
 
-// turnRequest returns the request of a turn.
+// turnRequest returns a turn's request.
 func turnRequest(path, user, session string) []byte {
 	streaming := ""
 	if path == pathStream {
@@ -22,7 +22,7 @@ func turnRequest(path, user, session string) []byte {
 		app, user, session, streaming, question))
 }
 
-// sessionPath returns the path of a session.
+// sessionPath returns a session's path.
 func sessionPath(user, session string) string {
 	return "/apps/" + app + "/users/" + user + "/sessions/" + session
 }
@@ -49,7 +49,7 @@ func (s script) checkReply(r reply, path string) error {
 	return nil
 }
 
-// abbreviate returns the end of a response, which contains the errors.
+// abbreviate returns a response's end, which contains the errors.
 func abbreviate(text []byte) string {
 	line := strings.Join(strings.Fields(string(text)), " ")
 	if len(line) > 200 {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The texts of both sides. The app has the name of its agent, as in adk-go's loader.
+// Both sides' texts. The app has its agent's name, as in adk-go's loader.
 const (
 	app         = "weather"
 	instruction = "Answer the user in three words."
@@ -14,8 +14,7 @@ const (
 	chunkText   = "sunny"
 )
 
-// A script is the answer of the model on both sides: chunks at an interval, then the
-// complete text.
+// A script is the model's answer on both sides: chunks at an interval, then the complete text.
 type script struct {
 	Chunks int           `json:"chunks"`
 	Every  time.Duration `json:"every"`

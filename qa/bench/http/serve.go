@@ -80,14 +80,14 @@ func openSide(ctx context.Context, at *serverConfig) (http.Handler, io.Closer, e
 	return nil, nil, fmt.Errorf("unknown side %q", at.Side)
 }
 
-// processUsage returns the resource usage of this process.
+// processUsage returns this process's resource usage.
 func processUsage() (usage, error) {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
 		return usage{}, err
 	}
 	u := usage{CPU: time.Duration(r.Utime.Nano() + r.Stime.Nano())}
-	// Maxrss includes the memory of the parent process before exec.
+	// Maxrss includes the parent process's memory before exec.
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return usage{}, err

@@ -14,10 +14,10 @@ import (
 
 // The targets.
 const (
-	mostOfRelay   = 3.0       // processor time of agenthost by that of the relay
-	leastOfADK    = 3.0       // processor time of adk-go by that of agenthost
-	mostMemory    = 150 << 10 // memory of a session beyond that of the relay
-	mostIdle      = 400 << 20 // memory of all idle sessions
+	mostOfRelay   = 3.0       // agenthost's processor time by the relay's
+	leastOfADK    = 3.0       // adk-go's processor time by agenthost's
+	mostMemory    = 150 << 10 // a session's memory beyond the relay's
+	mostIdle      = 400 << 20 // all idle sessions' memory
 	mostForwarded = 20 * time.Millisecond
 )
 

@@ -15,7 +15,7 @@ import (
 )
 
 // The load and the fake share the processors with the measured server. They therefore write
-// prepared bytes, and read as little of a frame as possible (RFC 6455, 5.2).
+// prepared bytes, and read as little as possible from a frame (RFC 6455, 5.2).
 const (
 	opText, opBinary, opClose, opPing, opPong = 1, 2, 8, 9, 10
 
@@ -24,7 +24,7 @@ const (
 	length64        = 127
 )
 
-// encodeFrame returns a frame. That of a client is masked with zeros.
+// encodeFrame returns a frame. A client's frame is masked with zeros.
 func encodeFrame(op byte, payload []byte, masked bool) []byte {
 	mask := byte(0)
 	if masked {
@@ -50,18 +50,18 @@ type errClosed struct{ reason string }
 
 func (e errClosed) Error() string { return "the connection was closed: " + e.reason }
 
-// A frameReader reads the frames of a connection.
+// A frameReader reads a connection's frames.
 type frameReader struct {
 	*bufio.Reader
-	// mark is searched in the first bytes of each frame.
+	// mark is searched in each frame's first bytes.
 	mark []byte
 }
 
-// markLimit is how much of a frame is searched.
+// markLimit is how many bytes are searched.
 const markLimit = 512
 
-// next skips a frame. It returns its kind, and whether its beginning has the mark; the payload of
-// a ping or a close is returned.
+// next skips a frame. It returns its kind, and whether its beginning has the mark; a ping's or a
+// close's payload is returned.
 func (r *frameReader) next() (op byte, marked bool, payload []byte, err error) {
 	var head [14]byte
 	if _, err := io.ReadFull(r, head[:2]); err != nil {
@@ -128,7 +128,7 @@ func dialSocket(addr, path string) (net.Conn, *bufio.Reader, error) {
 	return conn, r, nil
 }
 
-// acceptSocket answers the handshake of a WebSocket.
+// acceptSocket answers a WebSocket handshake.
 func acceptSocket(w http.ResponseWriter, r *http.Request) (net.Conn, *bufio.Reader, error) {
 	sum := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
 	conn, both, err := http.NewResponseController(w).Hijack()

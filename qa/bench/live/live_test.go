@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Each side forwards the audio of all sessions in both directions.
+// Each side forwards all sessions' audio in both directions.
 func TestSidesForward(t *testing.T) {
 	fake, err := startProcess(t.Context(), &serverConfig{Side: fakeName})
 	if err != nil {

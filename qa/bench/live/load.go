@@ -13,11 +13,10 @@ import (
 	"time"
 )
 
-// frameTime is the duration of a frame in milliseconds.
+// frameTime is a frame's duration in milliseconds.
 const frameTime = 40
 
-// A load is what many clients do: each sends a frame of audio every 40 ms, and receives one
-// for each.
+// A load is what many clients do: each sends an audio frame every 40 ms, and receives one for each.
 type load struct {
 	side     string
 	sessions int
@@ -32,21 +31,20 @@ type load struct {
 type outcome struct {
 	sent, received int64
 	cpu, wall      time.Duration
-	// memory is the resident memory of the server at the end, base that before the first
-	// client.
+	// memory is the server's resident memory at the end, base that before the first client.
 	memory, base int64
 	// took are the sorted times between sending a frame and receiving its answer: forwarding
 	// in both directions, and the fake.
 	took []time.Duration
 }
 
-// cpuPerFrame returns the processor time of forwarding a frame and its answer.
+// cpuPerFrame returns the processor time for forwarding a frame and its answer.
 func (o *outcome) cpuPerFrame() time.Duration { return o.cpu / time.Duration(max(o.received, 1)) }
 
-// perSession returns the memory of a session.
+// perSession returns a session's memory.
 func (o *outcome) perSession(sessions int) int64 { return (o.memory - o.base) / int64(sessions) }
 
-// quantile returns a quantile of sorted times.
+// quantile returns a quantile from sorted times.
 func quantile(times []time.Duration, share float64) time.Duration {
 	if len(times) == 0 {
 		return 0
@@ -54,7 +52,7 @@ func quantile(times []time.Duration, share float64) time.Duration {
 	return times[min(int(share*float64(len(times))), len(times)-1)]
 }
 
-// clientFrame is a request with 40 ms of audio at 16 kHz, in the form of the side.
+// clientFrame is a request with 40 ms of audio at 16 kHz, in the side's form.
 func clientFrame(side string) []byte {
 	audio := base64.StdEncoding.EncodeToString(make([]byte, 16000*2*frameTime/1000))
 	if side == relayName {
@@ -109,7 +107,7 @@ func (l *load) runLoad(ctx context.Context, p *process) (*outcome, error) {
 	return o, measured
 }
 
-// checkAnswers sends a frame of each client, and waits until all are answered.
+// checkAnswers sends a frame from each client, and waits until all are answered.
 func (l *load) checkAnswers(ctx context.Context, clients []*client) error {
 	sendFrames(ctx, clients, true)
 	const limit = 30 * time.Second
@@ -127,7 +125,7 @@ func (l *load) checkAnswers(ctx context.Context, clients []*client) error {
 	}
 }
 
-// measureWindow measures between the end of the warm-up and the end of the load.
+// measureWindow measures from the end of the warm-up to the end of the load.
 func (l *load) measureWindow(ctx context.Context, p *process, clients []*client, o *outcome) error {
 	if err := waitFor(ctx, l.warm); err != nil {
 		return err
@@ -179,7 +177,7 @@ func (l *load) openClients(ctx context.Context, addr string) ([]*client, error) 
 	return clients, errors.Join(errs...)
 }
 
-// A client is the socket of a session.
+// A client is a session's socket.
 type client struct {
 	conn net.Conn
 	in   *frameReader
@@ -237,7 +235,7 @@ func createSession(ctx context.Context, addr, id string) error {
 // paceTick is how often frames are due.
 const paceTick = time.Millisecond
 
-// sendFrames sends a frame of each client every 40 ms, or one of each, until ctx ends. The
+// sendFrames sends a frame from each client every 40 ms, or one from each, until ctx ends. The
 // clients begin one after the other.
 func sendFrames(ctx context.Context, clients []*client, once bool) {
 	pace := time.NewTicker(paceTick)

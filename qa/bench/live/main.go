@@ -1,6 +1,6 @@
 // Command live forwards the audio of many live conversations through agenthost, through
-// google.golang.org/adk/v2 and through a bare relay, each in a process of its own and pointed
-// at the same fake of the Live API, and prints their processor time, memory and latency.
+// google.golang.org/adk/v2 and through a bare relay, each in its own process and pointed at the
+// same fake Live API, and prints their processor time, memory and latency.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 
 func main() { command.Main(runCommand) }
 
-// runCommand runs the program or a server process of it and returns its exit code.
+// runCommand runs the program or its server process and returns the exit code.
 func runCommand(ctx context.Context, args []string, out, progress io.Writer) int {
 	if len(args) == 2 && args[0] == serveVerb {
 		if err := serveProcess(ctx, args[1], os.Stdin, out); err != nil {

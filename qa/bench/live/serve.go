@@ -18,22 +18,21 @@ import (
 	"time"
 )
 
-// serveVerb makes the program a server process. It prints its address, prints its usage for
-// every line of input, and exits at the end of the input.
+// serveVerb makes the program a server process. It prints its address, prints its usage for every
+// input line, and exits when the input ends.
 const serveVerb = "serve"
 
 // A serverConfig configures a server process.
 type serverConfig struct {
-	// Side is one of the names of sides, or fake.
+	// Side is a side's name, or fake.
 	Side string `json:"side"`
-	// Fake is the address of the fake Live API.
+	// Fake is the fake Live API's address.
 	Fake string `json:"fake"`
 	// Profile is the file for a CPU profile; empty means none.
 	Profile string `json:"profile"`
 }
 
-// usage is the resource usage of a process: its processor time, and its resident memory in
-// bytes.
+// usage is a process's resource usage: its processor time, and its resident memory in bytes.
 type usage struct {
 	CPU    time.Duration `json:"cpu"`
 	Memory int64         `json:"memory"`
@@ -93,7 +92,7 @@ func openSide(ctx context.Context, at *serverConfig) (http.Handler, error) {
 	return nil, fmt.Errorf("unknown side %q", at.Side)
 }
 
-// processUsage returns the usage of this process.
+// processUsage returns this process's usage.
 func processUsage() (usage, error) {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
@@ -154,7 +153,7 @@ func startProcess(ctx context.Context, at *serverConfig) (*process, error) {
 	return p, nil
 }
 
-// readUsage reads the usage of the process.
+// readUsage reads the process's usage.
 func (p *process) readUsage() (u usage, err error) {
 	if _, err := io.WriteString(p.in, "\n"); err != nil {
 		return u, err

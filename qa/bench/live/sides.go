@@ -27,7 +27,7 @@ import (
 	"agenthost/wing/live/liveweb"
 )
 
-// The names of the sides.
+// Side names.
 const (
 	fakeName   = "fake"
 	relayName  = "relay"
@@ -42,7 +42,7 @@ const (
 	readLimit   = 1 << 20
 )
 
-// modelFrame is a message of the Live API with 40 ms of audio at 24 kHz.
+// modelFrame is a Live API message with 40 ms of audio at 24 kHz.
 func modelFrame() []byte {
 	audio := base64.StdEncoding.EncodeToString(make([]byte, 24000*2*frameTime/1000))
 	return []byte(`{"serverContent":{"modelTurn":{"role":"model","parts":[{"inlineData":{"mimeType":"audio/pcm;rate=24000","data":"` + audio + `"}}]}}}`)
@@ -74,7 +74,7 @@ func serveFake(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A relay forwards each message of a client to the fake, and back.
+// A relay forwards each client message to the fake, and back.
 type relay struct{ fake string }
 
 // ServeHTTP implements [http.Handler].
@@ -154,7 +154,7 @@ func openADKGo(ctx context.Context, at *serverConfig) (http.Handler, error) {
 	return router, launch.SetupSubrouters(router, config)
 }
 
-// livePath returns the path of a side's socket for a session.
+// livePath returns the path to a side's socket for a session.
 func livePath(side, id string) string {
 	if side == relayName {
 		return "/"

@@ -12,18 +12,17 @@ import (
 	"agenthost/qa/bench/internal/engine"
 )
 
-// A side is a session store on a database of its own.
+// A side is a session store on its own database.
 type side struct {
 	name string
 	sessionStore
 	drop func()
-	// best is the best round of the current measurement, and err the reason if there is
-	// none.
+	// best is the current measurement's best round, and err the reason if there is none.
 	best float64
 	err  error
 }
 
-// compareSides runs all measurements on one kind of database.
+// compareSides runs all measurements on one database kind.
 func (b *bench) compareSides(ctx context.Context) ([]measurement, error) {
 	sides, err := b.openSides(ctx)
 	defer func() {
@@ -62,7 +61,7 @@ func (b *bench) compareSides(ctx context.Context) ([]measurement, error) {
 	return append(append(lines, more...), idle), err
 }
 
-// openSides opens agenthost and all configurations of adk-go, each on its own database.
+// openSides opens agenthost and all adk-go configurations, each on its own database.
 func (b *bench) openSides(ctx context.Context) (sides []*side, err error) {
 	add := func(name string, open func(*engine.Database) (sessionStore, error)) error {
 		at, drop, err := b.Create(ctx, b.dir)
@@ -88,7 +87,7 @@ func (b *bench) openSides(ctx context.Context) (sides []*side, err error) {
 	return sides, nil
 }
 
-// measureRates alternates between the sides and keeps the best round of each.
+// measureRates alternates between the sides and keeps each side's best round.
 func (b *bench) measureRates(ctx context.Context, sides []*side, what string, round func(k sessionStore, round int) (float64, error)) measurement {
 	fmt.Fprintln(b.progress, b.Name, what)
 	for _, s := range sides {
@@ -106,7 +105,7 @@ func (b *bench) measureRates(ctx context.Context, sides []*side, what string, ro
 	return b.newLine(what, sides)
 }
 
-// newLine compares agenthost with the best of the other sides.
+// newLine compares agenthost with the best other side.
 func (b *bench) newLine(what string, sides []*side) measurement {
 	l := measurement{engine: b.Name, what: what, ours: sides[0].best}
 	for _, s := range sides {
@@ -183,7 +182,7 @@ func runTurn(ctx context.Context, k sessionStore, id string) error {
 	return err
 }
 
-// measureLengths measures reads of sessions of different lengths, and turns in them.
+// measureLengths measures reads from sessions with different lengths, and turns in them.
 func (b *bench) measureLengths(ctx context.Context, sides []*side) ([]measurement, error) {
 	fmt.Fprintln(b.progress, b.Name, "filling sessions")
 	sizes := []int{10, 100, 1000, 5000}
@@ -208,7 +207,7 @@ func (b *bench) measureLengths(ctx context.Context, sides []*side) ([]measuremen
 			})
 		}))
 	}
-	// Alternate, and keep the lowest of several medians: other load affects both.
+	// Alternate, and keep the lowest median: other load affects both.
 	var took [2]time.Duration
 	for block := range 5 {
 		for i, n := range []int{10, 5000} {
@@ -227,7 +226,7 @@ func (b *bench) measureLengths(ctx context.Context, sides []*side) ([]measuremen
 	}), nil
 }
 
-// medianTurn returns the median latency of turns of one session.
+// medianTurn returns the median latency of turns in one session.
 func medianTurn(ctx context.Context, s *side, id string) (time.Duration, error) {
 	var took []time.Duration
 	for range 50 {

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// floorTurns is the number of turns of a session in a round. The first is not
-	// measured, because it also acquires the lease of the session.
+	// floorTurns is how many turns a session has in a round. The first is not measured, because it
+	// also acquires the session's lease.
 	floorTurns    = 6
-	floorSessions = 10 // of a round
-	// floorLimit is the maximum wall time of a durable turn, divided by the floor's.
+	floorSessions = 10 // in a round
+	// floorLimit is a durable turn's maximum wall time, divided by the floor's.
 	floorLimit = 1.3
 )
 
-// measureDistance compares the wall time of a durable turn of an agent with that of the
-// same statements without agenthost. The median of the rounds counts.
+// measureDistance compares an agent's durable turn with the same statements without agenthost, by
+// wall time. The median round counts.
 func (b *bench) measureDistance(ctx context.Context) (m measurement, err error) {
 	m = measurement{engine: b.Name, what: "durable turn, 1 session, ms", floorLimit: floorLimit}
 	fmt.Fprintln(b.progress, b.Name, m.what)
@@ -53,7 +53,7 @@ func (b *bench) measureDistance(ctx context.Context) (m measurement, err error) 
 	return m, nil
 }
 
-// medianRound runs the turns of a round and returns their median wall time in ms.
+// medianRound runs a round's turns and returns their median wall time in ms.
 func medianRound(ctx context.Context, round int, run func(context.Context, string) error) (float64, error) {
 	var took []float64
 	for i := range floorSessions {
@@ -73,8 +73,8 @@ func medianRound(ctx context.Context, round int, run func(context.Context, strin
 
 func floorSession(round, i int) string { return fmt.Sprintf("floor-%d-%d", round, i) }
 
-// A pair is agenthost and the floor, each on a database of its own. Both were filled by
-// agenthost in the same way.
+// A pair is agenthost and the floor, each on its own database. Both were filled by agenthost in the
+// same way.
 type pair struct {
 	host            *hostStore
 	floor           *floor
@@ -119,7 +119,7 @@ func (b *bench) openFilled(ctx context.Context, p *pair) (*engine.Database, *hos
 	return at, h, nil
 }
 
-// fillTurns creates the sessions of all rounds and runs a turn in each.
+// fillTurns creates the sessions for all rounds and runs a turn in each.
 func (b *bench) fillTurns(ctx context.Context, h *hostStore) error {
 	for n := range b.pairs * floorSessions {
 		id := floorSession(n/floorSessions, n%floorSessions)

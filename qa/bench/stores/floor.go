@@ -15,9 +15,8 @@ import (
 	"agenthost/qa/bench/internal/engine"
 )
 
-// The statements of a durable turn in agenthost: the head of the session is read, and
-// each of the two events is inserted in a transaction of its own. They are copies of
-// those in pkg/store, which a test compares.
+// A durable turn's statements in agenthost: the session's head is read, and each of the two events
+// is inserted in its own transaction. They are copied from pkg/store; a test compares them.
 var (
 	headSQL = `
 SELECT 0, s.pk, coalesce(h.seq, 0), coalesce(h.timestamp, s.create_time), coalesce(h.id, ''), '' FROM sessions s ` + lastEventSQL + headTailSQL
@@ -48,22 +47,21 @@ UNION ALL SELECT 3, 0, 0, 0, t.key, t.value FROM states t
  WHERE t.app_name = $1 AND t.user_id = $2 AND t.session_id = $3`
 )
 
-// A floor does the database work of agenthost's turns, and nothing else: it executes
-// the prepared statements in a loop.
+// A floor does the database work for agenthost's turns, and nothing else: it executes the prepared
+// statements in a loop.
 type floor struct {
-	// readHead reads the rows of the head statement and returns the key and the
-	// version of the session.
+	// readHead reads the head statement's rows and returns the session's key and version.
 	readHead func(ctx context.Context, k session.Key) (pk, version int64, err error)
 	// insert inserts an event and commits.
 	insert func(ctx context.Context, pk, seq int64, id string, epoch int64, at time.Time, ev eventRow) error
 	close  func() error
 
 	events  [2]eventRow
-	epochs  map[string]int64 // of the leases of the sessions
+	epochs  map[string]int64 // the sessions' lease epochs
 	commits int64
 }
 
-// An eventRow has the stored columns of an event that are the same in every turn.
+// An eventRow has an event's stored columns that are the same in every turn.
 type eventRow struct{ id, invocation, text, provenance string }
 
 // openFloor opens a database that agenthost filled with fillTurns. Its turns store the
@@ -80,7 +78,7 @@ func openFloor(ctx context.Context, at *engine.Database) (*floor, error) {
 	return f, nil
 }
 
-// runTurn does the work of a turn.
+// runTurn does a turn's work.
 func (f *floor) runTurn(ctx context.Context, id string) error {
 	pk, version, err := f.readHead(ctx, session.Key{App: app, User: user, ID: id})
 	for i, ev := range f.events {
@@ -99,7 +97,7 @@ const (
  WHERE session_pk = (SELECT max(session_pk) FROM events) ORDER BY seq DESC LIMIT 2`
 )
 
-// openSQLite opens a file with SQLite's C engine and the settings of agenthost's writer.
+// openSQLite opens a file with SQLite's C engine and agenthost's writer settings.
 func (f *floor) openSQLite(ctx context.Context, at *engine.Database) error {
 	pool, err := at.OpenC()
 	if err != nil {
@@ -152,8 +150,8 @@ func (f *floor) openSQLite(ctx context.Context, at *engine.Database) error {
 	return f.scanEvents(sample)
 }
 
-// openPostgres opens two connections of pgx, for reads and for writes, as agenthost
-// does. On one connection the turns take longer.
+// openPostgres opens two pgx connections, for reads and for writes, as agenthost does. On one
+// connection the turns take longer.
 func (f *floor) openPostgres(ctx context.Context, at *engine.Database) error {
 	conn, err := pgx.Connect(ctx, at.URL())
 	if err != nil {
@@ -200,7 +198,7 @@ func (f *floor) openPostgres(ctx context.Context, at *engine.Database) error {
 // numbered replaces $1 by ?1: in C, SQLite numbers $1 by its first use.
 func numbered(text string) string { return strings.ReplaceAll(text, "$", "?") }
 
-// rows are the rows of database/sql and of pgx.
+// rows are the rows that database/sql and pgx return.
 type rows interface {
 	Next() bool
 	Scan(dest ...any) error

@@ -13,7 +13,7 @@ import (
 	"agenthost/qa/bench/internal/engine"
 )
 
-// The floor writes the same rows in the same number of transactions as agenthost.
+// The floor writes the same rows in as many transactions as agenthost.
 func TestFloorWritesTheSame(t *testing.T) {
 	for _, e := range []engine.Engine{engine.SQLite(), engine.Postgres()} {
 		t.Run(e.Name, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestFloorWritesTheSame(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			// Some turns of agenthost also acquire a lease, or meet the release of another.
+			// Some agenthost turns also acquire a lease, or meet another one's release.
 			fewest := int64(100)
 			count := func(ctx context.Context, id string) error {
 				before := p.host.commits()
@@ -62,7 +62,7 @@ func TestFloorWritesTheSame(t *testing.T) {
 			}
 			p.host = nil
 			floor, ours := readWritten(t, p.floorAt), readWritten(t, p.hostAt)
-			// The fraction of a timestamp has no trailing zeros.
+			// A timestamp's fraction has no trailing zeros.
 			const events = 2 * (turns + floorSessions)
 			if diff := floor.Bytes - ours.Bytes; diff < -events || diff > events {
 				t.Errorf("agenthost wrote %d bytes, the floor %d", ours.Bytes, floor.Bytes)
@@ -74,7 +74,7 @@ func TestFloorWritesTheSame(t *testing.T) {
 	}
 }
 
-// written are the numbers and sizes of the rows in a database.
+// written has the row counts and sizes in a database.
 type written struct{ Sessions, States, Events, Last, Bytes int }
 
 func readWritten(t *testing.T, at *engine.Database) (w written) {
@@ -104,7 +104,7 @@ func readWritten(t *testing.T, at *engine.Database) (w written) {
 	return w
 }
 
-// The statements of the floor are in the store's source.
+// The floor's statements are in the store's source.
 func TestFloorStatements(t *testing.T) {
 	var source strings.Builder
 	err := filepath.WalkDir("../../../pkg/store", func(path string, d fs.DirEntry, err error) error {

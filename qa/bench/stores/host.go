@@ -15,8 +15,7 @@ import (
 	"agenthost/qa/bench/internal/engine"
 )
 
-// A hostStore runs whole turns of an agent on agenthost's store. Its model answers
-// immediately.
+// A hostStore runs an agent's whole turns on agenthost's store. Its model answers immediately.
 type hostStore struct {
 	store *store.Store
 	host  *runtime.Host
@@ -52,7 +51,7 @@ func (h *hostStore) runTurn(ctx context.Context, id string) error {
 	return nil
 }
 
-// commits returns the number of transactions so far.
+// commits counts the transactions so far.
 func (h *hostStore) commits() int64 { return h.store.Stats().Transactions }
 
 func (h *hostStore) close() error {
@@ -60,7 +59,7 @@ func (h *hostStore) close() error {
 	return h.store.Close()
 }
 
-// echoModel answers with the text of every event.
+// echoModel answers with every event's text.
 type echoModel struct{}
 
 // Name returns a name that no real model has.

@@ -2,8 +2,8 @@
 // store on the same kind of database with the same settings, in one process, and prints
 // operations per second.
 //
-// On SQLite both use WAL, and each append is synced to disk when it returns. adk-go is
-// opened in several configurations. The best one counts.
+// On SQLite both use WAL, and each append is synced to disk when it returns. adk-go is opened in
+// several configurations. The best one counts.
 package main
 
 import (
@@ -32,20 +32,20 @@ func runCommand(ctx context.Context, args []string, out, progress io.Writer) int
 	return o.Run(args, progress, func() (bool, error) { return compareAll(ctx, o, out, progress) })
 }
 
-// A bench has the settings for one kind of database.
+// A bench has the settings for one database kind.
 type bench struct {
 	engine.Engine
-	// appends is the minimum ratio of agenthost's appends to adk-go's with 64 sessions;
-	// 0 means no target.
+	// appends is the minimum ratio between agenthost's appends and adk-go's with 64 sessions; 0
+	// means no target.
 	appends  float64
-	length   time.Duration // of a round
+	length   time.Duration // in a round
 	rounds   int
-	pairs    int // rounds of the floor and of agenthost, alternately
+	pairs    int // rounds for the floor and agenthost, alternately
 	dir      string
 	progress io.Writer
 }
 
-// allBenches returns the kinds of databases with their targets.
+// allBenches returns the database kinds with their targets.
 func allBenches() []*bench {
 	return []*bench{
 		{Engine: engine.SQLite(), appends: 10},

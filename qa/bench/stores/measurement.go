@@ -11,17 +11,16 @@ import (
 
 const oursName = "agenthost"
 
-// A measurement has the results of both sides.
+// A measurement has both sides' results.
 type measurement struct {
 	engine, what string
 	ours, theirs float64
 	setup        string // adk-go's best configuration
-	// target is the minimum ratio, and most the maximum of agenthost's result; 0 means
-	// none.
+	// target is the minimum ratio, and most agenthost's maximum result; 0 means none.
 	target, most float64
-	// floor is the result of the same statements without agenthost, and note the reason
-	// if it is unknown. floorLimit is the maximum of agenthost's result divided by the
-	// floor; 0 means that there is no floor.
+	// floor is the result for the same statements without agenthost, and note the reason if it is
+	// unknown. floorLimit is the maximum for agenthost's result divided by the floor; 0 means that
+	// there is no floor.
 	floor, floorLimit float64
 	note              string
 }

@@ -22,7 +22,7 @@ import (
 
 const (
 	app, user = "app", "user-1"
-	// text is the text of every event.
+	// text is every event's text.
 	text = "When does the next ferry leave? The next one leaves at 14:05 from the second pier, and takes half an hour."
 )
 
@@ -40,7 +40,7 @@ type sessionStore interface {
 type openSession interface {
 	// appendEvent appends an event.
 	appendEvent(ctx context.Context) error
-	// eventCount returns the number of events.
+	// eventCount counts the events.
 	eventCount() int
 }
 
@@ -137,7 +137,7 @@ func fillSession(ctx context.Context, k sessionStore, id string, events int) err
 	return nil
 }
 
-// databaseSchemes returns the schemes of all databases.
+// databaseSchemes returns all databases' schemes.
 func databaseSchemes() []storeurl.Scheme {
 	return sqlstore.Engines{sqlite.Engine(), postgres.Engine(), mysql.Engine()}.Schemes()
 }

@@ -1,5 +1,5 @@
-// Package engine creates empty databases with the same settings for each side of a
-// comparison, and opens adk-go's sessions on them.
+// Package engine creates empty databases with the same settings for each side in a comparison, and
+// opens adk-go's sessions on them.
 package engine
 
 import (
@@ -14,33 +14,32 @@ import (
 	"strings"
 )
 
-// An Engine is a kind of database.
+// An Engine is a database kind.
 type Engine struct {
-	// Name is the scheme of agenthost's URLs.
+	// Name is the scheme in agenthost's URLs.
 	Name string
-	// variable is the environment variable with the URL of a server, and server the
-	// default URL.
+	// variable is the environment variable with a server's URL, and server the default URL.
 	variable, server string
 }
 
 // SQLite stores a database in a file.
 func SQLite() Engine { return Engine{Name: "sqlite"} }
 
-// Postgres is the server of AGENTHOST_TEST_POSTGRES or a local one.
+// Postgres is the server from AGENTHOST_TEST_POSTGRES or a local one.
 func Postgres() Engine {
 	return Engine{"postgres", "AGENTHOST_TEST_POSTGRES", "postgres://postgres@127.0.0.1:5432/test"}
 }
 
-// MySQL is the server of AGENTHOST_TEST_MYSQL or a local one.
+// MySQL is the server from AGENTHOST_TEST_MYSQL or a local one.
 func MySQL() Engine {
 	return Engine{"mysql", "AGENTHOST_TEST_MYSQL", "mysql://root@127.0.0.1:3306/test"}
 }
 
-// A Database is the database of one side.
+// A Database is one side's database.
 type Database struct {
 	Engine
-	file string   // path of a SQLite file
-	at   *url.URL // URL of a server
+	file string   // SQLite file path
+	at   *url.URL // a server's URL
 }
 
 // Create creates a database and returns a function that drops it. SQLite files are in
@@ -87,7 +86,7 @@ func (d *Database) URL() string {
 	return d.at.String()
 }
 
-// Parse returns the database of a URL.
+// Parse returns the database at a URL.
 func Parse(text string) (*Database, error) {
 	at, err := url.Parse(text)
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
-	_ "modernc.org/sqlite" // the engine "sqlite" of database/sql
+	_ "modernc.org/sqlite" // the engine "sqlite" for database/sql
 )
 
-// A Setup is a configuration of adk-go's sessions.
+// A Setup configures adk-go's sessions.
 type Setup struct {
 	Name   string
 	driver string
@@ -48,8 +48,7 @@ func (d *Database) Open(s Setup) (adk.Service, *sql.DB, error) {
 	}
 	pool.SetMaxOpenConns(s.conns)
 	pool.SetMaxIdleConns(max(s.conns, 64))
-	// The connections of a server are limited, and other sides need them in their
-	// rounds.
+	// A server's connections are limited, and other sides need them in their rounds.
 	pool.SetConnMaxIdleTime(time.Second)
 	service, err := database.NewSessionService(d.dialector(pool), &gorm.Config{PrepareStmt: true, Logger: logger.Discard})
 	if err == nil {

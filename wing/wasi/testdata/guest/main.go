@@ -1,5 +1,5 @@
-// Command guest is a program that the tests run in the sandbox, and as a control outside of
-// it. Its arguments are a command and its operands.
+// Command guest is a program that the tests run in the sandbox, and as a control outside. Its
+// arguments are a command and its operands.
 package main
 
 import (
@@ -55,7 +55,7 @@ func runCommand(command string, args []string) error {
 	return useResources(command, args)
 }
 
-// useResources uses as much of a resource as the operand.
+// useResources uses as much as the operand asks for.
 func useResources(command string, args []string) error {
 	count := 0
 	if len(args) > 0 {
