@@ -1,14 +1,14 @@
-// Package adktools lists the tools of adk-python by name: those that documents cannot use, and
-// those that run in this process or in the model's service.
+// Package adktools lists adk-python's tools by name: those that documents cannot use, and those
+// that run in this process or in the model's service.
 package adktools
 
 import "slices"
 
-// IsBuiltin reports whether a name is that of a built-in tool of ADK, as documents write it. The
-// toolsets of servers and documents, such as McpToolset, are none.
+// IsBuiltin reports whether ADK has a built-in tool with this name, as documents write it. Toolsets
+// for servers and documents, such as McpToolset, do not count.
 func IsBuiltin(name string) bool { return slices.Contains(BuiltinNames(), name) }
 
-// BuiltinNames lists the built-in tools of ADK, sorted regardless of case.
+// BuiltinNames lists ADK's built-in tools, sorted regardless of case.
 func BuiltinNames() []string {
 	return []string{
 		"DiscoveryEngineSearchTool", "enterprise_web_search", "ExampleTool", "ExecuteBashTool", "exit_loop", "get_user_choice",

@@ -2,7 +2,7 @@ package adktools
 
 import "slices"
 
-// An UnsupportedTool is a tool of adk-python that documents cannot use.
+// An UnsupportedTool is an adk-python tool that documents cannot use.
 type UnsupportedTool struct {
 	// Name is its name without module.
 	Name string
@@ -12,7 +12,7 @@ type UnsupportedTool struct {
 	Hint string
 }
 
-// FindUnsupported returns a tool of ADK that documents cannot use, by its name without module.
+// FindUnsupported returns an ADK tool that documents cannot use, by its name without module.
 func FindUnsupported(name string) (UnsupportedTool, bool) {
 	all := UnsupportedTools()
 	at := slices.IndexFunc(all, func(t UnsupportedTool) bool { return t.Name == name })
@@ -22,9 +22,9 @@ func FindUnsupported(name string) (UnsupportedTool, bool) {
 	return all[at], true
 }
 
-// UnsupportedTools lists the tools of adk-python, and the helper classes that its module
-// google.adk.tools exports, that documents cannot use. Other packages provide AgentTool,
-// McpToolset and the classes of function tools.
+// UnsupportedTools lists adk-python's tools, and the helper classes that its module
+// google.adk.tools exports, that documents cannot use. Other packages provide AgentTool, McpToolset
+// and the function tool classes.
 func UnsupportedTools() []UnsupportedTool {
 	const (
 		class    = "is a Python helper class, not a tool"

@@ -1,4 +1,4 @@
-// Package appfolder opens the folders of apps for developers.
+// Package appfolder opens app folders for developers.
 package appfolder
 
 import (
@@ -13,21 +13,20 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// Folders gives developers access to the files of apps.
+// Folders gives developers access to app files.
 type Folders interface {
-	// Open opens the folder of an app. The error is [session.ErrNotFound] if there is
-	// none.
+	// Open opens an app's folder. The error is [session.ErrNotFound] if there is none.
 	Open(app string) (*os.Root, error)
-	// Save writes YAML files to the folder of an app, creates the folder if needed, and
-	// waits for the reload. If the diagnostics contain errors, no file is written.
+	// Save writes YAML files to an app's folder, creates the folder if needed, and waits for the
+	// reload. If the diagnostics contain errors, no file is written.
 	Save(ctx context.Context, app string, files map[string][]byte) (spec.Diagnostics, error)
 }
 
 // maxFileSize limits the files that developers can read.
 const maxFileSize = 4 << 20
 
-// Open opens the folder of an app, which the caller closes. The error is [fs.ErrNotExist] if
-// there is none, or no folders.
+// Open opens an app's folder, which the caller closes. The error is [fs.ErrNotExist] if there is
+// none, or no folders.
 func Open(folders Folders, app string) (*os.Root, error) {
 	if folders == nil {
 		return nil, fs.ErrNotExist
@@ -39,8 +38,8 @@ func Open(folders Folders, app string) (*os.Root, error) {
 	return root, err
 }
 
-// ReadFile reads a file of an app's folder. The error is [fs.ErrNotExist] if the app
-// or the file does not exist.
+// ReadFile reads a file in an app's folder. The error is [fs.ErrNotExist] if the app or the file
+// does not exist.
 func ReadFile(folders Folders, app, name string) ([]byte, error) {
 	if !fs.ValidPath(name) {
 		return nil, fs.ErrNotExist

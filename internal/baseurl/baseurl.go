@@ -1,16 +1,16 @@
-// Package baseurl joins the base URLs of services, which may have a query such as
-// ?api-version=2024-02-01, with the paths of calls.
+// Package baseurl joins service base URLs, which may have a query such as ?api-version=2024-02-01,
+// with call paths.
 package baseurl
 
 import "strings"
 
-// Join adds a path to a base URL: after the path of the base, before its query.
+// Join adds a path to a base URL: after the base's path, before its query.
 func Join(base, path string) string {
 	address, query := splitQuery(base)
 	return strings.TrimRight(address, "/") + path + query
 }
 
-// TrimPath removes the slashes and then a suffix at the end of the path of a base URL.
+// TrimPath removes the slashes and then a suffix at the end of a base URL's path.
 func TrimPath(base, suffix string) string {
 	address, query := splitQuery(base)
 	return strings.TrimSuffix(strings.TrimRight(address, "/"), suffix) + query

@@ -1,5 +1,5 @@
-// Package charset converts texts of other programs to UTF-8: by their byte order mark, or
-// else by the charset that they declare.
+// Package charset converts other programs' texts to UTF-8: by their byte order mark, or else by the
+// charset that they declare.
 package charset
 
 import (
@@ -22,9 +22,9 @@ var (
 	utf32Little = utf32.UTF32(utf32.LittleEndian, utf32.UseBOM)
 )
 
-// DecodeText returns text in UTF-8, without its byte order mark. contentType is the header
-// of the text, or "". Text of an unknown charset, and text that declares none, is returned
-// unchanged: it may not be valid UTF-8.
+// DecodeText returns text in UTF-8, without its byte order mark. contentType is the text's header,
+// or "". Text in an unknown charset, and text that declares none, is returned unchanged: it may not
+// be valid UTF-8.
 func DecodeText(contentType string, text []byte) []byte {
 	if from := markedEncoding(text); from != nil {
 		return decodeBytes(from, text)
@@ -51,7 +51,7 @@ func DecodeJSON(contentType string, text []byte) []byte {
 	return DecodeText(contentType, text)
 }
 
-// markedEncoding returns the encoding of a byte order mark other than that of UTF-8, or nil.
+// markedEncoding returns a byte order mark's encoding other than UTF-8, or nil.
 func markedEncoding(text []byte) encoding.Encoding {
 	switch {
 	case bytes.HasPrefix(text, []byte("\xff\xfe\x00\x00")):
@@ -66,8 +66,7 @@ func markedEncoding(text []byte) encoding.Encoding {
 	return nil
 }
 
-// zeroEncoding returns the encoding of JSON by the zero bytes of its first two characters,
-// or nil.
+// zeroEncoding returns JSON's encoding by the zero bytes in its first two characters, or nil.
 func zeroEncoding(text []byte) encoding.Encoding {
 	if len(text) < 2 {
 		return nil
@@ -86,8 +85,8 @@ func zeroEncoding(text []byte) encoding.Encoding {
 	return nil
 }
 
-// declaredEncoding returns the encoding of the charset of a Content-Type, or nil for UTF-8
-// and unknown ones. As in browsers, Latin-1 is Windows-1252 (WHATWG Encoding Standard).
+// declaredEncoding returns the encoding for a Content-Type's charset, or nil for UTF-8 and unknown
+// ones. As in browsers, Latin-1 is Windows-1252 (WHATWG Encoding Standard).
 func declaredEncoding(contentType string) encoding.Encoding {
 	_, params, err := mime.ParseMediaType(contentType)
 	if err != nil || params["charset"] == "" {

@@ -6,15 +6,14 @@ import (
 	"strings"
 )
 
-// maxFileName is the maximum length of an escaped id that is not shortened.
-// File systems limit names to 255 bytes.
+// maxFileName is the maximum length for an escaped id that is not shortened. File systems limit
+// names to 255 bytes.
 const maxFileName = 180
 
-// EscapeFileName converts an id to a file name. The conversion is injective,
-// also on case-insensitive file systems, and no name escapes its folder. Lower
-// case letters, digits, "-", "_" and inner dots stay; an upper case letter
-// becomes "+" and the lower case letter; every other byte becomes "%" and two
-// hexadecimal digits. The first byte of a reserved name is escaped. A name that
+// EscapeFileName converts an id to a file name. The conversion is injective, also on
+// case-insensitive file systems, and no name escapes its folder. Lower case letters, digits, "-",
+// "_" and inner dots stay; an upper case letter becomes "+" and the lower case letter; every other
+// byte becomes "%" and two hexadecimal digits. A reserved name's first byte is escaped. A name that
 // is too long is truncated and gets "~" and a hash as suffix.
 func EscapeFileName(id, reserved string) string {
 	var b strings.Builder

@@ -34,7 +34,7 @@ func TestEscape(t *testing.T) {
 	}
 }
 
-// userScope is the reserved name of the folder of a user's artifacts.
+// userScope is the reserved folder name for a user's artifacts.
 const userScope = "user"
 
 func FuzzEscape(f *testing.F) {

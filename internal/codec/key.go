@@ -8,8 +8,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// The maximum lengths of ids in characters. The widest index of the schema has
-// four of them and must stay below MySQL's limit of 3072 bytes, at 4 bytes each.
+// The maximum id lengths in characters. The schema's widest index has four of them and must stay
+// below MySQL's limit of 3072 bytes, at 4 bytes each.
 const (
 	MaxApp  = 128
 	MaxUser = 255
@@ -31,16 +31,16 @@ func CheckOwner(app, user string) error {
 	return CheckText("user id", user, MaxUser)
 }
 
-// A missingError names the part of a key that is missing. It is a [session.ErrInvalid].
+// A missingError names the key part that is missing. It is a [session.ErrInvalid].
 type missingError string
 
 // Error returns the message.
 func (e missingError) Error() string { return string(e) + " is required" }
 
-// Unwrap returns the class of the error.
+// Unwrap returns the error's class.
 func (e missingError) Unwrap() error { return session.ErrInvalid }
 
-// CheckSession validates the key of a stored session.
+// CheckSession validates a stored session's key.
 func CheckSession(key session.Key) error {
 	if err := CheckOwner(key.App, key.User); err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Package codec validates the keys and values that the backends of package store write.
+// Package codec validates the keys and values that package store's backends write.
 package codec
 
 import (
@@ -9,7 +9,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// maxDepth bounds the nesting of a state value.
+// maxDepth bounds the nesting in a state value.
 const maxDepth = 100
 
 // CanonicalizeState returns a copy of a state delta in which every value is what a
@@ -65,7 +65,7 @@ func checkValue(v any, depth int) error {
 	}
 }
 
-// CloneValue copies the lists and maps of a normalized value.
+// CloneValue copies the lists and maps in a normalized value.
 func CloneValue(v any) any {
 	switch v := v.(type) {
 	case []any:
@@ -81,7 +81,7 @@ func CloneValue(v any) any {
 	}
 }
 
-// CloneMap copies a map of normalized values.
+// CloneMap copies a map with normalized values.
 func CloneMap(m map[string]any) map[string]any {
 	c := make(map[string]any, len(m))
 	for k, v := range m {

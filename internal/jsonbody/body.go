@@ -1,5 +1,5 @@
-// Package jsonbody reads JSON objects that clients of ADK's API send. Keys may be camelCase
-// or snake_case; camelCase takes precedence. Errors have adk-python's form: all of a body
+// Package jsonbody reads JSON objects that clients of ADK's API send. Keys may be camelCase or
+// snake_case; camelCase takes precedence. Errors have adk-python's form: all errors in a body
 // together, each with the keys that lead to its value.
 package jsonbody
 
@@ -16,15 +16,14 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A Detail is one error of a request: the kind, the keys that lead to the value, and a
-// message.
+// A Detail is one error in a request: the kind, the keys that lead to the value, and a message.
 type Detail struct {
 	Type string `json:"type"`
 	Loc  []any  `json:"loc"`
 	Msg  string `json:"msg"`
 }
 
-// An InvalidError lists the errors of a request, at least one.
+// An InvalidError lists a request's errors, at least one.
 type InvalidError struct{ Details []Detail }
 
 // Error describes the first error.
@@ -37,8 +36,8 @@ func NewError(kind, message string, keys ...any) error {
 	return &InvalidError{[]Detail{{kind, keys, message}}}
 }
 
-// Parse parses a body; an empty one is an object without fields. Err of the body has the
-// errors of the syntax. The body refers to the text.
+// Parse parses a body; an empty one is an object without fields. The body's Err has the syntax
+// errors. The body refers to the text.
 func Parse(text []byte) *Body {
 	b := &Body{}
 	if len(text) > 0 {
@@ -51,7 +50,7 @@ func Parse(text []byte) *Body {
 // camelCase name and records errors, which Err returns together. Absent and null are
 // the same.
 type Body struct {
-	// Fields are those of the object in its order.
+	// Fields are the object's fields in its order.
 	Fields  []Field
 	details []Detail
 	// inlineFields avoids an allocation for most bodies.
@@ -77,7 +76,7 @@ func (b *Body) AddDetail(kind, message string, keys ...any) {
 	b.details = append(b.details, Detail{kind, append([]any{"body"}, keys...), message})
 }
 
-// AddFieldError records an error of pkg/session about the value at the keys.
+// AddFieldError records a pkg/session error about the value at the keys.
 func (b *Body) AddFieldError(err error, keys ...any) {
 	var fe *session.FieldError
 	if !errors.As(err, &fe) {
@@ -158,8 +157,7 @@ func (b *Body) ReadBool(name string) *bool {
 	return nil
 }
 
-// decodeField reads a field with a decoder of pkg/session. An absent field is the zero
-// value.
+// decodeField reads a field with a pkg/session decoder. An absent field is the zero value.
 func decodeField[T any](b *Body, name string, read func(text []byte, keys ...any) (T, error)) (value T) {
 	f := b.FindField(name)
 	if f == nil {
@@ -180,10 +178,10 @@ func (b *Body) ReadContent(name string) *genai.Content {
 	return decodeField(b, name, session.DecodeContent)
 }
 
-// ReadPart reads a part of a message; an absent field is nil.
+// ReadPart reads a message part; an absent field is nil.
 func (b *Body) ReadPart(name string) *genai.Part { return decodeField(b, name, session.DecodePart) }
 
-// ReadEvents reads a list of events, each with its author.
+// ReadEvents reads an event list, each with its author.
 func (b *Body) ReadEvents(name string) []*session.Event {
 	f := b.FindField(name)
 	if f == nil {
@@ -209,15 +207,15 @@ func (b *Body) ReadEvents(name string) []*session.Event {
 // jsonSpace is the white space that JSON allows between tokens.
 const jsonSpace = " \t\r\n"
 
-// A Field is an unescaped key of a JSON object with its raw value.
+// A Field is an unescaped key in a JSON object with its raw value.
 type Field struct {
 	Key   []byte
 	Value json.RawMessage
 }
 
-// appendFields splits an object, which must be valid JSON, into its fields. The last of
-// several equal keys wins. It exists because encoding/json would copy every value once
-// more before a typed decoder reads it.
+// appendFields splits an object, which must be valid JSON, into its fields. If keys are equal, the
+// last one wins. It exists because encoding/json would copy every value once more before a typed
+// decoder reads it.
 func appendFields(all []Field, text []byte) []Field {
 	text = bytes.TrimLeft(text, jsonSpace)[1:]
 	for {
@@ -239,7 +237,7 @@ func appendFields(all []Field, text []byte) []Field {
 	}
 }
 
-// valueLength returns the length of the value at the start of text.
+// valueLength returns the length of the value that begins text.
 func valueLength(text []byte) int {
 	depth := 0
 	for i := 0; ; i++ {
@@ -267,7 +265,7 @@ func valueLength(text []byte) int {
 	}
 }
 
-// stringLength returns the length of the string at the start of text.
+// stringLength returns the length of the string that begins text.
 func stringLength(text []byte) int {
 	for i := 1; ; i++ {
 		switch text[i] {
@@ -288,7 +286,7 @@ func decodeKey(text []byte) []byte {
 	return []byte(key)
 }
 
-// plainString returns the content of a JSON string that has no escapes.
+// plainString returns a JSON string's content if it has no escapes.
 func plainString(value []byte) (text []byte, ok bool) {
 	if len(value) < 2 || value[0] != '"' {
 		return nil, false
@@ -297,7 +295,7 @@ func plainString(value []byte) (text []byte, ok bool) {
 	return text, bytes.IndexByte(text, '\\') < 0 && utf8.Valid(text)
 }
 
-// IsSnakeCase reports whether key is the snake_case form of a camelCase name.
+// IsSnakeCase reports whether key is a camelCase name in snake_case.
 func IsSnakeCase(key []byte, name string) bool {
 	i := 0
 	next := func(c byte) bool {

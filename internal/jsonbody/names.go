@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// RenameKeys converts the keys of a decoded JSON value to camelCase, except for those within
-// values of any form, such as the state.
+// RenameKeys converts a decoded JSON value's keys to camelCase, except for those within free-form
+// values, such as the state.
 func RenameKeys(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

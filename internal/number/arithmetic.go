@@ -25,8 +25,8 @@ func Is(v any) bool {
 	return false
 }
 
-// Compare compares two numbers exactly: integers, and floats by the decimals that they
-// print as. ok is false if one is not a number, or has an exponent of more than nine digits.
+// Compare compares two numbers exactly: integers, and floats by the decimals that they print as. ok
+// is false if one is not a number, or has an exponent with more than nine digits.
 func Compare(a, b any) (order int, ok bool) {
 	x, isInt := a.(int64)
 	if y, both := b.(int64); isInt && both {
@@ -161,7 +161,7 @@ func computeInt64(x int64, op Operator, y int64) (int64, bool) {
 	return z, z/y == x && (x != -1 || y != math.MinInt64) && (y != -1 || x != math.MinInt64)
 }
 
-// toInteger returns an integer of at most maxDigits digits.
+// toInteger returns an integer with at most maxDigits digits.
 func toInteger(v any) (*big.Int, bool) {
 	switch v := v.(type) {
 	case int64:

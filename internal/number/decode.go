@@ -8,7 +8,7 @@ import (
 	"reflect"
 )
 
-// DecodeObject decodes a JSON object by [Decode]. The fakes of services read requests by it.
+// DecodeObject decodes a JSON object by [Decode]. Fake services read requests by it.
 func DecodeObject(text []byte) (map[string]any, error) {
 	var m map[string]any
 	err := Decode(text, &m)
@@ -30,8 +30,8 @@ func Decode(text []byte, into any) error {
 	return nil
 }
 
-// convertFields converts the numbers in fields and items of type any, in place. Types
-// that decode themselves stay.
+// convertFields converts the numbers in fields and items with type any, in place. Types that decode
+// themselves stay.
 func convertFields(v reflect.Value) {
 	if _, decodesItself := v.Interface().(json.Unmarshaler); decodesItself {
 		return

@@ -1,4 +1,4 @@
-// Package number parses, adds and compares the numbers of JSON without losing a digit.
+// Package number parses, adds and compares JSON numbers without losing a digit.
 //
 // A number keeps its digits from one edge of the process to the other. Inside it is
 //
@@ -7,8 +7,8 @@
 //     form is the same decimal, so that 0.1 stays 0.1,
 //   - else a json.Number: 18446744073709551615, 1e400, a decimal of 30 digits.
 //
-// Every edge decodes by [Parse], most of them by internal/adkjson, and encodes these types
-// as they are. A float64 that encoding/json decoded has lost its digits already.
+// Every edge decodes by [Parse], most of them by internal/adkjson, and encodes these types as they
+// are. A float64 that encoding/json decoded has lost its digits already.
 package number
 
 import (
@@ -55,8 +55,8 @@ func ParseWhole(text string) any {
 // has at most 309.
 const maxWholeDigits = 400
 
-// maxSafeDigits is the number of decimal digits that a float64 always keeps, if it is
-// not subnormal (DBL_DIG in C).
+// maxSafeDigits is how many decimal digits a float64 always keeps, if it is not subnormal (DBL_DIG
+// in C).
 const maxSafeDigits = 15
 
 // keepsDigits reports whether the shortest form of a float is the decimal that was

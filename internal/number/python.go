@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// EqualInPython reports whether two values of JSON are equal in Python: 2 equals 2.0, and true
-// equals 1. Numbers may differ by a tolerance.
+// EqualInPython reports whether two JSON values are equal in Python: 2 equals 2.0, and true equals
+// 1. Numbers may differ by a tolerance.
 func EqualInPython(a, b any, tolerance float64) bool {
 	if x, ok := pythonNumber(a); ok {
 		y, ok := pythonNumber(b)

@@ -1,6 +1,6 @@
 package testdb
 
-// The uses of a database by a command. Only commands that migrate may change an older schema.
+// How a command uses a database. Only commands that migrate may change an older schema.
 const (
 	Migrates = "migrates" // an older schema becomes the current one
 	Reads    = "reads"    // reads schema version OldestRead and later
@@ -11,13 +11,12 @@ const (
 // OldestRead is the first schema version that commands read without migrating it.
 const OldestRead = 5
 
-// A Command is a command line of agenthost that opens $DB, with the flag --session-db if Args
-// do not name it. $OTHER is an agenthost database with the current schema, and REVISION a
-// revision of the app echo.
+// A Command is an agenthost command line that opens $DB, with the flag --session-db if Args do not
+// name it. $OTHER is an agenthost database with the current schema, and REVISION a revision of app
+// echo.
 type Command struct{ Name, Args, Use string }
 
-// Commands returns the commands of agenthost with a database, for the app echo and its
-// session s.
+// Commands returns the agenthost commands with a database, for the app echo and its session s.
 func Commands() []Command {
 	return []Command{
 		{"serve", "", Migrates}, // in the script serve-old-schema

@@ -11,22 +11,22 @@ import (
 	"strings"
 )
 
-// failureStatus is the exit status of a command that fails.
+// failureStatus is a failing command's exit status.
 const failureStatus = 3
 
-// An OldDatabase is the database of an app echo with a session, a memory and a revision, which
-// can be made one of an older agenthost. Commands run on it.
+// An OldDatabase is the database of an app echo with a session, a memory and a revision, which can
+// be turned into an older agenthost's. Commands run on it.
 type OldDatabase struct {
 	// URL is $DB, and other $OTHER.
 	URL, other string
-	// Current is the schema version of the program.
+	// Current is the program's schema version.
 	Current  int64
 	revision string
 	runArgs  func(ctx context.Context, args []string) (code int, out string)
 }
 
-// NewOldDatabase writes the app into a folder, in which runArgs runs agenthost with arguments,
-// and creates its session in the empty databases of two URLs.
+// NewOldDatabase writes the app into a folder, in which runArgs runs agenthost with arguments, and
+// creates its session in the empty databases at two URLs.
 func NewOldDatabase(ctx context.Context, dir, at, other string, runArgs func(ctx context.Context, args []string) (code int, out string)) (*OldDatabase, error) {
 	for name, text := range map[string]string{
 		"root_agent.yaml": "name: echo\nmodel: demo\ninstruction: Repeat.\n",
@@ -106,7 +106,7 @@ func (o *OldDatabase) CheckKept(ctx context.Context, c Command, version int64) e
 	return nil
 }
 
-// describeChange returns the first change of a dump with the characters around it.
+// describeChange returns a dump's first change with the characters around it.
 func describeChange(before, after string) string {
 	at := 0
 	for at < min(len(before), len(after)) && before[at] == after[at] {
@@ -116,8 +116,8 @@ func describeChange(before, after string) string {
 	return fmt.Sprintf("%q became %q", around(before), around(after))
 }
 
-// CheckMigrates is the control of CheckKept: it returns an error if a command does not migrate
-// the schema version that the database has, or does not change the dump of the database.
+// CheckMigrates is CheckKept's control: it returns an error if a command does not migrate the
+// schema version that the database has, or does not change the database's dump.
 func (o *OldDatabase) CheckMigrates(ctx context.Context, c Command, version int64) error {
 	before, err := DumpDatabase(ctx, o.URL)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// A Pooler is a PgBouncer process in front of a PostgreSQL server. It pools by
-// transaction: each transaction of a client may use another server connection.
+// A Pooler is a PgBouncer process in front of a PostgreSQL server. It pools by transaction: each
+// client transaction may use another server connection.
 type Pooler struct {
 	addr string
 	cmd  *exec.Cmd
@@ -40,7 +40,7 @@ func StartPooler(ctx context.Context, server *url.URL, dir string, size int) (*P
 	if err := os.WriteFile(file, []byte(poolerConfig(server, port, size)), 0o600); err != nil {
 		return nil, err
 	}
-	// The process outlives the context of the test, because stores are closed later.
+	// The process outlives the test's context, because stores are closed later.
 	p := &Pooler{addr: net.JoinHostPort("127.0.0.1", port), cmd: exec.CommandContext(context.WithoutCancel(ctx), program, "-q", file)}
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (p *Pooler) awaitListener(ctx context.Context) error {
 	}
 }
 
-// Through returns the URL of a database through the pooler.
+// Through returns a database's URL through the pooler.
 func (p *Pooler) Through(at string) (string, error) {
 	u, err := url.Parse(at)
 	if err != nil {

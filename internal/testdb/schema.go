@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// undoStatements returns the statements that undo the migrations of the session schema, by
-// the version that they undo.
+// undoStatements returns the statements that undo the session schema's migrations, by the version
+// that they undo.
 func undoStatements(engine string) map[int64][]string {
 	dropIndex := "DROP INDEX %s"
 	if engine == "mysql" {
@@ -28,9 +28,8 @@ func undoStatements(engine string) map[int64][]string {
 	}
 }
 
-// Downgrade makes the session database of a URL one that an older agenthost has
-// created: it undoes the migrations after a schema version. Rows keep what the version
-// stores.
+// Downgrade turns the session database at a URL into one that an older agenthost has created: it
+// undoes the migrations after a schema version. Rows keep what the version stores.
 func Downgrade(ctx context.Context, at string, version int64) error {
 	db, err := Open(at)
 	if err != nil {
@@ -64,8 +63,8 @@ func engineOf(at string) string {
 	}
 }
 
-// DumpDatabase returns the tables, columns, indexes and rows of the database of a URL as text,
-// and the bytes of a file.
+// DumpDatabase returns the tables, columns, indexes and rows of the database at a URL as text, and
+// a file's bytes.
 func DumpDatabase(ctx context.Context, at string) (string, error) {
 	db, err := Open(at)
 	if err != nil {
@@ -97,7 +96,7 @@ func DumpDatabase(ctx context.Context, at string) (string, error) {
 	return b.String(), nil
 }
 
-// listTables returns the names of the tables of a server's database.
+// listTables returns the table names in a server's database.
 func listTables(ctx context.Context, db *sql.DB, engine string) (tables []string, err error) {
 	schema := "current_schema()"
 	if engine == "mysql" {

@@ -1,5 +1,5 @@
-// Package testdb creates databases for tests: SQLite files, and schemas or databases on
-// local servers or on the servers of AGENTHOST_TEST_POSTGRES and AGENTHOST_TEST_MYSQL.
+// Package testdb creates databases for tests: SQLite files, and schemas or databases on local
+// servers or on the servers in AGENTHOST_TEST_POSTGRES and AGENTHOST_TEST_MYSQL.
 package testdb
 
 import (
@@ -23,11 +23,11 @@ import (
 // ErrAbsent means that no server is available.
 var ErrAbsent = errors.New("SKIPPED: no server")
 
-// An Engine is a kind of database.
+// An Engine is a database engine.
 type Engine struct {
 	// Name is sqlite, postgres or mysql.
 	Name string
-	// env is the variable with the URL of a server, and server the default URL.
+	// env is the variable with a server's URL, and server the default URL.
 	env, server string
 	// create and drop are the statements that create and drop a schema or database.
 	create, drop string
@@ -48,8 +48,8 @@ func Engines() []Engine {
 	}
 }
 
-// Server returns the URL of the server, or nil for files. If no server is configured
-// and the default one is unavailable, it returns ErrAbsent.
+// Server returns the server's URL, or nil for files. If no server is configured and the default one
+// is unavailable, it returns ErrAbsent.
 func (e Engine) Server(ctx context.Context) (*url.URL, error) {
 	if e.server == "" {
 		return nil, nil
@@ -92,7 +92,7 @@ func (e Engine) Fresh(ctx context.Context, dir string) (at string, drop func() e
 	return u.String(), drop, Exec(ctx, server, fmt.Sprintf(e.create, name))
 }
 
-// Open opens the database of a URL.
+// Open opens the database at a URL.
 func Open(at string) (*sql.DB, error) {
 	if file, ok := strings.CutPrefix(at, "sqlite:///"); ok {
 		return sql.Open("sqlite", file)
@@ -114,7 +114,7 @@ func Open(at string) (*sql.DB, error) {
 	return sql.Open("mysql", c.FormatDSN())
 }
 
-// Exec executes SQL statements in the database of a URL.
+// Exec executes SQL statements in the database at a URL.
 func Exec(ctx context.Context, at, text string) error {
 	db, err := Open(at)
 	if err != nil {

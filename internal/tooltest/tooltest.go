@@ -1,5 +1,5 @@
-// Package tooltest has what the tests of tools share: calls with a state, artifacts and memories,
-// and tools that are built from YAML.
+// Package tooltest has what tool tests share: calls with a state, artifacts and memories, and tools
+// that are built from YAML.
 package tooltest
 
 import (
@@ -57,8 +57,7 @@ func (s MemState) All() map[string]any {
 	return all.All()
 }
 
-// MemArtifacts holds the latest version of each artifact; fail is the error of all
-// methods.
+// MemArtifacts holds each artifact's latest version; all methods return the error fail.
 type MemArtifacts struct {
 	Parts map[string]*genai.Part
 	Fail  error
@@ -83,8 +82,8 @@ func (a MemArtifacts) Keys(context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(a.Parts)), a.Fail
 }
 
-// FakeMemories returns the same memories for every query, and records the queries;
-// fail is the error of all methods.
+// FakeMemories returns the same memories for every query, and records the queries; all methods
+// return the error fail.
 type FakeMemories struct {
 	tool.Memories
 	Found []*session.Memory
@@ -104,7 +103,7 @@ func (m FakeMemories) SearchOthers(_ context.Context, query string) ([]*session.
 	return m.Found, m.Fail
 }
 
-// NewCall returns a call of the agent clerk of the app shop with this state.
+// NewCall returns a call by the agent clerk in the app shop with this state.
 func NewCall(args, state map[string]any) *tool.Call {
 	actions := &session.Actions{}
 	return &tool.Call{
@@ -149,7 +148,7 @@ func MustBuildTool(t *testing.T, kinds spec.Kinds[tool.Env, tool.Set], kind, yam
 	return tool
 }
 
-// OnlyTool returns the tool of a set of one, and closes the set at the end of the test.
+// OnlyTool returns the tool in a set with one, and closes the set when the test ends.
 func OnlyTool(t *testing.T, set tool.Set) tool.Tool {
 	t.Helper()
 	tools, err := set.Tools(t.Context())
@@ -167,7 +166,7 @@ func OnlyTool(t *testing.T, set tool.Set) tool.Tool {
 // NewEnv returns an environment without a log.
 func NewEnv() tool.Env { return tool.Env{Logger: slog.New(slog.DiscardHandler)} }
 
-// ErrorString returns the text of an error, "" for nil.
+// ErrorString returns an error's text, "" for nil.
 func ErrorString(err error) string {
 	if err == nil {
 		return ""
@@ -203,7 +202,7 @@ func ParseNode(t *testing.T, text string) *spec.Node {
 	return n
 }
 
-// SavedArtifacts describes the artifacts of a call: media type and content by name.
+// SavedArtifacts describes a call's artifacts: media type and content by name.
 func SavedArtifacts(from MemArtifacts) map[string]string {
 	all := map[string]string{}
 	for name, part := range from.Parts {
@@ -215,7 +214,7 @@ func SavedArtifacts(from MemArtifacts) map[string]string {
 	return all
 }
 
-// RunAsText returns the response of a call as JSON, or its error.
+// RunAsText returns a call's response as JSON, or its error.
 func RunAsText(t *testing.T, it tool.Tool, call *tool.Call) string {
 	t.Helper()
 	got, err := it.Run(t.Context(), call)
