@@ -56,8 +56,9 @@ func (a *LLMAgent) run(ctx context.Context, inv *Invocation, yield func(*session
 	if !s.pauseIfPending() {
 		return false
 	}
-	if o.kind != finished {
-		s.pauseTaskNode()
+	// A task that is a node of a workflow has no output yet: it pauses until the user's next message.
+	if o.kind != finished && inv.frame != nil && inv.node.isTaskNode() && !inv.hasEnded() && !slices.ContainsFunc(inv.frame.prior.allEvents(), isTaskFinish) {
+		inv.frame.markPaused()
 	}
 	return true
 }
@@ -86,8 +87,8 @@ func (s *step) handleResponse(ctx context.Context, resp *model.Response, err err
 		s.reached = s.handleModelError(err)
 		return false
 	}
-	if !isMeaningful(resp) {
-		return true
+	if resp.Content == nil && resp.ErrorCode == "" && !resp.Interrupted && resp.GroundingMetadata == nil {
+		return true // it has nothing for an event (adk-python base_llm_flow.py)
 	}
 	if upTo, code := s.findCode(resp); upTo != nil {
 		s.reached = s.emitAndRunCode(ctx, resp, upTo, code)
@@ -108,12 +109,6 @@ func (s *step) handleResponse(ctx context.Context, resp *model.Response, err err
 	}
 	s.reached = o
 	return !o.endsAgent()
-}
-
-// isMeaningful reports whether a response has content; others are dropped
-// (adk-python base_llm_flow.py).
-func isMeaningful(r *model.Response) bool {
-	return r.Content != nil || r.ErrorCode != "" || r.Interrupted || r.GroundingMetadata != nil
 }
 
 // newModelEvent returns the event of a model response. The partial responses
@@ -210,42 +205,30 @@ func (inv *Invocation) runBeforeModel(ctx context.Context, m *CallbackContext, r
 	})
 }
 
-// withModelCallbacks wraps yield with the callbacks after the model.
+// withModelCallbacks wraps yield with the callbacks after the model: those for a failed call, unless
+// the run was canceled, then those for a response. The error stays if none answers.
 func (s *step) withModelCallbacks(ctx context.Context, req *model.Request, yield responseFunc) responseFunc {
+	hooks := s.inv.node.hooks
 	return func(resp *model.Response, err error) bool {
-		if err != nil {
-			resp, err = s.recoverModelError(ctx, req, err)
+		if failure := err; err != nil && ctx.Err() == nil {
+			resp, err = firstAnswer(ctx, s.inv, "on_model_error", hooks.onModelError, func(f ModelErrorFunc) (*model.Response, error) {
+				return f(ctx, s.modelCallbackContext(), req, failure)
+			})
+			if resp == nil && err == nil {
+				err = failure
+			}
 		}
 		if err == nil {
-			resp, err = s.runAfterModel(ctx, resp)
+			given, answer := resp, (*model.Response)(nil)
+			answer, err = firstAnswer(ctx, s.inv, "after_model", hooks.afterModel, func(f AfterModelFunc) (*model.Response, error) {
+				return f(ctx, s.modelCallbackContext(), given)
+			})
+			if answer != nil {
+				resp = answer
+			}
 		}
 		return yield(resp, err) && err == nil
 	}
-}
-
-// recoverModelError calls the callbacks for a failed model call, and returns
-// the error if none answers. They are not called when the run was canceled.
-func (s *step) recoverModelError(ctx context.Context, req *model.Request, failure error) (*model.Response, error) {
-	if ctx.Err() != nil {
-		return nil, failure
-	}
-	answer, err := firstAnswer(ctx, s.inv, "on_model_error", s.inv.node.hooks.onModelError, func(f ModelErrorFunc) (*model.Response, error) {
-		return f(ctx, s.modelCallbackContext(), req, failure)
-	})
-	if answer == nil && err == nil {
-		err = failure
-	}
-	return answer, err
-}
-
-func (s *step) runAfterModel(ctx context.Context, resp *model.Response) (*model.Response, error) {
-	answer, err := firstAnswer(ctx, s.inv, "after_model", s.inv.node.hooks.afterModel, func(f AfterModelFunc) (*model.Response, error) {
-		return f(ctx, s.modelCallbackContext(), resp)
-	})
-	if answer == nil {
-		answer = resp
-	}
-	return answer, err
 }
 
 // modelCallbackContext returns the context that the model's callbacks share
@@ -308,7 +291,7 @@ func (s *step) emitAnswer(ctx context.Context, ev *session.Event) outcome {
 // storeOutput sets the agent's output key to the text of a final event, so
 // that both are stored together (adk-python llm_agent.py
 // __maybe_save_output_to_state). With an output schema it sets the decoded
-// value, and fails when the text does not match the schema.
+// value. Text that does not match the schema makes ev an error event.
 func (a *LLMAgent) storeOutput(ctx context.Context, s *tool.StateSchema, ev *session.Event) *RunError {
 	if a.opts.OutputKey == "" || a.opts.Mode == ModeTask || !ev.IsFinal() || ev.Content == nil {
 		return nil
@@ -324,19 +307,9 @@ func (a *LLMAgent) storeOutput(ctx context.Context, s *tool.StateSchema, ev *ses
 	if strings.TrimSpace(text) == "" {
 		return nil
 	}
-	v, failure := a.parseOutput(ctx, ev, text)
-	if failure != nil {
-		return failure
+	v, err := a.opts.OutputSchema.Parse(ctx, text)
+	if err != nil {
+		return rejectOutput(ev, err, "the answer of agent %s does not match its output_schema: %s", a.AgentName, err)
 	}
 	return a.storeOutputValue(s, ev, v)
-}
-
-// parseOutput returns the value of the final text. If the text does not match
-// the schema, it makes ev an error event.
-func (a *LLMAgent) parseOutput(ctx context.Context, ev *session.Event, text string) (any, *RunError) {
-	v, err := a.opts.OutputSchema.Parse(ctx, text)
-	if err == nil {
-		return v, nil
-	}
-	return nil, rejectOutput(ev, err, "the answer of agent %s does not match its output_schema: %s", a.AgentName, err)
 }

@@ -25,26 +25,24 @@ type callResult struct {
 	state *callState
 }
 
-// setResponse sets the response to a call. A response that no event can hold, such as one
-// that is nested too deeply, becomes an error that the model reads.
+// setResponse sets the response to a call, and counts its values. A response that no event can hold,
+// such as one that is nested too deeply, becomes an error that the model reads.
 func (a *callResult) setResponse(fc *genai.FunctionCall, response map[string]any) {
-	if err := a.checkResponse(response); err != nil {
+	var err error
+	if adkjson.IsPlain(response) { // without encoding it
+		a.values = limit.CountValues(response, limit.ToolResult.Values)
+	} else {
+		var text []byte
+		if text, err = session.EncodeMap(response); err == nil {
+			a.values, _ = limit.Measure(text)
+		}
+	}
+	if err == nil {
+		err = limit.ToolResult.CheckCount(a.values)
+	}
+	if err != nil {
 		a.values = 0
 		response = tool.ErrorResponse(fmt.Errorf("the response of tool %s cannot be stored: %.300s", fc.Name, err))
 	}
 	a.part = &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: fc.ID, Name: fc.Name, Response: response}}
-}
-
-// checkResponse returns why no event can hold a response, and counts its values.
-func (a *callResult) checkResponse(response map[string]any) error {
-	if adkjson.IsPlain(response) {
-		a.values = limit.CountValues(response, limit.ToolResult.Values)
-		return limit.ToolResult.CheckCount(a.values)
-	}
-	text, err := session.EncodeMap(response)
-	if err != nil {
-		return err
-	}
-	a.values, _ = limit.Measure(text)
-	return limit.ToolResult.CheckCount(a.values)
 }

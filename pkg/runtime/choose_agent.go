@@ -152,19 +152,6 @@ func (n *node) findTransferTarget(name string) (*node, error) {
 	return nil, failf(CodeTransferFailed, nil, "Agent %s is not one of those that can take over: %v", name, targetNames(n.transferTargets))
 }
 
-// refuseTransfer removes a transfer of a tool or callback to an agent to which this agent
-// cannot transfer, and returns the error for the model (adk-python since 2.10).
-func (s *callRunner) refuseTransfer(actions *session.Actions) error {
-	if actions.TransferToAgent == "" {
-		return nil
-	}
-	_, err := s.inv.node.findTransferTarget(actions.TransferToAgent)
-	if err != nil {
-		actions.TransferToAgent = ""
-	}
-	return err
-}
-
 // transferTo runs another agent within this agent's run. This agent does not
 // continue after it.
 func (s *step) transferTo(ctx context.Context, name string) outcome {

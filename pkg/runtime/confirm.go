@@ -75,13 +75,6 @@ func requestsInput(a *session.Actions) bool {
 	return len(a.RequestedToolConfirmations) > 0 || len(a.RequestedAuthConfigs) > 0
 }
 
-// setPendingResponse replaces the pending confirmation by a pending status for
-// a long-running call that was executed and is answered later.
-func (a *callResult) setPendingResponse(fc *genai.FunctionCall) {
-	a.setResponse(fc, map[string]any{"status": "pending"})
-	a.actions.SkipSummarization = true
-}
-
 // emitResults yields the event with the results of calls, which may be nil, and the requests for
 // credentials and confirmations, and returns the last event. Requests come first. If another call
 // has its result, confirmations come after it, so that it is stored also for a client that stops at
@@ -183,14 +176,6 @@ func confirmationArgs(fc *genai.FunctionCall, c *session.Confirmation) map[strin
 		"originalFunctionCall": map[string]any{"id": fc.ID, "name": fc.Name, "args": cloneArgs(fc.Args)},
 		"toolConfirmation":     ask,
 	}
-}
-
-// applyToCall sets the decision on a call. The idempotency key is that of the
-// first attempt, so that a service executes the operation only once.
-func (d *decision) applyToCall(call *tool.Call) {
-	call.Confirmation, call.Requested = d.confirmation, d.requested
-	call.IdempotencyKey = idempotencyKey(d.invocation, d.call.ID)
-	call.Origin.UserText = d.userText
 }
 
 // readDecisions reads the decisions of the user's message; nil if it has none. It runs before the

@@ -162,13 +162,15 @@ func (rec *invocationRecord) eventsUnder(path string) []*session.Event {
 	return all
 }
 
-// countModelAnswers counts the model calls that events show. Calls of a
-// ToolNode do not count.
+// countModelAnswers counts the model calls that events show. Nodes without a model do not count.
 func (rec *invocationRecord) countModelAnswers(app *App) int {
 	n := 0
 	for _, ev := range rec.events {
-		if at := app.findNode(ev.NodeName()); at != nil && at.isGraphNode() {
-			continue
+		if at := app.findNode(ev.NodeName()); at != nil {
+			switch at.agent.(type) {
+			case *ToolNode, *FunctionNode:
+				continue
+			}
 		}
 		notModel := strings.HasSuffix(ev.NodePath, ")") || isCodeResult(ev.Content) || ev.Actions.SetModelResponse != nil && len(ev.Responses()) == 0
 		if !notModel && (ev.Content != nil && ev.Content.Role != "user" || ev.ErrorCode != "" && !isCallFailure(ev)) {
@@ -196,7 +198,10 @@ func (inv *Invocation) runFrame(ctx context.Context, yield func(*session.Event, 
 	}
 	proceed, ok := inv.beginAgent(ctx, yield)
 	if ok && proceed {
-		ok = inv.runAgentBody(ctx, yield) && (inv.Paused() || inv.hasEnded() || inv.runAfterAgent(ctx, yield))
+		ok = inv.runAgentBody(ctx, yield)
+		if h := inv.node.hooks; ok && h != nil && !inv.Paused() && !inv.hasEnded() && len(inv.hookEvents(hookPathAfterAgent)) == 0 {
+			_, ok = inv.atHook(hookPathAfterAgent).runAgentCallbacks(ctx, hookAfterAgent, h.afterAgent, yield)
+		}
 	}
 	if _, join := inv.node.agent.(*JoinNode); !ok || join || inv.Paused() {
 		return ok
@@ -238,16 +243,6 @@ func (inv *Invocation) beginAgent(ctx context.Context, yield func(*session.Event
 	return !answered, ok
 }
 
-// runAfterAgent calls the callbacks after the agent. It returns false when the
-// run is over.
-func (inv *Invocation) runAfterAgent(ctx context.Context, yield func(*session.Event, error) bool) bool {
-	if inv.node.hooks == nil || len(inv.hookEvents(hookPathAfterAgent)) > 0 {
-		return true
-	}
-	_, ok := inv.atHook(hookPathAfterAgent).runAgentCallbacks(ctx, hookAfterAgent, inv.node.hooks.afterAgent, yield)
-	return ok
-}
-
 // A resumePoint is where an agent that was interrupted or paused continues.
 type resumePoint string
 
@@ -266,8 +261,11 @@ const (
 // decides. Calls in later were pending at the last checkpoint.
 func (s *step) findResumePoint(later map[string]bool) resumePoint {
 	d, last := s.inv.run.decisions, s.inv.frame.prior.lastEvent()
+	isOwn := func(one *decision) bool { // about a call in this agent's run
+		return slices.ContainsFunc(s.inv.run.calls.findCalls(one.call.ID), func(site indexedCall) bool { return s.inv.hasRecorded(site.event) })
+	}
 	switch {
-	case d != nil && len(d.open) > 0 && !d.consumed.Load() && s.inv.madeCalls(d):
+	case d != nil && !d.consumed.Load() && slices.ContainsFunc(d.open, isOwn):
 		return atDecisions
 	case len(s.inv.unansweredCalls(later)) > 0:
 		return atCalls
@@ -297,7 +295,15 @@ func (s *step) findResumePoint(later map[string]bool) resumePoint {
 
 // resumeAgent continues an agent whose invocation was interrupted or paused.
 func (s *step) resumeAgent(ctx context.Context) outcome {
-	s.inv.restorePending()
+	f := s.inv.frame
+	for _, ev := range f.prior.allEvents() {
+		f.trackPending(ev)
+	}
+	for id := range f.pending {
+		if s.inv.run.calls.isAnswered(id, s.inv.run.id) {
+			delete(f.pending, id)
+		}
+	}
 	later, err := s.inv.readPendingCalls()
 	if err != nil {
 		return failWith(err)
@@ -305,7 +311,7 @@ func (s *step) resumeAgent(ctx context.Context) outcome {
 	if !s.emitMissingRequests() {
 		return outcome{kind: stopped}
 	}
-	last := s.inv.frame.prior.lastEvent()
+	last := f.prior.lastEvent()
 	switch s.findResumePoint(later) {
 	case atDecisions:
 		return s.executeDecisions(ctx)
@@ -378,19 +384,6 @@ func (s *step) findUnexecutedSiblings(decided []*genai.FunctionCall) []*genai.Fu
 	return open
 }
 
-// restorePending restores the set of pending calls of a resumed agent.
-func (inv *Invocation) restorePending() {
-	f := inv.frame
-	for _, ev := range f.prior.allEvents() {
-		f.trackPending(ev)
-	}
-	for id := range f.pending {
-		if inv.run.calls.isAnswered(id, inv.run.id) {
-			delete(f.pending, id)
-		}
-	}
-}
-
 // pauseIfPending pauses an LLM agent with pending calls, and yields a
 // checkpoint once. It returns false when the consumer stops.
 func (s *step) pauseIfPending() bool {
@@ -420,13 +413,6 @@ func (s *step) hasPendingCalls() bool {
 		}
 	}
 	return false
-}
-
-// madeCalls reports whether the decisions are about calls of this agent's run.
-func (inv *Invocation) madeCalls(d *decisions) bool {
-	return slices.ContainsFunc(d.open, func(one *decision) bool {
-		return slices.ContainsFunc(inv.run.calls.findCalls(one.call.ID), func(site indexedCall) bool { return inv.hasRecorded(site.event) })
-	})
 }
 
 // unansweredCalls returns the calls of the last model response that have no
@@ -469,14 +455,4 @@ func ResumableInvocation(events []*session.Event) string {
 		return ev.InvocationID
 	}
 	return ""
-}
-
-// isGraphNode reports whether the node calls a tool or function without a
-// model.
-func (n *node) isGraphNode() bool {
-	switch n.agent.(type) {
-	case *ToolNode, *FunctionNode:
-		return true
-	}
-	return false
 }

@@ -79,8 +79,8 @@ func (inv *Invocation) endsWithAgent() bool {
 	return inv.frame == nil && (inv.node.hooks == nil || len(inv.node.hooks.afterAgent) == 0)
 }
 
-// runAgent runs the agent with its condition, callbacks and span. It returns
-// false when the run is over.
+// runAgent runs the agent with its condition, callbacks and span (adk-python
+// agents/base_agent.py run_async). It returns false when the run is over.
 func (inv *Invocation) runAgent(ctx context.Context, yield func(*session.Event, error) bool) bool {
 	ctx, span := inv.beginAgentSpan(ctx)
 	defer span.endSpan()
@@ -88,26 +88,21 @@ func (inv *Invocation) runAgent(ctx context.Context, yield func(*session.Event, 
 	if inv.frame != nil {
 		return inv.runFrame(ctx, yield)
 	}
-	if inv.node.when != nil {
-		return inv.runIfCondition(ctx, yield)
+	if when := inv.node.when; when != nil {
+		holds, err := when.evaluateFor(ctx, inv, "when")
+		if err != nil {
+			yield(nil, err)
+			return false
+		}
+		if !holds {
+			return yield(inv.newSkippedEvent("when: "+when.source), nil)
+		}
 	}
-	return inv.runUnconditionally(ctx, yield)
-}
-
-// runUnconditionally runs the agent with its callbacks.
-func (inv *Invocation) runUnconditionally(ctx context.Context, yield func(*session.Event, error) bool) bool {
-	if inv.node.hooks != nil {
-		return inv.runWithCallbacks(ctx, yield)
-	}
-	return inv.runAgentBody(ctx, yield)
-}
-
-// runWithCallbacks runs an agent with its callbacks (adk-python
-// agents/base_agent.py run_async).
-func (inv *Invocation) runWithCallbacks(ctx context.Context, yield func(*session.Event, error) bool) bool {
 	h := inv.node.hooks
-	answered, ok := inv.runAgentCallbacks(ctx, "before_agent", h.beforeAgent, yield)
-	if answered || !ok {
+	if h == nil {
+		return inv.runAgentBody(ctx, yield)
+	}
+	if answered, ok := inv.runAgentCallbacks(ctx, "before_agent", h.beforeAgent, yield); answered || !ok {
 		return ok
 	}
 	if !inv.runAgentBody(ctx, yield) {
@@ -116,13 +111,11 @@ func (inv *Invocation) runWithCallbacks(ctx context.Context, yield func(*session
 	if inv.hasEnded() {
 		return true
 	}
-	_, ok = inv.runAgentCallbacks(ctx, hookAfterAgent, h.afterAgent, yield)
+	_, ok := inv.runAgentCallbacks(ctx, hookAfterAgent, h.afterAgent, yield)
 	return ok
 }
 
-// runAgentBody runs the agent itself. A panic of an agent from another package
-// is an error of that agent and does not stop the host. An agent that was
-// ended before does not start.
+// runAgentBody runs the agent itself. An agent that was ended before does not start.
 func (inv *Invocation) runAgentBody(ctx context.Context, yield func(*session.Event, error) bool) bool {
 	if inv.hasEnded() {
 		return true
@@ -130,10 +123,12 @@ func (inv *Invocation) runAgentBody(ctx context.Context, yield func(*session.Eve
 	if inv.run.twoWay != nil {
 		return inv.runTwoWayBody(ctx, yield)
 	}
-	if a := asBuiltin(inv.node.agent); a != nil {
-		return a.run(ctx, inv, yield)
+	// An agent that embeds one of this package is not built in: its own Run is called.
+	switch a := inv.node.agent.(type) {
+	case *LLMAgent, *SequentialAgent, *ParallelAgent, *LoopAgent, *RouterAgent, *Workflow, *JoinNode:
+		return a.(builtinAgent).run(ctx, inv, yield)
 	}
-	return forwardEvents(inv.runCustomAgent(ctx), yield)
+	return inv.runCustomAgent(ctx, yield)
 }
 
 // A builtinAgent is an agent of this package. It passes its events directly to
@@ -145,24 +140,19 @@ type builtinAgent interface {
 	run(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool
 }
 
-// asBuiltin returns an agent of this package, or nil. An agent that embeds one
-// of them is not built in: its own Run is called.
-func asBuiltin(agent Agent) builtinAgent {
-	switch a := agent.(type) {
-	case *LLMAgent, *SequentialAgent, *ParallelAgent, *LoopAgent, *RouterAgent, *Workflow, *JoinNode:
-		return a.(builtinAgent)
-	}
-	return nil
-}
-
 // streamEvents returns the events of an agent as an iterator.
 func streamEvents(ctx context.Context, a builtinAgent, inv *Invocation) Events {
 	return func(yield func(*session.Event, error) bool) { a.run(ctx, inv, yield) }
 }
 
-// forwardEvents passes the events of an iterator to yield. It returns false
-// when the run is over.
-func forwardEvents(events Events, yield func(*session.Event, error) bool) bool {
+// runCustomAgent runs an agent of another package. Its panic is an error of that agent and does not
+// stop the host.
+func (inv *Invocation) runCustomAgent(ctx context.Context, yield func(*session.Event, error) bool) bool {
+	events := func(yield func(*session.Event, error) bool) {
+		s := panicGuard[*session.Event]{onPanic: (*Invocation).panicFailure, inv: inv, yield: yield}
+		defer s.recoverPanic()
+		inv.node.agent.Run(ctx, inv)(s.forwardValue)
+	}
 	for ev, err := range events {
 		if err != nil {
 			yield(nil, err)
@@ -173,30 +163,6 @@ func forwardEvents(events Events, yield func(*session.Event, error) bool) bool {
 		}
 	}
 	return true
-}
-
-// runCustomAgent runs an agent of another package.
-func (inv *Invocation) runCustomAgent(ctx context.Context) Events {
-	return func(yield func(*session.Event, error) bool) {
-		s := panicGuard[*session.Event]{onPanic: (*Invocation).panicFailure, inv: inv, yield: yield}
-		defer s.recoverPanic()
-		inv.node.agent.Run(ctx, inv)(s.forwardValue)
-	}
-}
-
-// runIfCondition runs the agent when its condition is true, and otherwise
-// yields an event that it was skipped.
-func (inv *Invocation) runIfCondition(ctx context.Context, yield func(*session.Event, error) bool) bool {
-	when := inv.node.when
-	ok, err := when.evaluateFor(ctx, inv, "when")
-	switch {
-	case err != nil:
-		yield(nil, err)
-		return false
-	case ok:
-		return inv.runUnconditionally(ctx, yield)
-	}
-	return yield(inv.newSkippedEvent("when: "+when.source), nil)
 }
 
 // newSkippedEvent returns an event with the reason why the agent was skipped.

@@ -40,30 +40,23 @@ const (
 		"call `finish_task` with its result. Call it alone, without other tools, and do not write the result as text."
 )
 
-// checkTask reports a task at a place where it cannot run.
+// checkTask reports a task at a place where it cannot run, or where the user cannot talk with it.
 func (n *node) checkTask() error {
-	if len(n.agent.SubAgents()) > 0 {
-		return fmt.Errorf("agent %s cannot have sub-agents: its mode is task", n.agent.Name())
-	}
-	if n.isTaskNode() {
-		return n.checkTaskNode()
-	}
-	for p := n.parent; p != nil; p = p.parent {
-		if _, isLLM := p.agent.(*LLMAgent); !isLLM || p.isDelegate() {
-			return fmt.Errorf("agent %s cannot have the mode task: all agents above it must be LLM agents that talk with the user", n.agent.Name())
-		}
-	}
-	return nil
-}
-
-// checkTaskNode reports a node that is a task at a place where the user cannot talk with it.
-func (n *node) checkTaskNode() error {
-	if workerOf(n.agent) != nil {
-		return fmt.Errorf("agent %s cannot have the mode task: it is a parallel_worker", n.agent.Name())
+	name := n.agent.Name()
+	switch {
+	case len(n.agent.SubAgents()) > 0:
+		return fmt.Errorf("agent %s cannot have sub-agents: its mode is task", name)
+	case n.isTaskNode() && workerOf(n.agent) != nil:
+		return fmt.Errorf("agent %s cannot have the mode task: it is a parallel_worker", name)
 	}
 	for p := n.parent; p != nil; p = p.parent {
-		if _, isWorkflow := p.agent.(*Workflow); !isWorkflow {
-			return fmt.Errorf("node %s cannot have the mode task: all agents above it must be Workflows", n.agent.Name())
+		_, isWorkflow := p.agent.(*Workflow)
+		_, isLLM := p.agent.(*LLMAgent)
+		switch {
+		case n.isTaskNode() && !isWorkflow:
+			return fmt.Errorf("node %s cannot have the mode task: all agents above it must be Workflows", name)
+		case !n.isTaskNode() && (!isLLM || p.isDelegate()):
+			return fmt.Errorf("agent %s cannot have the mode task: all agents above it must be LLM agents that talk with the user", name)
 		}
 	}
 	return nil
@@ -78,16 +71,6 @@ func (w *workflowRun) isTaskNode(node int) bool { return w.inv.node.children[nod
 // hasBegun reports whether an interrupted run of the workflow has begun a task.
 func (w *workflowRun) hasBegun(t task) bool {
 	return w.inv.run.record.hasBegun(w.inv.childPath(w.nodeName(t.node), strconv.Itoa(t.nth)))
-}
-
-// pauseTaskNode pauses a task of a workflow that has no output yet, until the user's next message.
-func (s *step) pauseTaskNode() {
-	if !s.inv.node.isTaskNode() || s.inv.frame == nil || s.inv.hasEnded() {
-		return
-	}
-	if !slices.ContainsFunc(s.inv.frame.prior.allEvents(), isTaskFinish) {
-		s.inv.frame.markPaused()
-	}
 }
 
 // hasNewMessage reports whether the user has sent a message to a task of a workflow after an event.
@@ -252,15 +235,6 @@ func (n *node) findTaskNode(c *genai.FunctionCall) *node {
 func (r *run) isTaskCall(ev *session.Event, c *genai.FunctionCall) bool {
 	caller := r.app.findNode(ev.Author)
 	return caller != nil && caller.findTaskNode(c) != nil
-}
-
-// withoutTasks returns the calls that do not delegate a task.
-func (s *step) withoutTasks(calls []*genai.FunctionCall) []*genai.FunctionCall {
-	isTask := func(c *genai.FunctionCall) bool { return s.inv.node.findTaskNode(c) != nil }
-	if s.inv.run.twoWay != nil || !slices.ContainsFunc(calls, isTask) {
-		return calls
-	}
-	return slices.DeleteFunc(slices.Clone(calls), isTask)
 }
 
 // An openTask is a call of a task without a response.

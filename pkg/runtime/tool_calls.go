@@ -31,7 +31,11 @@ func (s *step) longRunningIDs(calls []*genai.FunctionCall) []string {
 // executeCalls executes the calls of an event, yields the merged result and requests
 // for human input, and runs the tasks that the calls delegate.
 func (s *step) executeCalls(ctx context.Context, calls []*genai.FunctionCall) outcome {
-	others := s.withoutTasks(calls)
+	others := calls
+	isTask := func(c *genai.FunctionCall) bool { return s.inv.node.findTaskNode(c) != nil }
+	if s.inv.run.twoWay == nil && slices.ContainsFunc(calls, isTask) {
+		others = slices.DeleteFunc(slices.Clone(calls), isTask)
+	}
 	if len(others) > 0 {
 		o := s.executeToolCalls(ctx, others)
 		if o.endsAgent() || len(others) == len(calls) {
@@ -84,15 +88,21 @@ type mergedCalls struct {
 	outcome outcome
 }
 
-// runCalls executes the calls of one event concurrently and merges their results.
+// runCalls executes the calls of one event concurrently and merges their results. It executes none if
+// there are too many.
 func (s *callRunner) runCalls(ctx context.Context, calls []*genai.FunctionCall) (r mergedCalls) {
+	answers := make([]*callResult, len(calls))
 	if limit := s.inv.run.config.maxFunctionCalls(); len(calls) > limit {
-		return s.rejectCalls(calls, limit)
+		failure := failf(CodeToolCallsLimit, errTooManyCalls, "%d function calls in one answer of agent %s exceed the limit of %d (run_config: max_function_calls)",
+			len(calls), s.inv.node.agent.Name(), limit)
+		for i := range answers {
+			answers[i] = &callResult{outcome: failWith(failure)}
+		}
+		return mergedCalls{failed: s.newFailureEvent(calls, answers, failure), outcome: failWith(failure)}
 	}
 	if err := s.inv.loadToolsets(ctx); err != nil {
 		return mergedCalls{outcome: failWith(err)}
 	}
-	answers := make([]*callResult, len(calls))
 	if len(calls) == 1 {
 		answers[0] = s.runCall(ctx, calls[0], nil)
 	} else {
@@ -130,19 +140,8 @@ func (s *callRunner) runConcurrently(ctx context.Context, calls []*genai.Functio
 	})
 }
 
-// rejectCalls returns an event that answers each of too many calls with an
-// error, and the error that ends the run.
-func (s *callRunner) rejectCalls(calls []*genai.FunctionCall, limit int) mergedCalls {
-	failure := failf(CodeToolCallsLimit, errTooManyCalls, "%d function calls in one answer of agent %s exceed the limit of %d (run_config: max_function_calls)",
-		len(calls), s.inv.node.agent.Name(), limit)
-	answers := make([]*callResult, len(calls))
-	for i := range answers {
-		answers[i] = &callResult{outcome: failWith(failure)}
-	}
-	return mergedCalls{failed: s.newFailureEvent(calls, answers, failure), outcome: failWith(failure)}
-}
-
-// mergeAnswers merges the available results into one event.
+// mergeAnswers merges the available results into one event. A response that is too large together
+// with those before it becomes an error.
 func (s *callRunner) mergeAnswers(answers []*callResult) *session.Event {
 	var merged *session.Event
 	values := 0
@@ -151,7 +150,9 @@ func (s *callRunner) mergeAnswers(answers []*callResult) *session.Event {
 			continue
 		}
 		if err := limit.ToolResult.CheckCount(values + a.values); err != nil {
-			a.rejectResponse(err)
+			f := *a.part.FunctionResponse
+			f.Response = tool.ErrorResponse(fmt.Errorf("the response of tool %s cannot be stored: together with those of the other calls, %w", f.Name, err))
+			a.part = &genai.Part{FunctionResponse: &f}
 		} else {
 			values += a.values
 		}
@@ -166,13 +167,6 @@ func (s *callRunner) mergeAnswers(answers []*callResult) *session.Event {
 		merged.Content.Parts = append(merged.Content.Parts, a.part)
 	}
 	return merged
-}
-
-// rejectResponse replaces a response that is too large together with those before it.
-func (a *callResult) rejectResponse(err error) {
-	f := *a.part.FunctionResponse
-	f.Response = tool.ErrorResponse(fmt.Errorf("the response of tool %s cannot be stored: together with those of the other calls, %w", f.Name, err))
-	a.part = &genai.Part{FunctionResponse: &f}
 }
 
 // mergeOutcomes returns the outcome of all calls of a response, in their order: the last task output,
@@ -230,13 +224,15 @@ func (s *callRunner) runCall(ctx context.Context, fc *genai.FunctionCall, turn *
 		s.answerUnknownTool(ctx, fc, a)
 		return a
 	}
-	traits := tool.CapabilitiesOf(t)
 	call := s.inv.newToolCall(fc, a.state)
 	if first := s.attempts[fc.ID]; first != "" {
 		call.IdempotencyKey = idempotencyKey(first, fc.ID)
 	}
-	if d := s.decided[fc.ID]; d != nil {
-		d.applyToCall(call)
+	d := s.decided[fc.ID]
+	if d != nil {
+		// The key is that of the first attempt, so that a service executes the operation only once.
+		call.Confirmation, call.Requested = d.confirmation, d.requested
+		call.IdempotencyKey, call.Origin.UserText = idempotencyKey(d.invocation, d.call.ID), d.userText
 	}
 	result, err := s.runToolTraced(ctx, t, call, a)
 	if requestsInput(&a.actions) {
@@ -245,19 +241,29 @@ func (s *callRunner) runCall(ctx context.Context, fc *genai.FunctionCall, turn *
 	if err == nil {
 		err = s.checkWrites(&a.actions)
 	}
-	refused := s.refuseTransfer(&a.actions)
+	var refused error // the model reads it (adk-python since 2.10)
+	if to := a.actions.TransferToAgent; to != "" {
+		if _, refused = s.inv.node.findTransferTarget(to); refused != nil {
+			a.actions.TransferToAgent = ""
+		}
+	}
+	if err != nil {
+		if errors.Is(err, errSuspended) {
+			a.outcome = outcome{kind: paused}
+		} else if fatal := s.findFatal(ctx, err, t); fatal != nil {
+			a.outcome = failWith(fatal)
+		} else {
+			a.setResponse(fc, tool.ErrorResponse(err))
+		}
+		return a
+	}
 	switch {
-	case errors.Is(err, errSuspended):
-		a.outcome = outcome{kind: paused}
-	case err != nil && s.isFatal(ctx, err, traits):
-		a.outcome = failWith(s.wrapToolError(ctx, fc.Name, err))
-	case err == nil && refused != nil:
+	case refused != nil:
 		a.setResponse(fc, tool.ErrorResponse(refused))
-	case err != nil:
-		a.setResponse(fc, tool.ErrorResponse(err))
-	case traits.LongRunning && (result == nil || len(result.Response) == 0):
-		if s.decided[fc.ID] != nil {
-			a.setPendingResponse(fc)
+	case tool.CapabilitiesOf(t).LongRunning && (result == nil || len(result.Response) == 0):
+		if d != nil { // its confirmation had a preliminary result, which this one replaces
+			a.setResponse(fc, map[string]any{"status": "pending"})
+			a.actions.SkipSummarization = true
 		}
 	case result == nil || result.Response == nil:
 		a.setResponse(fc, map[string]any{"result": nil})
@@ -341,14 +347,11 @@ func (s *callRunner) runTool(ctx context.Context, t tool.Tool, call *tool.Call, 
 		return own.runInInvocation(ctx, s.inv, call)
 	}
 	result, err := t.Run(ctx, call)
-	if missing := (*connection.ConsentError)(nil); errors.As(err, &missing) {
-		return s.requestConsent(ctx, call, missing)
+	missing := (*connection.ConsentError)(nil)
+	if !errors.As(err, &missing) {
+		return result, err
 	}
-	return result, err
-}
-
-// requestConsent asks the user to authorize the connection of a tool.
-func (s *callRunner) requestConsent(ctx context.Context, call *tool.Call, missing *connection.ConsentError) (*tool.Result, error) {
+	// The user has not authorized the connection of the tool.
 	if s.inv.run.inner {
 		return nil, errNoHuman
 	}
@@ -360,28 +363,24 @@ func (s *callRunner) requestConsent(ctx context.Context, call *tool.Call, missin
 	return nil, nil
 }
 
-// isFatal reports whether an error of a tool ends the run. Invalid arguments
-// are returned to the model, which can correct them.
-func (s *callRunner) isFatal(ctx context.Context, err error, traits tool.Capabilities) bool {
+// findFatal returns the error that ends the run after a tool has failed with err, or nil. The model reads
+// other errors, and can correct invalid arguments.
+func (s *callRunner) findFatal(ctx context.Context, err error, t tool.Tool) error {
 	var args *tool.ArgsError
 	var end *tool.EndError
-	if _, ok := asHookError(err); ok || errors.As(err, &end) {
-		return true
-	}
-	return traits.FailOnError && !errors.As(err, &args) || ctx.Err() != nil || errors.Is(err, errBudget)
-}
-
-func (s *callRunner) wrapToolError(ctx context.Context, name string, err error) error {
-	if errors.Is(err, errBudget) {
+	hookErr, fromHook := asHookError(err)
+	switch {
+	case errors.Is(err, errBudget):
 		return err
-	}
-	if runErr, ok := asHookError(err); ok {
-		return runErr
-	}
-	if ctx.Err() != nil {
+	case fromHook:
+		return hookErr
+	case ctx.Err() != nil:
 		return AsRunError(ctx.Err())
+	case errors.As(err, &end) || tool.CapabilitiesOf(t).FailOnError && !errors.As(err, &args):
+		name := t.Declaration().Name
+		return failf(CodeToolFailed, err, "tool %s of agent %s failed: %s", name, s.inv.node.agent.Name(), err)
 	}
-	return failf(CodeToolFailed, err, "tool %s of agent %s failed: %s", name, s.inv.node.agent.Name(), err)
+	return nil
 }
 
 // noHooks are the hooks of an agent without callbacks.
