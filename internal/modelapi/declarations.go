@@ -25,7 +25,7 @@ func FunctionDeclarations(name string, tools []*genai.Tool) ([]*genai.FunctionDe
 		bare := *t
 		bare.FunctionDeclarations = nil
 		if names := JsonKeys(bare); len(names) > 0 {
-			return nil, modelcall.NewConfigError(http.StatusBadRequest, fmt.Sprintf("%s has no %s: that is a tool of Gemini's", name, strings.Join(names, " and ")))
+			return nil, modelcall.NewConfigError(http.StatusBadRequest, fmt.Sprintf("%s has no %s: that is a Gemini tool", name, strings.Join(names, " and ")))
 		}
 		declared = append(declared, t.FunctionDeclarations...)
 	}

@@ -68,7 +68,7 @@ func ResponseMedia(responses []*genai.FunctionResponse) []*genai.Part {
 	for _, r := range responses {
 		files := FilesOfResponse(r)
 		if len(files) > 0 {
-			parts = append(parts, &genai.Part{Text: "Files of the response of " + r.Name + ":"})
+			parts = append(parts, &genai.Part{Text: "Files in the response from " + r.Name + ":"})
 		}
 		parts = append(parts, files...)
 	}

@@ -103,7 +103,7 @@ func TestKindsProblems(t *testing.T) {
 			"retry", "{provider: gemini, model: m, retry: {codes: [200, 429], attempts: 0}}", files,
 			[]string{
 				"app.yaml:1:46: 200 is not an error status, must be 400 to 599 [value]",
-				"app.yaml:1:67: attempts must be at least 1, which disables retries [value]",
+				"app.yaml:1:67: attempts must be at least 1; 1 disables retries [value]",
 			},
 		},
 		{
@@ -111,7 +111,7 @@ func TestKindsProblems(t *testing.T) {
 			[]string{
 				`app.yaml:1:1: missing field "model" [required]`,
 				"app.yaml:1:41: base_url must be a URL such as https://example.com [value]",
-				"app.yaml:1:62: attempts must be at least 1, which disables retries [value]",
+				"app.yaml:1:62: attempts must be at least 1; 1 disables retries [value]",
 			},
 		},
 		{"no script", "{provider: scripted}", files, []string{`app.yaml:1:1: missing field "script" [required]`}},
@@ -220,7 +220,7 @@ func TestRequestBaseURL(t *testing.T) {
 	req := modeltest.ScriptInput("hi", false)
 	req.Config = &genai.GenerateContentConfig{HTTPOptions: &genai.HTTPOptions{BaseURL: evil.URL()}}
 	_, err := modeltest.Collect(gemini.New("gemini-x", opts).Generate(t.Context(), req))
-	want := "model: 400 INVALID_ARGUMENT: http_options cannot change the address of a call: set the base_url of the model"
+	want := "model: 400 INVALID_ARGUMENT: http_options cannot change a call's address: set the model's base_url"
 	if modeltest.ErrorText(err) != want || len(evil.Requests()) > 0 {
 		t.Errorf("Generate() = %v after %d requests, want %s", err, len(evil.Requests()), want)
 	}

@@ -51,7 +51,7 @@ func failureRows() []capability {
 	return []capability{
 		{"errors", "any status: the error names provider, model and address, never the key", testErrors, true},
 		{"wrong_key", "wrong key: one attempt, and a hint", testFailure("wrong_key", "check the key: `agenthost models` prints where it comes from"), true},
-		{"no_credit", "account without credit: one attempt, and a hint", testFailure("no_credit", "add credit to the account, or declare a fallback of the model"), true},
+		{"no_credit", "account without credit: one attempt, and a hint", testFailure("no_credit", "add credit to the account, or declare a fallback for the model"), true},
 		{"unknown_model", "unknown model: one attempt, and a hint", testFailure("unknown_model", "check the model's name and region"), true},
 		{"region", "region without the model: one attempt, and a hint", testFailure("region", "region"), true},
 		{"context", "conversation that is too long: one attempt, and a hint", testFailure("context", "shorten the conversation"), true},

@@ -190,7 +190,7 @@ func (c *Connection) Authorize(req *http.Request, user User) (*Credential, error
 	case InCookie:
 		setCookie(req, got)
 	default:
-		return nil, errors.New("connection " + c.name + ": unknown place of the credential")
+		return nil, errors.New("connection " + c.name + ": unknown credential place")
 	}
 	return got, nil
 }

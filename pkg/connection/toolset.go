@@ -46,5 +46,5 @@ func (UnsupportedADKAuth) Ref([]string) *Ref { return nil }
 // Unsupported reports a document's connection in a program without connections.
 func Unsupported(n *spec.Node) spec.Diagnostic {
 	return n.Errorf("connection", "this program does not support connections").
-		WithHint("in Go, add the kind of package agenthost/wing/connection to loader.Kinds")
+		WithHint("in Go, add the kind in package agenthost/wing/connection to loader.Kinds")
 }

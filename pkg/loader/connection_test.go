@@ -145,7 +145,7 @@ models: {m: {provider: scripted, script: m.script.yaml}}
 	if loaded != nil || len(ds) != 1 {
 		t.Fatalf("LoadFiles = %v, %v, want one error", loaded, ds)
 	}
-	if want := "the grant authorization_code stores tokens of users encrypted, which requires --credentials-key"; !strings.Contains(ds[0].Message, want) || ds[0].Pos.Line != 5 {
+	if want := "the grant authorization_code stores users' tokens encrypted and requires --credentials-key"; !strings.Contains(ds[0].Message, want) || ds[0].Pos.Line != 5 {
 		t.Errorf("%s, want %s at line 5", ds[0], want)
 	}
 }
@@ -179,7 +179,7 @@ func TestProgramWithoutConnections(t *testing.T) {
 			}
 			continue
 		}
-		if len(ds) != 1 || ds[0].Message != want || !strings.HasSuffix(ds[0].Pos.String(), tt.place) || ds[0].Hint != "in Go, add the kind of package agenthost/wing/connection to loader.Kinds" {
+		if len(ds) != 1 || ds[0].Message != want || !strings.HasSuffix(ds[0].Pos.String(), tt.place) || ds[0].Hint != "in Go, add the kind in package agenthost/wing/connection to loader.Kinds" {
 			t.Errorf("%s: %s, want %s at %s", tt.name, ds, want, tt.place)
 		}
 	}

@@ -417,7 +417,7 @@ func checkGeminiTools(app *appModel) spec.Diagnostics {
 				continue
 			}
 			if refuser := app.findGeminiToolRefuser(inherited); refuser != "" {
-				ds = append(ds, t.at.Errorf("gemini-tool", "the model %s of agent %s has no %s: that is a tool of Gemini's", refuser, p.name, strings.Join(t.names, " and ")).
+				ds = append(ds, t.at.Errorf("gemini-tool", "the model %s of agent %s has no %s: that is a Gemini tool", refuser, p.name, strings.Join(t.names, " and ")).
 					WithHint("use a Gemini model, for example in an agent of its own that this one calls as a tool"))
 			}
 		}

@@ -55,7 +55,7 @@ func (c *retryConfig) retryOptions(env Env) *RetryOptions {
 func (c *retryConfig) validateRetry(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if at := n.Get("attempts"); at != nil && c.Attempts < 1 {
-		ds = append(ds, at.Errorf("value", "attempts must be at least 1, which disables retries"))
+		ds = append(ds, at.Errorf("value", "attempts must be at least 1; 1 disables retries"))
 	}
 	codes := n.Get("codes")
 	for i, code := range c.Codes {

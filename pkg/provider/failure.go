@@ -116,14 +116,14 @@ func hintFor(kind failureKind, e *model.Error) string {
 		}
 		return "check the key: `agenthost models` prints where it comes from"
 	case failCredit:
-		return "add credit to the account, or declare a fallback of the model"
+		return "add credit to the account, or declare a fallback for the model"
 	case failNotFound:
 		if list := modelListPath(e.URL); list != "" {
 			return "check the model's name and region: GET " + list + " of the service lists the names"
 		}
 		return "check the model's name and region"
 	case failRegion:
-		return "use the model in a region that has it, or another provider's offer of it"
+		return "use the model in a region that has it, or through another provider"
 	case failContextWindow:
 		return "shorten the conversation with session_window, events_compaction_config or context_filter, use a model with a larger context, or declare one as a fallback on context_window"
 	case failTimeout:

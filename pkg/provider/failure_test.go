@@ -40,14 +40,14 @@ func TestErrorHints(t *testing.T) {
 		{
 			"no credit",
 			model.Error{Code: 429, Message: "no quota", Reason: "insufficient_quota", URL: chat},
-			"openai/failing: 429: no quota (POST " + chat + "); add credit to the account, or declare a fallback of the model",
-			"no quota (HTTP 429); add credit to the account, or declare a fallback of the model",
+			"openai/failing: 429: no quota (POST " + chat + "); add credit to the account, or declare a fallback for the model",
+			"no quota (HTTP 429); add credit to the account, or declare a fallback for the model",
 		},
 		{
 			"payment required",
 			model.Error{Code: 402, Message: "pay", URL: chat},
-			"openai/failing: 402: pay (POST " + chat + "); add credit to the account, or declare a fallback of the model",
-			"pay (HTTP 402); add credit to the account, or declare a fallback of the model",
+			"openai/failing: 402: pay (POST " + chat + "); add credit to the account, or declare a fallback for the model",
+			"pay (HTTP 402); add credit to the account, or declare a fallback for the model",
 		},
 		{
 			"unknown model",
@@ -58,8 +58,8 @@ func TestErrorHints(t *testing.T) {
 		{
 			"region",
 			model.Error{Code: 400, Message: "User location is not supported for the API use.", URL: chat},
-			"openai/failing: 400: User location is not supported for the API use. (POST " + chat + "); use the model in a region that has it, or another provider's offer of it",
-			"User location is not supported for the API use. (HTTP 400); use the model in a region that has it, or another provider's offer of it",
+			"openai/failing: 400: User location is not supported for the API use. (POST " + chat + "); use the model in a region that has it, or through another provider",
+			"User location is not supported for the API use. (HTTP 400); use the model in a region that has it, or through another provider",
 		},
 		{
 			"context",

@@ -22,7 +22,7 @@ func Kinds() spec.Kinds[Env, model.LLM] {
 
 // RouteKind returns the kind for models that choose another model in the app.
 func RouteKind() spec.Kind[Env, model.LLM] {
-	return spec.NewKind("route", "Chooses another model of the app for each call by conditions.", buildRoute)
+	return spec.NewKind("route", "Chooses another model in the app for each call by conditions.", buildRoute)
 }
 
 // ScriptedKind returns the kind for models that answer from a script.

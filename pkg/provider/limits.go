@@ -176,7 +176,7 @@ func (g *Gate) AcquireSlot(ctx context.Context, onWait func(cause string, delay 
 
 func limitError(format string, args ...any) *model.Error {
 	e := modelcall.NewConfigError(http.StatusTooManyRequests, fmt.Sprintf(format, args...))
-	e.Hint = "raise limits of the model, or declare a fallback"
+	e.Hint = "raise the model's limits, or declare a fallback"
 	return e
 }
 

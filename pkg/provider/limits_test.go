@@ -145,7 +145,7 @@ func TestLimitWaitEnds(t *testing.T) {
 		req := modeltest.ScriptInput("hi", false)
 		req.OnWait = func(w model.Wait) { waits = append(waits, w.String()) }
 		_, err := modeltest.Collect(llm.Generate(t.Context(), req))
-		const want = "test/slow: 429 RESOURCE_EXHAUSTED: waited 10s for the model's limits: it is at its limit of 1 concurrent calls; raise limits of the model, or declare a fallback"
+		const want = "test/slow: 429 RESOURCE_EXHAUSTED: waited 10s for the model's limits: it is at its limit of 1 concurrent calls; raise the model's limits, or declare a fallback"
 		if modeltest.ErrorText(err) != want || !slices.Equal(waits, []string{"waiting: test/slow is at its limit of 1 concurrent calls"}) {
 			t.Errorf("Generate() = %v, waits %q, want %s", err, waits, want)
 		}

@@ -218,7 +218,7 @@ func TestGeminiRetry(t *testing.T) {
 			true,
 			[]string{"+one "},
 			nil,
-			"model: stream of Gemini was interrupted: unexpected EOF",
+			"model: Gemini's stream was interrupted: unexpected EOF",
 		},
 	}
 	for _, tt := range tests {

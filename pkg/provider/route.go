@@ -182,7 +182,7 @@ func (r *routeModel) chooseModel(ctx context.Context, from *model.Origin) (model
 		}
 		ok, err := c.when.Bool(ctx, vars)
 		if err != nil {
-			return nil, modelcall.NewConfigError(http.StatusBadRequest, fmt.Sprintf("when of a route of model %s: %v", r.name, err))
+			return nil, modelcall.NewConfigError(http.StatusBadRequest, fmt.Sprintf("when in a route of model %s: %v", r.name, err))
 		}
 		if ok {
 			return c.llm, nil

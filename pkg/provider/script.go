@@ -332,7 +332,7 @@ func (t *answerCounter) sessionCounts(key counterKey) *sessionCounts {
 // fieldError returns an error for an entry's field that fails for a request.
 func (e *scriptEntry) fieldError(field string, err error) error {
 	return &model.Error{
-		Code: 400, Status: "INVALID_ARGUMENT", Message: fmt.Sprintf("%s of the script entry at %s: %v", field, e.pos.Short(), err), Err: err,
+		Code: 400, Status: "INVALID_ARGUMENT", Message: fmt.Sprintf("%sin the script entry at %s: %v", field, e.pos.Short(), err), Err: err,
 	}
 }
 
@@ -430,7 +430,7 @@ func (p *ToolReplay) Answer(ctx context.Context, from model.Origin, name string,
 		}
 		near.consider(e, "answered already", 2)
 	}
-	return nil, fmt.Errorf("%s has no answer for this call of %s by agent %s in turn %d, with the arguments %s: %s; record the conversation again, or add an entry",
+	return nil, fmt.Errorf("%s has no answer for this call to %s by agent %s in turn %d, with the arguments %s: %s; record the conversation again, or add an entry",
 		p.script.fileName(), name, strconv.Quote(from.Agent), from.Turn, given, near.describeEntry(name))
 }
 
@@ -456,7 +456,7 @@ func (n *closestEntry) consider(e *scriptEntry, why string, rank int) {
 
 func (n *closestEntry) describeEntry(name string) string {
 	if n.entry == nil {
-		return "there is no entry of the tool " + name
+		return "there is no entry for the tool " + name
 	}
 	return fmt.Sprintf("the entry at %s %s", n.entry.pos.Short(), n.why)
 }

@@ -152,7 +152,7 @@ func stateKeys(src string) ([]string, error) {
 	ast.Walk(&tree.Node, &r)
 	if len(r.whole) > 0 {
 		return nil, &template.Error{
-			Offset: r.whole[0].Location().From, Msg: `name the key of the state that is meant: state.tier or state["user:name"]`,
+			Offset: r.whole[0].Location().From, Msg: `name the state key that you mean: state.tier or state["user:name"]`,
 		}
 	}
 	return r.keys, nil

@@ -143,7 +143,7 @@ func TestScriptedErrors(t *testing.T) {
 		{"default code", "- error: {message: oops}", "model: 500 INTERNAL: oops"},
 		{
 			"missing value", "- text: \"{order.id}\"",
-			"model: 400 INVALID_ARGUMENT: text of the script entry at demo.script.yaml:1:3: Context variable not found: `order.id`.",
+			"model: 400 INVALID_ARGUMENT: textin the script entry at demo.script.yaml:1:3: Context variable not found: `order.id`.",
 		},
 		{
 			"no match", "- {when: 'agent == \"triage\"', text: hi}",
@@ -295,7 +295,7 @@ func TestDecodeScript(t *testing.T) {
 		{"type", "- {when: xyzzy == 'a', text: hi}", []string{"s.yaml:1:10: unknown name xyzzy [expression]"}},
 		{
 			"state as a whole", "- {when: 'user == \"\" or state != nil', text: hi}",
-			[]string{`s.yaml:1:25: name the key of the state that is meant: state.tier or state["user:name"] [expression]`},
+			[]string{`s.yaml:1:25: name the state key that you mean: state.tier or state["user:name"] [expression]`},
 		},
 		{"placeholder", "- {text: 'a {responses.}'}", []string{"s.yaml:1:13: {responses.}: missing name before or after a dot [template]"}},
 		{
@@ -379,10 +379,10 @@ func TestToolReplayMissing(t *testing.T) {
 	for _, tt := range []struct{ name, want string }{
 		{"f", "the entry at s.yaml:2:3 is for another message, turn or agent"},
 		{"g", `the entry at s.yaml:4:3 has the arguments {"a":1}`},
-		{"h", "there is no entry of the tool h"},
+		{"h", "there is no entry for the tool h"},
 	} {
 		_, err := replay.Answer(t.Context(), model.Origin{Agent: "a", Turn: 1}, tt.name, map[string]any{"a": 2})
-		want := "s.yaml has no answer for this call of " + tt.name + ` by agent "a" in turn 1, with the arguments {"a":2}: ` + tt.want + "; record the conversation again, or add an entry"
+		want := "s.yaml has no answer for this call to " + tt.name + ` by agent "a" in turn 1, with the arguments {"a":2}: ` + tt.want + "; record the conversation again, or add an entry"
 		if diff := cmp.Diff(want, modeltest.ErrorText(err)); diff != "" {
 			t.Errorf("Answer(%s) (-want +got):\n%s", tt.name, diff)
 		}

@@ -317,7 +317,7 @@ func TestAnthropicErrors(t *testing.T) {
 		}, true, "model: no response from claude-sonnet-4-5: stream ended before the response was complete"},
 		{"garbage", fakeanthropic.Reply{Raw: "data: {7\n\n"}, true, `model: malformed response from claude-sonnet-4-5: invalid character '7' looking for beginning of object key string in "{7"`},
 		{"delta without a block", fakeanthropic.Reply{Raw: "data: {\"type\":\"content_block_delta\"}\n\n"}, true, `model: malformed response from claude-sonnet-4-5: delta without a block in "{\"type\":\"content_block_delta\"}"`},
-		{"index", fakeanthropic.Reply{Raw: "data: {\"type\":\"content_block_start\",\"index\":9}\n\n"}, true, `model: malformed response from claude-sonnet-4-5: unexpected index of a block in "{\"type\":\"content_block_start\",\"index\":9}"`},
+		{"index", fakeanthropic.Reply{Raw: "data: {\"type\":\"content_block_start\",\"index\":9}\n\n"}, true, `model: malformed response from claude-sonnet-4-5: unexpected block index in "{\"type\":\"content_block_start\",\"index\":9}"`},
 		{"page", fakeanthropic.Reply{Raw: "<html>", ContentType: "text/html"}, false, "model: claude-sonnet-4-5 answered with HTML: is base_url right?"},
 		{"no message", fakeanthropic.Reply{Raw: "{}"}, false, `model: malformed response from claude-sonnet-4-5: no stop_reason in "{}"`},
 		{"error with status 200", fakeanthropic.Reply{Raw: `{"type":"error","error":{"type":"api_error","message":"oops"}}`}, false, "model: 500 INTERNAL: oops"},

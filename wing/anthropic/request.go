@@ -201,7 +201,7 @@ func (c *anthropicCall) addTools(config *genai.GenerateContentConfig, messages [
 		bare := *t
 		bare.FunctionDeclarations = nil
 		if names := modelapi.JsonKeys(bare); len(names) > 0 {
-			return nil, modelcall.NewConfigError(http.StatusBadRequest, fmt.Sprintf("%s has no %s: that is a tool of Gemini's", c.model, strings.Join(names, " and ")))
+			return nil, modelcall.NewConfigError(http.StatusBadRequest, fmt.Sprintf("%s has no %s: that is a Gemini tool", c.model, strings.Join(names, " and ")))
 		}
 		for _, d := range t.FunctionDeclarations {
 			if len(allowed) > 0 && !slices.Contains(allowed, d.Name) {

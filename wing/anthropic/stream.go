@@ -91,7 +91,7 @@ func (r *anthropicReply) mergeUsage(u *anthropicUsage) {
 
 func (r *anthropicReply) startBlock(e *anthropicEvent, data []byte) error {
 	if r.first+e.Index != len(r.blocks) {
-		return r.newMalformed(data, "unexpected index of a block")
+		return r.newMalformed(data, "unexpected block index")
 	}
 	block, err := newReplyBlock(e.Block)
 	if err != nil {

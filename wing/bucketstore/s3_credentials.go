@@ -129,7 +129,7 @@ func newChainCredentials(chosen aws.CredentialsProvider) *chainCredentials {
 			}
 		case aws.CredentialSourceHTTP:
 			c.source = credentialsSource{
-				"the container credentials endpoint", "check the Pod Identity association of the service account, or the task role",
+				"the container credentials endpoint", "check the service account's Pod Identity association, or the task role",
 			}
 		case aws.CredentialSourceIMDS:
 			c.source = credentialsSource{

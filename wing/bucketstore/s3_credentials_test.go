@@ -171,7 +171,7 @@ func TestS3CredentialsOutage(t *testing.T) {
 // An error names the source, the reason and the way out, and no key or token.
 func TestS3CredentialsErrors(t *testing.T) {
 	const webHint = "; hint: check AWS_ROLE_ARN, AWS_WEB_IDENTITY_TOKEN_FILE and that the role trusts this service account"
-	const podHint = "; hint: check the Pod Identity association of the service account, or the task role"
+	const podHint = "; hint: check the service account's Pod Identity association, or the task role"
 	const fileHint = "; hint: check the AWS_… variables, ~/.aws/config and ~/.aws/credentials"
 	const noneHint = "; hint: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE for the host, or attach a role to its pod or instance"
 	sources := chains(t, newIssuer())

@@ -198,18 +198,18 @@ func (a ADKAuth) buildConfig(n *spec.Node, hosts []string) (*Config, spec.Diagno
 	case c.ServiceAccount != nil:
 		ds = a.connectGoogle(config, hosts)
 	case s.Type == "apiKey":
-		require(s.In != "" && s.Name != "", s.node, "an auth_scheme of the type apiKey requires in and name")
-		require(c.APIKey.Pos.Line > 0, c.node, "an auth_scheme of the type apiKey requires api_key in auth_credential")
+		require(s.In != "" && s.Name != "", s.node, "an auth_scheme with type apiKey requires in and name")
+		require(c.APIKey.Pos.Line > 0, c.node, "an auth_scheme with type apiKey requires api_key in auth_credential")
 		config.APIKey = &apiKeyConfig{In: s.In, Name: spec.Text{Pos: s.node.Pos, Value: s.Name}, Value: c.APIKey}
 	case c.OAuth2 != nil && c.OAuth2.AccessToken.Pos.Line > 0:
 		config.Bearer = c.OAuth2.AccessToken
 	case s.Type == "http":
-		require(c.HTTP != nil, c.node, "an auth_scheme of the type http requires http in auth_credential")
+		require(c.HTTP != nil, c.node, "an auth_scheme with type http requires http in auth_credential")
 		if c.HTTP != nil {
 			ds = append(ds, c.connectHTTP(config, cmp.Or(c.HTTP.Scheme, s.Scheme))...)
 		}
 	default:
-		require(c.OAuth2 != nil && c.OAuth2.ClientID.Pos.Line > 0, c.node, "an auth_scheme of the type %s requires oauth2 with client_id in auth_credential", s.Type)
+		require(c.OAuth2 != nil && c.OAuth2.ClientID.Pos.Line > 0, c.node, "an auth_scheme with type %s requires oauth2 with client_id in auth_credential", s.Type)
 		if len(ds) == 0 {
 			ds = a.connectOAuth(config)
 		}
@@ -266,7 +266,7 @@ func (a ADKAuth) connectOAuth(config *Config) spec.Diagnostics {
 		case f != nil && (f.Implicit != nil || f.Password != nil):
 			return spec.Diagnostics{s.node.Errorf("value", "the flows implicit and password are not supported").WithHint("use authorizationCode or clientCredentials")}
 		case f == nil && s.IssuerURL.Value == "":
-			return spec.Diagnostics{s.node.Errorf("required", "an auth_scheme of the type oauth2 requires flows or issuer_url")}
+			return spec.Diagnostics{s.node.Errorf("required", "an auth_scheme with type oauth2 requires flows or issuer_url")}
 		}
 		if flow != nil {
 			o.Scopes = slices.Sorted(maps.Keys(flow.Scopes))

@@ -98,7 +98,7 @@ func (c *Config) checkValues() spec.Diagnostics {
 		return ds
 	}
 	if k.In != connection.InQuery && !headerName.MatchString(k.Name.Value) {
-		ds = append(ds, k.Name.Errorf(0, "header", "invalid name %q of a %s", k.Name.Value, k.In))
+		ds = append(ds, k.Name.Errorf(0, "header", "invalid %s name %q", k.In, k.Name.Value))
 	}
 	valid := headerValue
 	if k.In == connection.InCookie {

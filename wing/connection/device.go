@@ -111,7 +111,7 @@ func (s *userTokens) authorizeDevice(ctx context.Context, endpoint string) (*dev
 // decodeJSON decodes and validates a response, whose addresses people open in browsers.
 func (d *deviceResponse) decodeJSON(raw []byte) error {
 	if err := json.Unmarshal(raw, d); err != nil {
-		return errors.New("the response is not valid JSON of a device code")
+		return errors.New("the response is not valid device code JSON")
 	}
 	if d.Address == "" {
 		d.Address = d.OldAddress
@@ -167,7 +167,7 @@ func (g *Grants) finishDevice(ctx context.Context, a connection.Answer) error {
 		}
 		if c.NextPoll.After(end) {
 			return &connection.AnswerError{
-				Text: fmt.Sprintf("connection %s is not authorized yet: enter the code at the address of the request, then answer again", row.Connection), Pending: true,
+				Text: fmt.Sprintf("connection %s is not authorized yet: enter the code at the request's address, then answer again", row.Connection), Pending: true,
 			}
 		}
 		if wait := c.NextPoll.Sub(g.opts.Now()); wait > 0 {

@@ -119,7 +119,7 @@ func TestDeviceConsent(t *testing.T) {
 
 // TestDeviceAnswers checks the errors in answers, and how often each polls.
 func TestDeviceAnswers(t *testing.T) {
-	const pending = "connection crm is not authorized yet: enter the code at the address of the request, then answer again"
+	const pending = "connection crm is not authorized yet: enter the code at the request's address, then answer again"
 	tests := []struct {
 		name string
 		// act is what happens between the request and the answer.
@@ -238,13 +238,13 @@ func TestDeviceImmediate(t *testing.T) {
 // the time bounds.
 func TestDeviceResponses(t *testing.T) {
 	tests := []struct{ body, want string }{
-		{`[]`, "the response is not valid JSON of a device code"},
+		{`[]`, "the response is not valid device code JSON"},
 		{`{"user_code":"A","verification_uri":"https://x.example.com"}`, "the response has no device_code"},
 		{`{"device_code":"d","verification_uri":"https://x.example.com"}`, "the response has no valid user_code"},
 		{`{"device_code":"d","user_code":"A\u001b[2J","verification_uri":"https://x.example.com"}`, "the response has no valid user_code"},
 		{`{"device_code":"d","user_code":"A","verification_uri":"javascript:alert(1)"}`, "verification_uri: the address of the authorization server must be a URL with a host"},
 		{`{"device_code":"d","user_code":"A","verification_uri":"https://x.example.com","verification_uri_complete":"http://x.example.com?c=A"}`, "verification_uri_complete: the address of the authorization server must start with https://"},
-		{`{"device_code":"d","user_code":"A","verification_url":"https://x.example.com","interval":1e9}`, "the response is not valid JSON of a device code"},
+		{`{"device_code":"d","user_code":"A","verification_url":"https://x.example.com","interval":1e9}`, "the response is not valid device code JSON"},
 		{`{"device_code":"d","user_code":"A","verification_url":"https://x.example.com","interval":1000000000}`, ""},
 	}
 	for _, tt := range tests {

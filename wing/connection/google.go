@@ -52,7 +52,7 @@ func (c *googleConfig) checkValues(n *spec.Node, hosts []spec.Text) spec.Diagnos
 	if c.key == nil {
 		c.key = &serviceAccountKey{}
 		if json.Unmarshal([]byte(c.ServiceAccount.Reveal()), c.key) != nil {
-			problem = "service_account must be the key of a service account, in JSON"
+			problem = "service_account must be a service account key in JSON"
 		}
 	}
 	switch key := c.key; {
@@ -80,16 +80,16 @@ func (c *googleConfig) isOfHost() bool { return c.ServiceAccount.Pos.Line == 0 }
 // tokens, so that no app can send them elsewhere.
 func (c *googleConfig) checkHosts(n *spec.Node, hosts []spec.Text) spec.Diagnostics {
 	if len(hosts) == 0 {
-		return spec.Diagnostics{n.Errorf("required", "hosts is required for the account of the host").
-			WithHint("write the hosts of the services, such as hosts: [sheets.googleapis.com]")}
+		return spec.Diagnostics{n.Errorf("required", "hosts is required for the host's account").
+			WithHint("list the services' hosts, such as hosts: [sheets.googleapis.com]")}
 	}
 	for i := range hosts {
 		p := connection.ParseHostPattern(hosts[i].Value)
 		if c.Audience == "" && !strings.HasSuffix("."+p.Host, ".googleapis.com") {
-			return spec.Diagnostics{hosts[i].Errorf(0, "value", "access tokens of the host go only to *.googleapis.com, got %q", hosts[i].Value)}
+			return spec.Diagnostics{hosts[i].Errorf(0, "value", "the host's access tokens go only to *.googleapis.com, got %q", hosts[i].Value)}
 		}
 		if u, err := url.Parse(c.Audience); c.Audience != "" && (err != nil || p.Subdomains || !p.MatchesURL(u)) {
-			return spec.Diagnostics{hosts[i].Errorf(0, "value", "ID tokens of the host go only to their audience, got %q", hosts[i].Value)}
+			return spec.Diagnostics{hosts[i].Errorf(0, "value", "the host's ID tokens go only to their audience, got %q", hosts[i].Value)}
 		}
 	}
 	return nil
@@ -145,7 +145,7 @@ func (c *googleConfig) openProvider(env connection.Env) (auth.TokenProvider, err
 		}
 		provider, err := auth.New2LOTokenProvider(opts)
 		if err != nil {
-			return nil, errors.New("the private_key of the service account is invalid")
+			return nil, errors.New("the service account's private_key is invalid")
 		}
 		return provider, nil
 	case c.Audience != "":
@@ -162,7 +162,7 @@ func (c *googleConfig) openProvider(env connection.Env) (auth.TokenProvider, err
 	return found, nil
 }
 
-var errNoAccount = errors.New("the host has no account of Google (application default credentials)")
+var errNoAccount = errors.New("the host has no Google account (application default credentials)")
 
 // describeError returns an error without the server's response, which may repeat the request.
 func (c *googleConfig) describeError(err error) error {
@@ -172,5 +172,5 @@ func (c *googleConfig) describeError(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return errors.New("requesting a token of Google failed")
+	return errors.New("requesting a Google token failed")
 }

@@ -126,7 +126,7 @@ func TestServiceAccountFailures(t *testing.T) {
 		body, want string
 	}{
 		{400, `{"error": "invalid_grant", "error_description": "secret of the server"}`, "connection crm: requesting a token: 400 Bad Request"},
-		{200, "garbage", "connection crm: requesting a token of Google failed"},
+		{200, "garbage", "connection crm: requesting a Google token failed"},
 		{302, "", "connection crm: requesting a token: 302 Found"},
 	} {
 		s.answer = func(w http.ResponseWriter, _ *http.Request) bool {
@@ -153,14 +153,14 @@ func TestHostAccount(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"{google: {scopes: [a]}, hosts: [sheets.googleapis.com, '*.googleapis.com']}": "",
 		"{google: {audience: 'https://svc.example.com/x'}, hosts: [svc.example.com]}": "",
-		"{google: {scopes: [a]}}":                                                     "hosts is required for the account of the host",
-		"{google: {scopes: [a]}, hosts: [evilgoogleapis.com]}":                        `access tokens of the host go only to *.googleapis.com, got "evilgoogleapis.com"`,
-		"{google: {audience: 'https://svc.example.com'}, hosts: ['*.example.com']}":   `ID tokens of the host go only to their audience, got "*.example.com"`,
-		"{google: {audience: 'https://svc.example.com'}, hosts: [other.example.com]}": `ID tokens of the host go only to their audience, got "other.example.com"`,
+		"{google: {scopes: [a]}}":                                                     "hosts is required for the host's account",
+		"{google: {scopes: [a]}, hosts: [evilgoogleapis.com]}":                        `the host's access tokens go only to *.googleapis.com, got "evilgoogleapis.com"`,
+		"{google: {audience: 'https://svc.example.com'}, hosts: ['*.example.com']}":   `the host's ID tokens go only to their audience, got "*.example.com"`,
+		"{google: {audience: 'https://svc.example.com'}, hosts: [other.example.com]}": `the host's ID tokens go only to their audience, got "other.example.com"`,
 		"{google: {audience: svc, scopes: [a]}, hosts: [x.googleapis.com]}":           "google requires exactly one of scopes and audience",
 		"{google: {audience: 'http://svc.example.com'}, hosts: [svc.example.com]}":    `audience must be a URL that starts with https://, got "http://svc.example.com"`,
 		`{google: {scopes: [a], service_account: '{"type": "external_account"}'}}`:    "service_account must be a key with the type service_account",
-		"{google: {scopes: [a], service_account: hunter2}}":                           "service_account must be the key of a service account, in JSON",
+		"{google: {scopes: [a], service_account: hunter2}}":                           "service_account must be a service account key in JSON",
 		`{google: {scopes: [a], service_account: '{"type": "service_account"}'}}`:     "service_account requires client_email and private_key in its JSON",
 		`{google: {scopes: [a], service_account: '{"type": "service_account", "client_email": "a", "private_key": "b", "token_uri": "http://example.com"}'}}`: "token_uri of service_account must start with https://",
 	} {

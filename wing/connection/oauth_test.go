@@ -176,7 +176,7 @@ func TestDiscovery(t *testing.T) {
 	}
 	s.issuer = "https://evil.example.com"
 	_, _, err := s.call(t, s.open(t, yaml, nil))
-	want := fmt.Sprintf(`connection crm: metadata of %s/tenant: the metadata has the issuer "https://evil.example.com", which differs`, s.URL)
+	want := fmt.Sprintf(`connection crm: metadata of %s/tenant: the metadata names another issuer: "https://evil.example.com"`, s.URL)
 	if err == nil || err.Error() != want {
 		t.Errorf("another issuer: %v, want %s", err, want)
 	}
@@ -198,7 +198,7 @@ func TestTokenErrors(t *testing.T) {
 		{"the token as the type", `{"token_type": "\u001b[31mmac t0ken", "access_token": "t0ken"}`, 200, "requesting a token: token_type must be Bearer, got an unknown type"},
 		{"no type", `{"access_token": "t0ken"}`, 200, "requesting a token: token_type must be Bearer, got none"},
 		{"another type", `{"token_type": "mac", "access_token": "t0ken"}`, 200, `requesting a token: token_type must be Bearer, got "mac"`},
-		{"invalid", `{"access_token": "t0ken"`, 200, "requesting a token: the response is not valid JSON of a token"},
+		{"invalid", `{"access_token": "t0ken"`, 200, "requesting a token: the response is not valid token JSON"},
 		{"large", strings.Repeat(" ", limit.TokenAnswer.Bytes+1), 200, "requesting a token: token response exceeds the limit of 256 KiB"},
 		{"redirect", "", 307, "requesting a token: 307 Temporary Redirect"},
 	}

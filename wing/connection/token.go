@@ -117,7 +117,7 @@ func (s *tokenServer) postForm(ctx context.Context, r tokenRequest) (*tokenRespo
 	}
 	var token tokenResponse
 	if err := json.Unmarshal(raw, &token); err != nil {
-		return nil, errors.New("the response is not valid JSON of a token")
+		return nil, errors.New("the response is not valid token JSON")
 	}
 	if !strings.EqualFold(token.TokenType, "bearer") {
 		return nil, fmt.Errorf("token_type must be Bearer, got %s", describeTokenType(token.TokenType))
@@ -273,7 +273,7 @@ func (s *tokenServer) readMetadata(ctx context.Context, address string) (*server
 		return nil, errors.New("the metadata is not valid JSON")
 	}
 	if !sameIssuer(m.Issuer, s.issuer) {
-		return nil, fmt.Errorf("the metadata has the issuer %q, which differs", cutText(m.Issuer))
+		return nil, fmt.Errorf("the metadata names another issuer: %q", cutText(m.Issuer))
 	}
 	if err := checkServerURL(m.TokenURL); err != nil {
 		return nil, fmt.Errorf("token_endpoint: %w", err)

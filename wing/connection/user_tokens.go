@@ -17,7 +17,7 @@ func newUserTokens(c *oauthConfig, env connection.Env, grants *Grants) (connecti
 		return unavailable{errors.New("users can authorize the connection only with agenthost serve and agenthost run")}, nil
 	}
 	if grants.opts.Keys == nil {
-		return nil, fmt.Errorf("the grant %s stores tokens of users encrypted, which requires --credentials-key", c.Grant)
+		return nil, fmt.Errorf("the grant %s stores users' tokens encrypted and requires --credentials-key", c.Grant)
 	}
 	s := &userTokens{config: c, server: newTokenServer(c, env), grants: grants, app: env.App, name: env.Name}
 	settings := *c

@@ -401,7 +401,7 @@ func TestRejectionDuringRenewal(t *testing.T) {
 // secrets, after which the refresh token still works.
 func TestTokenServerFailures(t *testing.T) {
 	tests := []struct{ name, body, want string }{
-		{"garbage", "\x00\x01garbage", "requesting a token: the response is not valid JSON of a token"},
+		{"garbage", "\x00\x01garbage", "requesting a token: the response is not valid token JSON"},
 		{"10 MB", strings.Repeat(" ", 10<<20), "requesting a token: token response exceeds the limit of 256 KiB"},
 		{"no token", `{"token_type": "Bearer"}`, "requesting a token: the response has no valid access_token"},
 		{"other type", `{"token_type": "DPoP", "access_token": "t0ken"}`, `requesting a token: token_type must be Bearer, got "DPoP"`},
@@ -487,7 +487,7 @@ func TestKeyReplaced(t *testing.T) {
 func TestUserTokensUnavailable(t *testing.T) {
 	c := Config{OAuth2: &oauthConfig{Grant: grantAuthorizationCode}}
 	_, err := c.openSource(connection.Env{}, NewGrants(GrantOptions{Store: &connection.MemoryGrants{}}))
-	if want := "the grant authorization_code stores tokens of users encrypted, which requires --credentials-key"; err == nil || err.Error() != want {
+	if want := "the grant authorization_code stores users' tokens encrypted and requires --credentials-key"; err == nil || err.Error() != want {
 		t.Errorf("without a key: %v, want %s", err, want)
 	}
 	source, err := c.openSource(connection.Env{}, nil)

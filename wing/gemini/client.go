@@ -226,7 +226,7 @@ func bufferResponse(resp *http.Response, redactor *spec.Redactor) *model.Error {
 		return &model.Error{Message: tooLarge.Error(), Err: tooLarge}
 	}
 	if err != nil {
-		return &model.Error{Status: modelapi.StatusOfSilence(err), Message: "response of Gemini was truncated: " + err.Error(), Err: err}
+		return &model.Error{Status: modelapi.StatusOfSilence(err), Message: "Gemini's response was truncated: " + err.Error(), Err: err}
 	}
 	body = charset.DecodeJSON(resp.Header.Get("Content-Type"), body)
 	answers, check, err := decodeAnswers(body)
@@ -294,7 +294,7 @@ func (b *sseReader) readEvent() {
 		return
 	}
 	if err != nil {
-		b.writeError(modelapi.StatusOfSilence(err), "stream of Gemini was interrupted: "+err.Error())
+		b.writeError(modelapi.StatusOfSilence(err), "Gemini's stream was interrupted: "+err.Error())
 		return
 	}
 	if len(data) == 0 {

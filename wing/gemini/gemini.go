@@ -54,7 +54,7 @@ func (g *gemini) Generate(ctx context.Context, req *model.Request) iter.Seq2[*mo
 		client, err := g.clientOrConnect(ctx)
 		if err == nil && req.Config != nil && req.Config.HTTPOptions != nil && req.Config.HTTPOptions.BaseURL != "" {
 			// Another address would receive the default address's key.
-			err = modelcall.NewConfigError(http.StatusBadRequest, "http_options cannot change the address of a call: set the base_url of the model")
+			err = modelcall.NewConfigError(http.StatusBadRequest, "http_options cannot change a call's address: set the model's base_url")
 		}
 		if err != nil {
 			yield(nil, err)
@@ -302,7 +302,7 @@ func (c *geminiCall) generateStream(ctx context.Context, yield func(*model.Respo
 	// A candidate without a finish reason is not complete (Google's Candidate reference). A stream
 	// without candidates is an empty response, as in ADK.
 	if last == nil || answered && last.FinishReason == "" {
-		yield(nil, &model.Error{URL: c.resolveAddress(), Message: "stream of Gemini ended before the response was complete"})
+		yield(nil, &model.Error{URL: c.resolveAddress(), Message: "Gemini's stream ended before the response was complete"})
 		return
 	}
 	yield(modelcall.WithContent(modelcall.WithFinishError(last, finish)), nil)

@@ -380,7 +380,7 @@ func (c *geminiLiveConn) explainEnd(ctx context.Context, err error) error {
 		return &model.LiveCloseError{Code: int(end.Code), Reason: c.redactor.RedactString(end.Reason)}
 	}
 	if errors.Is(err, websocket.ErrMessageTooBig) {
-		return &model.LiveCloseError{Code: int(websocket.StatusMessageTooBig), Reason: "the model sent a message of more than 16 MiB"}
+		return &model.LiveCloseError{Code: int(websocket.StatusMessageTooBig), Reason: "the model sent a message larger than 16 MiB"}
 	}
 	return &model.LiveCloseError{Code: int(websocket.StatusAbnormalClosure), Reason: c.redactor.RedactString(err.Error())}
 }

@@ -268,7 +268,7 @@ func TestGeminiLiveHostileService(t *testing.T) {
 		}
 	})
 	for name, c := range map[string]struct{ message, want string }{
-		"100 MB":          {strings.Repeat("a", 100<<20), "the live connection was closed with code 1009: the model sent a message of more than 16 MiB"},
+		"100 MB":          {strings.Repeat("a", 100<<20), "the live connection was closed with code 1009: the model sent a message larger than 16 MiB"},
 		"many parts":      {`{"serverContent":{"modelTurn":{"parts":[` + strings.Repeat("{},", 1<<20) + `{}]}}}`, "malformed response from Gemini: live message of the model exceeds the limit of 250000 values"},
 		"many calls":      {`{"toolCall":{"functionCalls":[` + strings.Repeat("{},", 1<<20) + `{}]}}`, "malformed response from Gemini: live message of the model exceeds the limit of 250000 values"},
 		"deep JSON":       {`{"toolCall":{"functionCalls":[{"args":{"a":` + strings.Repeat("[", 1<<20), "live message of the model exceeds the nesting limit of 1024"},

@@ -44,7 +44,7 @@ func (c *vertexConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 		return ds
 	}
 	if c.Model != "" && !vertexNames.MatchString(c.Model) {
-		ds = append(ds, n.Get("model").Errorf("model", "vertex_ai has no client for %q: it supports the models of Google and Claude", c.Model).
+		ds = append(ds, n.Get("model").Errorf("model", "vertex_ai has no client for %q: it supports Google's models and Claude", c.Model).
 			WithHint("declare the model under models: in app.yaml with the provider openai_compatible, "+
 				"the base_url https://LOCATION-aiplatform.googleapis.com/v1/projects/PROJECT/locations/LOCATION/endpoints/openapi and a token as api_key"))
 	}
@@ -121,7 +121,7 @@ const openAIProvider = "openai"
 func (c *apigeeConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	ds := modelapi.DecodeService(n, c, &c.BaseURL, &c.CallsConfig)
 	if _, ok := parseApigeeName(c.Model); c.Model != "" && !ok {
-		ds = append(ds, n.Get("model").Errorf("model", "a model of apigee must be [PROVIDER/][VERSION/]MODEL, got %q", c.Model).
+		ds = append(ds, n.Get("model").Errorf("model", "an apigee model must be [PROVIDER/][VERSION/]MODEL, got %q", c.Model).
 			WithHint("PROVIDER is openai, gemini or vertex_ai, and VERSION is such as v1"))
 	}
 	if c.openAI == nil && c.RefusesGeminiTools() {
@@ -193,7 +193,7 @@ func ApigeeKind(openAI modelapi.HostVendor) spec.Kind[provider.Env, model.LLM] {
 func buildApigee(ctx context.Context, env provider.Env, c *apigeeConfig) (model.LLM, error) {
 	name, ok := parseApigeeName(c.Model)
 	if !ok {
-		return nil, fmt.Errorf("a model of apigee must be [PROVIDER/][VERSION/]MODEL, got %q", c.Model)
+		return nil, fmt.Errorf("an apigee model must be [PROVIDER/][VERSION/]MODEL, got %q", c.Model)
 	}
 	if chat := c.chatConfig(); chat != nil {
 		return chat.BuildModel(ctx, env)

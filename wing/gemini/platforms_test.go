@@ -35,7 +35,7 @@ func TestPlatformsWithoutVendors(t *testing.T) {
 		model, want string
 	}{
 		{gemini.VertexKind(nil), "gemini-x", ""},
-		{gemini.VertexKind(nil), "claude-x", `vertex_ai has no client for "claude-x": it supports the models of Google and Claude`},
+		{gemini.VertexKind(nil), "claude-x", `vertex_ai has no client for "claude-x": it supports Google's models and Claude`},
 		{gemini.ApigeeKind(nil), "gemini/gemini-x", ""},
 		{gemini.ApigeeKind(nil), "openai/gpt-x", "this program has no client for OpenAI's API on Apigee"},
 	} {

@@ -121,7 +121,7 @@ func (e *VertexEvaluator) Evaluate(ctx context.Context, body []byte) ([]byte, er
 			}
 		}
 		if err := e.opts.Wait(ctx, delay); err != nil {
-			return nil, fmt.Errorf("waiting to retry the evaluation service of Vertex AI: %w", err)
+			return nil, fmt.Errorf("waiting to retry Vertex AI's evaluation service: %w", err)
 		}
 	}
 }
@@ -130,7 +130,7 @@ func (e *VertexEvaluator) Evaluate(ctx context.Context, body []byte) ([]byte, er
 const maxEvaluationWait = time.Minute
 
 func (e *VertexEvaluator) attemptCall(ctx context.Context, body []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit.Evaluation.Time, fmt.Errorf("the evaluation service of Vertex AI did not answer within %s", limit.Evaluation.Time))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit.Evaluation.Time, fmt.Errorf("Vertex AI's evaluation service did not answer within %s", limit.Evaluation.Time))
 	defer cancel()
 	at := baseurl.Join(e.base.Value, fmt.Sprintf("/v1beta1/projects/%s/locations/%s:evaluateInstances", url.PathEscape(e.project.Value), url.PathEscape(e.location.Value)))
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at, bytes.NewReader(body))
@@ -187,10 +187,10 @@ func (e *VertexEvaluator) explainError(err error) error {
 	case http.StatusNotFound:
 		hint = fmt.Sprintf("; region %s or project %s may not have the service: set GOOGLE_CLOUD_LOCATION to another region, such as us-central1", e.location.Value, e.project.Value)
 	case http.StatusTooManyRequests:
-		hint = "; raise the quota of the service, or run fewer cases at once with --parallel"
+		hint = "; raise the service's quota, or run fewer cases at once with --parallel"
 	}
 	if failed.Code == 0 {
-		return fmt.Errorf("evaluation service of Vertex AI: %s", failed.Message)
+		return fmt.Errorf("Vertex AI evaluation service: %s", failed.Message)
 	}
-	return fmt.Errorf("evaluation service of Vertex AI: %d %s: %s%s; a judge model scores instead with judge_model_options or --judge", failed.Code, failed.Status, failed.Message, hint)
+	return fmt.Errorf("Vertex AI evaluation service: %d %s: %s%s; a judge model scores instead with judge_model_options or --judge", failed.Code, failed.Status, failed.Message, hint)
 }

@@ -62,13 +62,13 @@ func TestVertexEvaluatorErrors(t *testing.T) {
 		waits  []time.Duration
 		want   string
 	}{
-		{401, "", 1, nil, "evaluation service of Vertex AI: 401 FAILED: no [hidden]; sign in with gcloud auth application-default login"},
+		{401, "", 1, nil, "Vertex AI evaluation service: 401 FAILED: no [hidden]; sign in with gcloud auth application-default login"},
 		{403, "", 1, nil, "; enable aiplatform.googleapis.com in project p-1, and grant the credentials roles/aiplatform.user"},
 		{404, "", 1, nil, "; region europe-west1 or project p-1 may not have the service: set GOOGLE_CLOUD_LOCATION"},
 		{400, "", 1, nil, "400 FAILED: no [hidden]; a judge model scores instead with judge_model_options or --judge"},
-		{429, "", 5, []time.Duration{2, 4, 8, 16}, "; raise the quota of the service, or run fewer cases at once with --parallel"},
-		{429, "7", 5, []time.Duration{7, 7, 7, 7}, "; raise the quota"},
-		{429, "600", 1, nil, "; raise the quota"},
+		{429, "", 5, []time.Duration{2, 4, 8, 16}, "; raise the service's quota, or run fewer cases at once with --parallel"},
+		{429, "7", 5, []time.Duration{7, 7, 7, 7}, "; raise the service's quota"},
+		{429, "600", 1, nil, "; raise the service's quota"},
 		{503, "", 5, []time.Duration{2, 4, 8, 16}, "503 FAILED"},
 	} {
 		calls, waits := 0, []time.Duration{}

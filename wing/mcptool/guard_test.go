@@ -213,17 +213,17 @@ func TestStreamBounds(t *testing.T) {
 				fmt.Fprint(w, chunk)
 			}
 			fmt.Fprint(w, "\"}\n\n")
-		}, "the response of the server cannot be read: it exceeds the limit of 16 MiB"},
+		}, "the server's response cannot be read: it exceeds the limit of 16 MiB"},
 		{"many lines", func(w http.ResponseWriter, id json.RawMessage) {
 			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":[\n", id)
 			for range 17 << 10 {
 				fmt.Fprintf(w, "data: \"%s\",\n", chunk[:1<<10])
 			}
 			fmt.Fprint(w, "data: 0]}\n\n")
-		}, "the response of the server cannot be read: it exceeds the limit of 16 MiB"},
+		}, "the server's response cannot be read: it exceeds the limit of 16 MiB"},
 		{"many values", func(w http.ResponseWriter, id json.RawMessage) {
 			writeResult(w, id, `{"content":[],"structuredContent":{"k":[0`+strings.Repeat(",{}", 300_000)+`]}}`)
-		}, "the response of the server cannot be read: MCP message exceeds the limit of 250000 values"},
+		}, "the server's response cannot be read: MCP message exceeds the limit of 250000 values"},
 		{"an endless stream", func(w http.ResponseWriter, _ json.RawMessage) {
 			for i := 0; ; i++ {
 				if _, err := fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":\"x\",\"progress\":%d}}\n\n: %s\n", i, chunk); err != nil {

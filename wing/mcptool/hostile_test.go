@@ -47,8 +47,8 @@ func TestHostileLists(t *testing.T) {
 		}, "has 600 tools, and the limit is 500: choose them with tool_filter"},
 		{"a large body", func(json.RawMessage, json.RawMessage) string {
 			return strings.Repeat(" ", 17<<20)
-		}, "the response of the server cannot be read: it exceeds the limit of 16 MiB"},
-		{"no JSON", func(json.RawMessage, json.RawMessage) string { return "<html>" }, "the response of the server cannot be read: it is not valid JSON: invalid character '<' looking for beginning of value; check url and transport"},
+		}, "the server's response cannot be read: it exceeds the limit of 16 MiB"},
+		{"no JSON", func(json.RawMessage, json.RawMessage) string { return "<html>" }, "the server's response cannot be read: it is not valid JSON: invalid character '<' looking for beginning of value; check url and transport"},
 		{"another type", func(id, _ json.RawMessage) string {
 			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":7}}`, id)
 		}, "the list of tools cannot be read: tools is not a list"},
@@ -118,7 +118,7 @@ func TestHostileResults(t *testing.T) {
 	for _, tt := range []struct{ name, yaml, answer, want string }{
 		{"large", "", `{"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", 5<<20) + `"}]}}`, "tool t: the result of 5242919 bytes exceeds the limit of 4194304 (max_result)"},
 		{"larger than set", "max_result: 10", `{"result":{"content":[]}}`, "tool t: the result of 14 bytes exceeds the limit of 10 (max_result)"},
-		{"too large to read", "", `{"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", 17<<20) + `"}]}}`, "MCP tool execution failed: the server answered, but the response of the server cannot be read: it exceeds the limit of 16 MiB"},
+		{"too large to read", "", `{"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", 17<<20) + `"}]}}`, "MCP tool execution failed: the server answered, but the server's response cannot be read: it exceeds the limit of 16 MiB"},
 		{"many items", "", `{"result":{"content":[0` + strings.Repeat(",0", 10_000) + `]}}`, "tool t: decoding result: its content has 10001 items, and the limit is 10000"},
 		{"an error", "", `{"error":{"code":-32602,"message":"no k3y-of-ops, ` + strings.Repeat("x", 3000) + `"}}`, "MCP tool execution failed: no ***, " + strings.Repeat("x", 1992) + "… (cut)"},
 	} {

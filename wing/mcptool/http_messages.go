@@ -131,7 +131,7 @@ func (b *responseBody) repairBody(raw []byte, err error) []byte {
 	}
 	if response == nil {
 		b.filter.findRequest(json.RawMessage(b.request), "")
-		response = b.filter.newRejection(b.request, "it is not a message of the protocol: "+cutText(b.filter.clean(string(raw[:min(len(raw), 8*maxLoggedText)])), maxLoggedText))
+		response = b.filter.newRejection(b.request, "it is not a protocol message: "+cutText(b.filter.clean(string(raw[:min(len(raw), 8*maxLoggedText)])), maxLoggedText))
 	}
 	return response
 }

@@ -130,7 +130,7 @@ func TestLinksBounded(t *testing.T) {
 		held = append(held, release)
 	}
 	_, err := runAs(t, set, "late", "token")
-	if want := "100 connections with different headers are in use, which is the limit; try again later"; !strings.HasSuffix(errText(err), want) {
+	if want := "100 connections with different headers are in use, the limit; try again later"; !strings.HasSuffix(errText(err), want) {
 		t.Errorf("with all links in use: %v", err)
 	}
 	held[0]()

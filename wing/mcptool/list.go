@@ -46,7 +46,7 @@ func listPages[T any](l *link, key string, page func(cursor string) (raw []byte,
 		case found.next == "":
 			return all, nil
 		case used[found.next]:
-			l.logFaults("mcp server repeats the cursor of a list, which ends there", []string{key})
+			l.logFaults("mcp server repeated a list cursor; the list ends there", []string{key})
 			return all, nil
 		}
 		cursor = found.next

@@ -348,7 +348,7 @@ func TestMCPContextCancelled(t *testing.T) {
 func TestMCPOffline(t *testing.T) {
 	k, _ := Kinds().Lookup("mcp")
 	for _, tt := range []struct{ yaml, want string }{
-		{"url: http://127.0.0.1:1\ntool_filter: [find]\ntool_name_prefix: docs", "docs_find: tests call no mcp server: set the response of the tool with tools: {docs_find: {return: {…}}}"},
+		{"url: http://127.0.0.1:1\ntool_filter: [find]\ntool_name_prefix: docs", "docs_find: tests call no mcp server: set a response for the tool with tools: {docs_find: {return: {…}}}"},
 		{"url: http://127.0.0.1:1", "mcp server 127.0.0.1:1 (root_agent.yaml:1:6) is not called in tests: list its tools in tool_filter, and set their responses under tools"},
 	} {
 		n, _ := spec.Parse("root_agent.yaml", []byte(tt.yaml))

@@ -315,7 +315,7 @@ func (f *messageFilter) rejectResponse(raw []byte, request, reason string) []mes
 
 // newRejection returns the error that replaces a response.
 func (f *messageFilter) newRejection(id, reason string) []byte {
-	message, err := json.Marshal("the response of the server cannot be read: " + reason)
+	message, err := json.Marshal("the server's response cannot be read: " + reason)
 	if err != nil {
 		message = []byte(`""`)
 	}

@@ -53,7 +53,7 @@ func TestLongLine(t *testing.T) {
 	f.recordRequest([]byte(`{"id":8,"method":"ping"}`))
 	text := `{"jsonrpc":"2.0","id":7,"result":"` + strings.Repeat("x", limit.MCPMessage.Bytes) + "\"}\n" + `{"jsonrpc":"2.0","id":8,"result":{}}` + "\n"
 	out, err := io.ReadAll(newLineReader(strings.NewReader(text), f))
-	const want = `{"jsonrpc":"2.0","id":7,"error":{"code":-32099,"message":"the response of the server cannot be read: it exceeds the limit of 16 MiB"}}` + "\n" +
+	const want = `{"jsonrpc":"2.0","id":7,"error":{"code":-32099,"message":"the server's response cannot be read: it exceeds the limit of 16 MiB"}}` + "\n" +
 		`{"id":8,"jsonrpc":"2.0","result":{}}` + "\n"
 	if diff := cmp.Diff(want, string(out)); err != nil || diff != "" {
 		t.Errorf("messages (-want +got): %v\n%s", err, diff)
@@ -126,7 +126,7 @@ func TestManyMessages(t *testing.T) {
 	f := newTestFilter(io.Discard)
 	f.recordRequest([]byte(`{"id":7,"method":"tools/call"}`))
 	got := f.repairMessages([]byte("[{}"+strings.Repeat(",0", maxBatch)+"]"), "7")
-	const want = `{"jsonrpc":"2.0","id":7,"error":{"code":-32099,"message":"the response of the server cannot be read: the batch exceeds the limit of 1000 messages"}}`
+	const want = `{"jsonrpc":"2.0","id":7,"error":{"code":-32099,"message":"the server's response cannot be read: the batch exceeds the limit of 1000 messages"}}`
 	if len(got) != 1 || string(got[0].text) != want {
 		t.Errorf("messages = %d, want one: %s", len(got), want)
 	}

@@ -43,8 +43,8 @@ func oddResponses() map[string]string {
 		"failure_text": "MCP tool execution failed: no such order", "failure_code_text": "MCP tool execution failed: no such order",
 		"failure_message_object": `MCP tool execution failed: {"why":"no such order"}`,
 		"failure_id_null":        "MCP tool execution failed: no such order",
-		"not_json":               "MCP tool execution failed: the server answered, but the response of the server cannot be read: it is not valid JSON: invalid character 'N' looking for beginning of value",
-		"cut_off":                "MCP tool execution failed: the server answered, but the response of the server cannot be read: it is not valid JSON: unexpected end of JSON input",
+		"not_json":               "MCP tool execution failed: the server answered, but the server's response cannot be read: it is not valid JSON: invalid character 'N' looking for beginning of value",
+		"cut_off":                "MCP tool execution failed: the server answered, but the server's response cannot be read: it is not valid JSON: unexpected end of JSON input",
 		"schema_null":            "", "schema_missing": "", "schema_untyped": "", "schema_nulls": "", "schema_wrong": "", "description_number": "",
 	}
 }

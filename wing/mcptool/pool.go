@@ -39,7 +39,7 @@ type linkPool struct {
 type headerKey [sha256.Size]byte
 
 // errTooManyLinks reports that all of a pool's connections are in use.
-var errTooManyLinks = fmt.Errorf("%d connections with different headers are in use, which is the limit; try again later", maxLinks)
+var errTooManyLinks = fmt.Errorf("%d connections with different headers are in use, the limit; try again later", maxLinks)
 
 // errPoolClosed reports that a pool was used after it was closed.
 var errPoolClosed = errors.New("is closed")

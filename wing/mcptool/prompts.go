@@ -96,7 +96,7 @@ func (s *serverSet) findPrompt(ctx context.Context, l *link, invocation, name st
 	if len(names) == 0 {
 		names = []string{"none"}
 	}
-	return nil, limitError{fmt.Sprintf("unknown prompt %q; the prompts of the server are: %s", name, strings.Join(names, ", "))}
+	return nil, limitError{fmt.Sprintf("unknown prompt %q; the server's prompts are: %s", name, strings.Join(names, ", "))}
 }
 
 // collectPromptArgs returns a prompt's arguments.
@@ -122,7 +122,7 @@ func collectPromptArgs(prompt *mcp.Prompt, call *tool.Call, req *tool.PromptRequ
 		case ok && v != nil:
 			args[a.Name] = template.String(v)
 		case a.Required:
-			return nil, limitError{fmt.Sprintf("prompt %q requires the argument %q: add it to args, or set the state key of this name", req.Name, cutText(cleanText(a.Name), maxNameShown))}
+			return nil, limitError{fmt.Sprintf("prompt %q requires the argument %q: add it to args, or set the state key with this name", req.Name, cutText(cleanText(a.Name), maxNameShown))}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(req.Args)) {
@@ -155,5 +155,5 @@ func (s *serverSet) joinPrompt(l *link, name string, res *mcp.GetPromptResult) (
 
 // LoadPrompt returns text that names the prompt: app tests call no server.
 func (s offlineSet) LoadPrompt(_ context.Context, _ *tool.Call, req *tool.PromptRequest) (string, error) {
-	return fmt.Sprintf("(prompt %s of %s, which tests do not call)", req.Name, s.server.displayName()), nil
+	return fmt.Sprintf("(prompt %s from %s: tests do not call it)", req.Name, s.server.displayName()), nil
 }

@@ -102,8 +102,8 @@ func TestPromptErrors(t *testing.T) {
 		req  tool.PromptRequest
 		want string
 	}{
-		{tool.PromptRequest{Name: "c"}, `unknown prompt "c"; the prompts of the server are: a, b, empty, big`},
-		{tool.PromptRequest{Name: "a"}, `prompt "a" requires the argument "x": add it to args, or set the state key of this name`},
+		{tool.PromptRequest{Name: "c"}, `unknown prompt "c"; the server's prompts are: a, b, empty, big`},
+		{tool.PromptRequest{Name: "a"}, `prompt "a" requires the argument "x": add it to args, or set the state key with this name`},
 		{tool.PromptRequest{Name: "a", Args: map[string]string{"x": "", "y": ""}}, `prompt "a" has no argument "y"; its arguments are: x`},
 		{tool.PromptRequest{Name: "empty"}, `prompt "empty" has no text`},
 		{tool.PromptRequest{Name: "big"}, `prompt "big" of 200 bytes exceeds the limit of 100 (max_result)`},

@@ -124,7 +124,7 @@ func TestResourceBounds(t *testing.T) {
 	}
 	set := buildSet(t, "mcp", "url: "+s.URL+"\nresources: true\nmax_result: 1KiB")
 	note, texts, err := editRequest(t, set, "1", asked...)
-	if err != nil || !strings.Contains(note, "and 50 more, which are not listed") || strings.Contains(note, "r200") {
+	if err != nil || !strings.Contains(note, "and 50 more that are not listed") || strings.Contains(note, "r200") {
 		t.Errorf("note = %.300s, %v", note, err)
 	}
 	for i, want := range map[int]string{

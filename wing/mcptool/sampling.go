@@ -41,13 +41,13 @@ func (l *link) newSamplingCall(ctx context.Context, call *tool.Call) *samplingCa
 // handleSampling is the library's handler.
 func (l *link) handleSampling(ctx context.Context, req *mcp.CreateMessageRequest) (res *mcp.CreateMessageResult, err error) {
 	defer safe.Recover(func(p *safe.Panic) {
-		p.Log(l.logger, "a model request of an MCP server panicked")
+		p.Log(l.logger, "a model request from an MCP server panicked")
 		res, err = nil, errors.New("the model failed")
 	})
 	c := l.sampling.Load()
 	switch {
 	case c == nil || req.Params == nil:
-		return nil, errors.New("the model can be used only during a call of a tool")
+		return nil, errors.New("the model can be used only during a tool call")
 	case c.call.AskModel == nil:
 		return nil, errors.New("the calling agent has no model")
 	case c.used.Add(1) > int64(c.limits.MaxCalls):
@@ -62,7 +62,7 @@ func (l *link) handleSampling(ctx context.Context, req *mcp.CreateMessageRequest
 	defer context.AfterFunc(ctx, cancel)()
 	resp, err := c.call.AskModel(inner, asked)
 	if err != nil {
-		l.logger.Warn("a model request of an MCP server failed", "error", err)
+		l.logger.Warn("a model request from an MCP server failed", "error", err)
 		return nil, errors.New("the model failed") // its error may name the service and its account
 	}
 	return &mcp.CreateMessageResult{
@@ -126,5 +126,5 @@ func readSampled(c mcp.Content) (*genai.Part, int, error) {
 	case *mcp.AudioContent:
 		return genai.NewPartFromBytes(c.Data, c.MIMEType), len(c.Data), nil
 	}
-	return nil, 0, errors.New("messages can have text, images and audio")
+	return nil, 0, errors.New("messages can contain only text, images and audio")
 }

@@ -149,7 +149,7 @@ func (o *offer) checkElicitation(n *spec.Node) spec.Diagnostics {
 		ds = append(ds, n.Get("elicitation").Errorf("tool", "elicitation and stream are mutually exclusive: a call that streams cannot wait for a person"))
 	}
 	if o.Sampling != nil && streams {
-		ds = append(ds, n.Get("sampling").Errorf("tool", "sampling and stream are mutually exclusive: a request of the server would belong to no call"))
+		ds = append(ds, n.Get("sampling").Errorf("tool", "sampling and stream are mutually exclusive: a server request would belong to no call"))
 	}
 	return ds
 }

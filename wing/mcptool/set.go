@@ -191,7 +191,7 @@ func (s *serverSet) reuseTool(ctx context.Context, listed *mcp.Tool) (*serverToo
 	}
 	if repaired, ignored := jsonschema.Repair(schema); len(ignored) > 0 {
 		schema = repaired
-		s.logger.WarnContext(ctx, "mcp tool has an invalid schema, of which keywords are ignored", "server", s.server.displayName(),
+		s.logger.WarnContext(ctx, "mcp tool has an invalid schema, keywords are ignored", "server", s.server.displayName(),
 			"tool", cutText(cleanText(listed.Name), maxNameShown), "keywords", cutText(cleanText(strings.Join(ignored, ", ")), maxErrorText))
 	}
 	d, err := declare.Tool(name, fenceText(listed.Description, maxToolDescription), schema)
@@ -266,7 +266,7 @@ func (s offlineSet) ListTools(ctx context.Context, _ *tool.Call) ([]tool.Tool, e
 // anyArgsDeclaration declares a tool with unknown parameters.
 func anyArgsDeclaration(name string) *genai.FunctionDeclaration {
 	schema := map[string]any{"type": "object", "properties": map[string]any{}, "additionalProperties": true}
-	return &genai.FunctionDeclaration{Name: name, Description: "A tool of an MCP server.", ParametersJsonSchema: schema}
+	return &genai.FunctionDeclaration{Name: name, Description: "A tool from an MCP server.", ParametersJsonSchema: schema}
 }
 
 type offlineTool struct {
@@ -282,7 +282,7 @@ func (t offlineTool) Capabilities() tool.Capabilities { return t.capabilities }
 
 // Run fails: tests must define the tool's response.
 func (t offlineTool) Run(context.Context, *tool.Call) (*tool.Result, error) {
-	return nil, &tool.EndError{Err: fmt.Errorf("tests call no mcp server: set the response of the tool with tools: {%s: {return: {…}}}", t.decl.Name)}
+	return nil, &tool.EndError{Err: fmt.Errorf("tests call no mcp server: set a response for the tool with tools: {%s: {return: {…}}}", t.decl.Name)}
 }
 
 // reservedNames are ADK's own function names, which no server may provide.

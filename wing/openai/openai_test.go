@@ -272,7 +272,7 @@ func TestOpenAIRefuses(t *testing.T) {
 			func(req *model.Request) {
 				req.Config.Tools = []*genai.Tool{{GoogleSearch: &genai.GoogleSearch{}, CodeExecution: &genai.ToolCodeExecution{}}}
 			},
-			"model: 400 INVALID_ARGUMENT: gpt-x has no codeExecution and googleSearch: that is a tool of Gemini's",
+			"model: 400 INVALID_ARGUMENT: gpt-x has no codeExecution and googleSearch: that is a Gemini tool",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -169,7 +169,7 @@ func (c *streamedCall) addChunk(f chatFunction) error {
 	isRepeated := len(c.names) == 1 && c.names[0] == f.Name
 	if f.Name != "" && !isRepeated {
 		if c.nameBytes += len(f.Name); c.nameBytes > maxCallName {
-			return fmt.Errorf("name of a function exceeds the limit of %d bytes", maxCallName)
+			return fmt.Errorf("function name exceeds the limit of %d bytes", maxCallName)
 		}
 		c.names = append(c.names, f.Name)
 	}
@@ -265,7 +265,7 @@ func (s *chatStream) readEvents() error {
 func (s *chatStream) checkCalls() error {
 	for _, c := range s.calls {
 		if f := c.joinChunks().Function; s.finish == "" && !json.Valid([]byte(f.Arguments)) {
-			return s.resp.ToModelError(errors.New("stream ended in the middle of a call of " + f.Name))
+			return s.resp.ToModelError(errors.New("stream ended during a call to " + f.Name))
 		}
 	}
 	return nil

@@ -349,7 +349,7 @@ func TestChatCutCalls(t *testing.T) {
 		}
 	}
 	llm, _ := modeltest.FakeOpenAI(t, fakeopenai.Reply{Raw: `data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":"}}]}}]}` + "\n\ndata: [DONE]\n\n"})
-	if _, err := modeltest.Ask(t, llm, true); modeltest.ErrorText(err) != "model: no response from gpt-x: stream ended in the middle of a call of f" {
+	if _, err := modeltest.Ask(t, llm, true); modeltest.ErrorText(err) != "model: no response from gpt-x: stream ended during a call to f" {
 		t.Errorf("a broken stream: %v", err)
 	}
 }

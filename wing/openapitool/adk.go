@@ -59,7 +59,7 @@ func (c *adkConfig[A]) Check(n *spec.Node) spec.Diagnostics {
 	}
 	if c.SSLVerify != nil && !*c.SSLVerify {
 		ds = append(ds, n.Get("ssl_verify").Errorf("openapi", "ssl_verify: false is not supported: certificates are always verified").
-			WithHint("add the certificate of the service to those of the host, for example with SSL_CERT_FILE"))
+			WithHint("add the service's certificate to the host's certificates, for example with SSL_CERT_FILE"))
 	}
 	return append(ds, c.Auth.Check(n, nil)...)
 }

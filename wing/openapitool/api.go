@@ -291,7 +291,7 @@ func (t *toolset) nameOperations(ops []*operation) spec.Diagnostics {
 			ds = append(ds, op.at.Warnf("openapi-name", "the tools of %s and %s have the same name: the second is named %s", other.displayName(), op.displayName(), name).
 				WithHint("name it with names: {%s: NAME}", op.displayName()))
 		} else if name != full {
-			ds = append(ds, op.at.Warnf("openapi-name", "the name of the tool is cut to %s: it exceeds the limit of %d characters", name, maxToolName).
+			ds = append(ds, op.at.Warnf("openapi-name", "the tool name is cut to %s: it exceeds the limit of %d characters", name, maxToolName).
 				WithHint("name it with names: {%s: NAME}", op.displayName()))
 		}
 		taken[name] = op
@@ -353,10 +353,10 @@ func (t *toolset) findAddresses(doc *document, a *api) spec.Diagnostics {
 		if toolhttp.ConstantHost(op.server.Value) == "" || strings.ContainsAny(op.server.Value, "{}?#") {
 			problem := fmt.Sprintf("the server %q is not a URL with a host", cutMessage(op.server.Value))
 			if op.server.Value == "" {
-				problem = "the document has no URL of a server"
+				problem = "the document has no server URL"
 			}
 			ds = append(ds, op.server.Errorf(0, "openapi-server", "%s", problem).
-				WithHint("set base_url to the address of the service, such as https://api.example.com/v1"))
+				WithHint("set base_url to the service's address, such as https://api.example.com/v1"))
 			continue
 		}
 		if t.google != nil && !isGoogleAddress(op.server.Value) {
@@ -376,7 +376,7 @@ func (t *toolset) checkDiscovery(root *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	for _, one := range []struct{ key, want string }{{"name", t.google.name}, {"version", t.google.version}} {
 		if at := root.Get(one.key); isString(at) && at.Value != one.want {
-			ds = append(ds, at.Errorf("openapi", "the document is of another API: its %s must be %s, got %q", one.key, one.want, cutMessage(at.Value)))
+			ds = append(ds, at.Errorf("openapi", "the document describes another API: its %s must be %s, got %q", one.key, one.want, cutMessage(at.Value)))
 		}
 	}
 	return ds

@@ -137,7 +137,7 @@ func TestBrokenDiscovery(t *testing.T) {
 		{"a method", doc(`{"id": "m", "path": "a", "httpMethod": "LOOK"}`), `x:4:45: unknown method "LOOK"`},
 		{"a schema", doc(`{"id": "m", "path": "a", "httpMethod": "POST", "request": {"$ref": "B/~%C"}}`), `x:4:73: reference "#/components/schemas/B~1~0%25C" not found`},
 		{"a cycle", doc(`{"id": "m", "path": "a", "httpMethod": "POST", "request": {"$ref": "A"}}`), "the reference leads to itself"},
-		{"no server", `{"kind": "discovery#restDescription", "methods": {"m": {"id": "m", "path": "a"}}}`, "x:1:1: the document has no URL of a server"},
+		{"no server", `{"kind": "discovery#restDescription", "methods": {"m": {"id": "m", "path": "a"}}}`, "x:1:1: the document has no server URL"},
 		{"a server", `{"kind": "discovery#restDescription", "rootUrl": "ftp://a/", "methods": {"m": {"id": "m", "path": "a"}}}`, `x:1:50: the server "ftp://a" is not a URL with a host`},
 		{"nothing", `{"kind": "discovery#restDescription"}`, "x:1:1: the document has no operations"},
 		{"another kind", `{"kind": "discovery#restDescription "}`, "it is not an OpenAPI document"},

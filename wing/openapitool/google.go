@@ -127,8 +127,8 @@ func (c *googleConfig) Check(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if c.Spec.Value == "" {
 		file, address := c.api.name+".json", c.api.documentURL()
-		ds = append(ds, n.Errorf("required", "%s requires spec, the discovery document of the API", c.api.kind).
-			WithHint("run curl -sSfL -o %s '%s' in the folder of the app, and write spec: %[1]s under args", file, address))
+		ds = append(ds, n.Errorf("required", "%s requires spec, the API's discovery document", c.api.kind).
+			WithHint("run curl -sSfL -o %s '%s' in the app folder, and write spec: %[1]s under args", file, address))
 	}
 	ds = append(ds, checkSource(c.Spec, c.SHA256)...)
 	hasClient, account := c.ClientID.Pos.Line > 0, c.ServiceAccount
@@ -287,7 +287,7 @@ func (c *anyGoogleConfig) Check(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	for _, at := range []spec.Text{c.APIName, c.APIVersion} {
 		if at.Pos.Line > 0 && !apiWord.MatchString(at.Value) {
-			ds = append(ds, at.Errorf(0, "value", "api_name and api_version must be those of an API, such as drive and v3, got %q", at.Value))
+			ds = append(ds, at.Errorf(0, "value", "api_name and api_version must name an API, such as drive and v3, got %q", at.Value))
 		}
 	}
 	if at := c.DiscoveryURL; at.Value != "" && !strings.HasPrefix(at.Value, "https://") {

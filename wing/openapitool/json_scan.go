@@ -290,7 +290,7 @@ func (s *jsonScanner) findStringEnd() (end int, escaped bool, err error) {
 			i++
 		}
 	}
-	return 0, false, s.newError("the string has no end")
+	return 0, false, s.newError("the string is not terminated")
 }
 
 func (s *jsonScanner) readString() (string, error) {

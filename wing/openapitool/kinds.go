@@ -9,7 +9,7 @@ import (
 // Kinds lists the tool kind openapi.
 func Kinds() spec.Kinds[tool.Env, tool.Set] {
 	return spec.Kinds[tool.Env, tool.Set]{
-		spec.NewKind("openapi", "Provides the operations of an OpenAPI document, or of a discovery document of Google, as tools.", newConfigSet),
+		spec.NewKind("openapi", "Provides the operations in an OpenAPI document, or in a Google discovery document, as tools.", newConfigSet),
 	}
 }
 
@@ -26,7 +26,7 @@ func Toolsets[A connection.ADKAuth](google connection.Google) spec.Kinds[tool.En
 // tools/google_api_tool/google_api_toolsets.py).
 func googleKinds(google connection.Google) spec.Kinds[tool.Env, tool.Set] {
 	kinds := spec.Kinds[tool.Env, tool.Set]{
-		spec.NewKindFrom("GoogleApiToolset", "Provides the operations of an API of Google as tools, by its discovery document.",
+		spec.NewKindFrom("GoogleApiToolset", "Provides a Google API's operations as tools, by its discovery document.",
 			func() *anyGoogleConfig { return &anyGoogleConfig{Google: googleConfig{google: google}} }, newAnyGoogleSet),
 	}
 	for _, api := range []googleAPI{

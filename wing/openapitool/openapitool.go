@@ -113,7 +113,7 @@ func checkSource(at, sum spec.Text) spec.Diagnostics {
 	isURL := strings.Contains(at.Value, "://")
 	switch {
 	case isURL && !strings.HasPrefix(at.Value, "https://"):
-		return spec.Diagnostics{at.Errorf(0, "url", "spec must be a file of the app or an https URL")}
+		return spec.Diagnostics{at.Errorf(0, "url", "spec must be a file in the app folder or an https URL")}
 	case isURL && !isSHA256(sum.Value):
 		return spec.Diagnostics{at.Errorf(0, "openapi", "a document at a URL requires sha256: its SHA-256 hash in hexadecimal").
 			WithHint("review the document, then set sha256 to the output of: curl -sL URL | sha256sum")}

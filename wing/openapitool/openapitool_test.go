@@ -188,7 +188,7 @@ func TestRequest(t *testing.T) {
 		{"text", "send_text", map[string]any{"body": "hello"}, "POST /v1/text\nContent-Type: text/plain\n" + idempotency + key + "\nhello"},
 		{"dots", "get_pet", map[string]any{"pet_id": "../admin"}, "error: openapi tool get_pet: parameter pet_id must not contain . or .. segments"},
 		{"a dot", "get_pet", map[string]any{"pet_id": `a\.`}, "error: openapi tool get_pet: parameter pet_id must not contain . or .. segments"},
-		{"an empty path value", "get_pet", map[string]any{"pet_id": ""}, "error: openapi tool get_pet: parameter pet_id of the path is empty"},
+		{"an empty path value", "get_pet", map[string]any{"pet_id": ""}, "error: openapi tool get_pet: path parameter pet_id is empty"},
 		{"a line break in a header", "list_pets", map[string]any{"x_trace_id": "a\r\nHost: evil"}, "error: openapi tool list_pets: header x_trace_id: the name or the value is invalid"},
 		{"a missing parameter", "create_pet", map[string]any{}, "error: Invoking `create_pet()` failed as the following mandatory input parameters are not present:\nname\nYou could retry calling this tool, but it is IMPORTANT for you to provide all the mandatory parameters."},
 	}
@@ -260,7 +260,7 @@ func TestNamesAndNumbers(t *testing.T) {
 	long := strings.Repeat("name", 20)
 	for _, tt := range []struct{ name, doc, yaml, tools, problem string }{
 		{"cut as ADK does", document(long), "spec: x", long[:60], ""},
-		{"cut with the prefix", document(long), "spec: x\ntool_name_prefix: petstore", "petstore_" + long[:55], "the name of the tool is cut to petstore_" + long[:55] + ": it exceeds the limit of 64 characters"},
+		{"cut with the prefix", document(long), "spec: x\ntool_name_prefix: petstore", "petstore_" + long[:55], "the tool name is cut to petstore_" + long[:55] + ": it exceeds the limit of 64 characters"},
 		{"equal after the cut", document(long+"A", long+"B"), "spec: x", long[:60] + " " + long[:55] + "_c29f4bec", "the second is named " + long[:55]},
 		{"equal names", document("getPet", "get_pet"), "spec: x", "get_pet get_pet_c29f4bec", "the tools of getPet and get_pet have the same name: the second is named get_pet_"},
 		{"own name", document("getPet", "get_pet"), "spec: x\nnames: {get_pet: other}", "none", "tools of getPet and get_pet have the same name other"},

@@ -386,7 +386,7 @@ func (r *operationReader) checkPath(op *operation) {
 	}
 	for _, name := range pathPlaceholders(op.path) {
 		if !slices.ContainsFunc(op.params, func(p *parameter) bool { return p.in == "path" && p.original == name }) {
-			r.doc.ds = append(r.doc.ds, op.pathKey.Errorf("openapi", "operation %s has no parameter for {%s} of its path", op.displayName(), cutMessage(name)))
+			r.doc.ds = append(r.doc.ds, op.pathKey.Errorf("openapi", "operation %s has no parameter for {%s} in its path", op.displayName(), cutMessage(name)))
 		}
 	}
 }

@@ -74,7 +74,7 @@ func (o *operation) renderPath(args map[string]any) (string, error) {
 		v, ok := p.valueOf(args)
 		text := p.formatValue(v, p.escapePath)
 		if !ok || text == "" || joinValues(v, ",", ",", p.escapePath) == "" {
-			return "", fmt.Errorf("parameter %s of the path is empty", p.name)
+			return "", fmt.Errorf("path parameter %s is empty", p.name)
 		}
 		plain, err := url.PathUnescape(text)
 		if err != nil || slices.ContainsFunc(strings.FieldsFunc(plain, isSlash), isDots) {

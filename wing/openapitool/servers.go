@@ -21,7 +21,7 @@ func findServer(d *document, op *operation, source string) spec.Text {
 		}
 		address, ok := expandServer(at.Value, servers.Items[0].Get("variables"))
 		if !ok {
-			d.reportError(at, "openapi-server", "the URL of the server with its variables exceeds the limit of %d characters", maxAddress)
+			d.reportError(at, "openapi-server", "the server URL with its variables exceeds the limit of %d characters", maxAddress)
 		}
 		return spec.Text{Value: resolveServer(address, source), Pos: at.Pos}
 	}

@@ -31,7 +31,7 @@ type TerminalFlags struct {
 // RegisterFlags adds the flags to a command's flags.
 func (f *TerminalFlags) RegisterFlags(flags *pflag.FlagSet) {
 	f.grants.registerKey(flags)
-	flags.BoolVar(&f.always, "authorize", false, "wait for the authorization of connections, although the command has no terminal")
+	flags.BoolVar(&f.always, "authorize", false, "wait until connections are authorized, although the command has no terminal")
 	flags.Uint16Var(&f.port, "authorize-port", 0, "port of the redirect URL http://127.0.0.1:PORT/oauth/callback, for authorization servers that compare it exactly (default: any free port)")
 }
 

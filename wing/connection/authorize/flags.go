@@ -28,7 +28,7 @@ func (f *GrantFlags) RegisterFlags(flags *pflag.FlagSet) {
 }
 
 func (f *GrantFlags) registerKey(flags *pflag.FlagSet) {
-	flags.StringVar(&f.key, "credentials-key", "", "file with the keys that encrypt the tokens of users, or env:NAME for a variable: 32 bytes in base64, one key for each line, of which the first encrypts")
+	flags.StringVar(&f.key, "credentials-key", "", "file with the keys that encrypt users' tokens, or env:NAME for a variable: 32 bytes in base64, one key for each line; the first encrypts")
 }
 
 // ReadKeys reads the keys, which apps may not read. Without a flag there are none, except for

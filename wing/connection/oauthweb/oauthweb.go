@@ -27,8 +27,8 @@ func Extend(grants *connections.Grants) func(*server.Services) *server.Extension
 	return func(s *server.Services) *server.Extension {
 		h := &handlers{s, grants}
 		return &server.Extension{Routes: []server.Route{
-			{Method: "GET", Pattern: connections.CallbackPath, Access: server.AccessPublic, Handler: h.handleCallback, Doc: server.Doc{Tag: "server", ID: "receiveAuthorization", Summary: "Receive the answer of an authorization server", Answer: "text/html", AltStatus: "400"}},
-			{Method: "POST", Pattern: connections.CallbackPath, Access: server.AccessPublic, Handler: h.handleCallback, Doc: server.Doc{Tag: "server", ID: "confirmAuthorization", Summary: "Confirm the answer of an authorization server", Answer: "text/html", AltStatus: "400"}},
+			{Method: "GET", Pattern: connections.CallbackPath, Access: server.AccessPublic, Handler: h.handleCallback, Doc: server.Doc{Tag: "server", ID: "receiveAuthorization", Summary: "Receive an authorization server's answer", Answer: "text/html", AltStatus: "400"}},
+			{Method: "POST", Pattern: connections.CallbackPath, Access: server.AccessPublic, Handler: h.handleCallback, Doc: server.Doc{Tag: "server", ID: "confirmAuthorization", Summary: "Confirm an authorization server's answer", Answer: "text/html", AltStatus: "400"}},
 		}}
 	}
 }

@@ -378,7 +378,7 @@ func TestDeviceCodeAcrossReplicas(t *testing.T) {
 	if want := w.idp.URL + "/activate?user_code=" + userCode; authURI != want {
 		t.Errorf("authUri %s, want %s", authURI, want)
 	}
-	const early = `{"detail":"connection crm is not authorized yet: enter the code at the address of the request, then answer again"}`
+	const early = `{"detail":"connection crm is not authorized yet: enter the code at the request's address, then answer again"}`
 	servertest.ExpectResponse(t, first.Serve("POST", "/run", answerBody("s", callID, `{}`)), 400, early)
 	end()
 	second, _ := w.open(t, nil)

@@ -195,7 +195,7 @@ func readServiceAnswer(answer []byte) *TurnScore {
 	}
 	r := body.Results[0]
 	if r.Error != nil && r.Error.Message != "" {
-		t.Reason = fmt.Sprintf("evaluation service of Vertex AI: %d: %s", r.Error.Code, limitText(r.Error.Message))
+		t.Reason = fmt.Sprintf("Vertex AI evaluation service: %d: %s", r.Error.Code, limitText(r.Error.Message))
 		return t
 	}
 	var score float64

@@ -123,7 +123,7 @@ cases: [{name: a, user: hi, then: [{user: again}]}]
 	want := `safety_v1 PASSED 0.75 by vertex_ai/evaluation
 multi_turn_task_success_v1 PASSED 1 by vertex_ai/evaluation
 multi_turn_trajectory_quality_v1 NOT_EVALUATED by vertex_ai/evaluation: the answer of the evaluation service has no score from 0 to 1
-multi_turn_tool_use_quality_v1 NOT_EVALUATED by vertex_ai/evaluation: evaluation service of Vertex AI: 3: no tools`
+multi_turn_tool_use_quality_v1 NOT_EVALUATED by vertex_ai/evaluation: Vertex AI evaluation service: 3: no tools`
 	if diff := cmp.Diff(want, run(&evalrun.PlanOptions{Vertex: true}, service)); diff != "" {
 		t.Errorf("with the service (-want +got):\n%s", diff)
 	}

@@ -58,7 +58,7 @@ func (e *credentialError) Error() string {
 // Unwrap returns the cause and [session.ErrUnavailable].
 func (e *credentialError) Unwrap() []error { return []error{e.err, session.ErrUnavailable} }
 
-const loginHint = "renew the credentials of the host: GOOGLE_APPLICATION_CREDENTIALS, or gcloud auth application-default login"
+const loginHint = "renew the host's credentials: GOOGLE_APPLICATION_CREDENTIALS, or gcloud auth application-default login"
 
 // maxMessage limits the service's message in an error, in characters.
 const maxMessage = 500
@@ -115,7 +115,7 @@ func (r *resource) explainError(e *serviceError) string {
 		}
 		return fmt.Sprintf("check that %s exists in project %s, and that its location is %s", name, r.project, r.location)
 	case http.StatusTooManyRequests:
-		return "the quota of the project in this location is exhausted: wait, or request more quota for Vertex AI"
+		return "the project's quota in this location is exhausted: wait, or request more quota for Vertex AI"
 	}
 	return ""
 }

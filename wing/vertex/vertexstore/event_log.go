@@ -167,7 +167,7 @@ func (b *Sessions) readEvents(ctx context.Context, key session.Key, l *eventLog,
 		}
 		if attempt == listAttempts {
 			b.setLog(key, nil) // another process may have created the session again
-			return nil, fmt.Errorf("reading session %s: Vertex AI does not list event %s, which it has accepted: %w", key.ID, missing, session.ErrUnavailable)
+			return nil, fmt.Errorf("reading session %s: Vertex AI accepted event %s but does not list it yet: %w", key.ID, missing, session.ErrUnavailable)
 		}
 		if err := sleepContext(ctx, nextBackoff(attempt)); err != nil {
 			return nil, err

@@ -173,7 +173,7 @@ func TestMemoryBankDelete(t *testing.T) {
 	if err := all.AddEvents(t.Context(), bob, events); err != nil {
 		t.Fatal(err)
 	}
-	expectText(t, fmt.Sprint(all.Delete(t.Context(), bob)), "the Memory Bank merges the memories of sessions: delete all memories of the user: invalid")
+	expectText(t, fmt.Sprint(all.Delete(t.Context(), bob)), "the Memory Bank merges session memories: delete all the user's memories: invalid")
 	if err := all.DeleteAll(t.Context(), "app", "bob"); err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestMemoryBankRejects(t *testing.T) {
 		t.Errorf("AddEvents() = %v with %d requests", err, s.Requests()-before)
 	}
 	err := all.AddEvents(t.Context(), session.Key{App: "app", User: "b*b"}, []*session.Event{memoryEvent("e", "user", "x", 1)})
-	expectText(t, fmt.Sprint(err), `"b*b" has a *, which the Memory Bank does not allow in names of apps and users: invalid`)
+	expectText(t, fmt.Sprint(err), `"b*b" contains *, which the Memory Bank does not allow in app and user names: invalid`)
 }
 
 // A corpus's files are adk-python's, byte by byte.
@@ -303,12 +303,12 @@ func TestDisplayName(t *testing.T) {
 	}
 	long := session.Key{App: "app", User: strings.Repeat("u", 60), ID: strings.Repeat("s", 60)}
 	_, err := newDisplayName(long)
-	expectText(t, fmt.Sprint(err), "the names of app, user and session are 52 characters too long for a file of a RAG corpus: use shorter session ids: invalid")
+	expectText(t, fmt.Sprint(err), "the app, user and session names are 52 characters too long for a RAG corpus file: use shorter session ids: invalid")
 }
 
 func TestOpenMemoryErrors(t *testing.T) {
 	for rawURL, want := range map[string]string{
-		bankURL + "?x=1":  "unknown parameter x=1: agentengine: URLs of memories have the parameters add=generate and scope=user",
+		bankURL + "?x=1":  "unknown parameter x=1: agentengine: memory URLs have the parameters add=generate and scope=user",
 		"agentengine://x": "GOOGLE_CLOUD_PROJECT or GOOGLE_CLOUD_LOCATION is not set: set both, or write the full name of the reasoning engine",
 		strings.Replace(bankURL, "/77", "/78", 1): "memories of projects/p-1/locations/us-central1/reasoningEngines/78: 404 NOT_FOUND: The ReasoningEngine projects/4711/locations/us-central1/reasoningEngines/78 does not exist.; " +
 			"hint: check that projects/p-1/locations/us-central1/reasoningEngines/78 exists in project p-1, and that its location is us-central1",
@@ -361,7 +361,7 @@ func TestMemoryFailures(t *testing.T) {
 		expectText(t, fmt.Sprint(err), "memories of projects/p-1/locations/us-central1/ragCorpora/5: 500 INTERNAL: indexing failed")
 		s.Fault = func(*http.Request) *fakevertex.Fault { return &fakevertex.Fault{Code: 401, Status: "UNAUTHENTICATED"} }
 		_, err = bank.Search(t.Context(), "app", "bob", store.MemoryQuery{Text: "tea"})
-		expectText(t, fmt.Sprint(err), "memories of projects/p-1/locations/us-central1/reasoningEngines/77: 401 UNAUTHENTICATED; hint: renew the credentials of the host: GOOGLE_APPLICATION_CREDENTIALS, or gcloud auth application-default login")
+		expectText(t, fmt.Sprint(err), "memories of projects/p-1/locations/us-central1/reasoningEngines/77: 401 UNAUTHENTICATED; hint: renew the host's credentials: GOOGLE_APPLICATION_CREDENTIALS, or gcloud auth application-default login")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err = rag.Search(ctx, "app", "bob", store.MemoryQuery{Text: "tea"}); err == nil {

@@ -36,7 +36,7 @@ var (
 	_ store.ProfileService = (*MemoryBank)(nil)
 )
 
-const bankParameters = "agentengine: URLs of memories have the parameters add=generate and scope=user"
+const bankParameters = "agentengine: memory URLs have the parameters add=generate and scope=user"
 
 // OpenMemoryBank returns an engine's Memory Bank, by a URL such as agentengine://123. The parameter
 // add=generate waits until memories from added events exist; scope=user also finds a user's
@@ -106,7 +106,7 @@ type memoryScope map[string]string
 func newMemoryScope(who store.UserKey) (memoryScope, error) {
 	for _, value := range []string{who.App, who.User} {
 		if strings.Contains(value, "*") {
-			return nil, fmt.Errorf("%q has a *, which the Memory Bank does not allow in names of apps and users: %w", value, session.ErrInvalid)
+			return nil, fmt.Errorf("%q contains *, which the Memory Bank does not allow in app and user names: %w", value, session.ErrInvalid)
 		}
 	}
 	return memoryScope{"app_name": who.App, "user_id": who.User}, nil
@@ -352,7 +352,7 @@ func (b *MemoryBank) LoadProfiles(ctx context.Context, who store.UserKey) (map[s
 	profiles, size := map[string]any{}, 0
 	for schema, p := range answer.Profiles {
 		if size += len(p.Profile); size > maxProfiles {
-			return nil, b.describeError(errors.New("the profiles of the user exceed the limit of 1 MiB"))
+			return nil, b.describeError(errors.New("the user's profiles exceed the limit of 1 MiB"))
 		}
 		v, err := session.DecodeValue(p.Profile)
 		if err != nil {
@@ -365,7 +365,7 @@ func (b *MemoryBank) LoadProfiles(ctx context.Context, who store.UserKey) (map[s
 
 // DeleteSession always fails: a fact may be from several sessions.
 func (b *MemoryBank) DeleteSession(context.Context, session.Key) error {
-	return fmt.Errorf("the Memory Bank merges the memories of sessions: delete all memories of the user: %w", session.ErrInvalid)
+	return fmt.Errorf("the Memory Bank merges session memories: delete all the user's memories: %w", session.ErrInvalid)
 }
 
 // deletePage is how many memories are listed at once for deletion.

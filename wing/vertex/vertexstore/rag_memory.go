@@ -114,7 +114,7 @@ func newDisplayName(key session.Key) (string, error) {
 	encode := base64.RawURLEncoding.EncodeToString
 	name := displayPrefix + encode([]byte(key.App)) + "." + encode([]byte(key.User)) + "." + encode([]byte(key.ID))
 	if len(name) > maxDisplayName {
-		return "", fmt.Errorf("the names of app, user and session are %d characters too long for a file of a RAG corpus: use shorter session ids: %w", len(name)-maxDisplayName, session.ErrInvalid)
+		return "", fmt.Errorf("the app, user and session names are %d characters too long for a RAG corpus file: use shorter session ids: %w", len(name)-maxDisplayName, session.ErrInvalid)
 	}
 	return name, nil
 }
@@ -232,7 +232,7 @@ func (m *RAGMemory) uploadFile(ctx context.Context, name, text string) error {
 
 // AddMemories always fails: a corpus's files are sessions.
 func (m *RAGMemory) AddMemories(context.Context, store.UserKey, []*session.Memory) error {
-	return fmt.Errorf("a RAG corpus stores only memories of sessions: add a session: %w", session.ErrInvalid)
+	return fmt.Errorf("a RAG corpus stores only session memories: add a session: %w", session.ErrInvalid)
 }
 
 // maxDistance is ADK's default: the service returns only nearer chunks.

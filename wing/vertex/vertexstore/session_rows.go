@@ -93,7 +93,7 @@ func (b *Sessions) readSessionOfAny(ctx context.Context, key session.Key) (*rece
 		return nil, fmt.Errorf("reading session %s: %w", key.ID, err)
 	}
 	if r.CreateTime.IsZero() {
-		return nil, fmt.Errorf("reading session %s: response of Vertex AI has no createTime", key.ID)
+		return nil, fmt.Errorf("reading session %s: Vertex AI's response has no createTime", key.ID)
 	}
 	return &r, nil
 }

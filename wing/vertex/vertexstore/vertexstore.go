@@ -50,7 +50,7 @@ const listFreshFor = 2 * time.Second
 // minTTL is the service's minimum.
 const minTTL = 24 * time.Hour
 
-const sessionParameters = "agentengine: URLs of sessions have the parameter ttl, such as ttl=720h"
+const sessionParameters = "agentengine: session URLs have the parameter ttl, such as ttl=720h"
 
 // readTTL reads a URL's parameters.
 func readTTL(parameters string) (time.Duration, error) {

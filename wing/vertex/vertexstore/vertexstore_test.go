@@ -75,8 +75,8 @@ func TestOpenErrors(t *testing.T) {
 		{"//projects/p-1/reasoningEngines/77", nil, `resource name "projects/p-1/reasoningEngines/77" is malformed`},
 		{"//projects/p-1/locations/us-central1/reasoningEngines/x", nil, `"x" must be the number of a reasoning engine`},
 		{"//projects/p-1/locations/a.evil.example/reasoningEngines/7", nil, `location "a.evil.example" is invalid`},
-		{name + "?x=1", nil, "agentengine: URLs of sessions have the parameter ttl, such as ttl=720h"},
-		{name + "?ttl=30", nil, "agentengine: URLs of sessions have the parameter ttl, such as ttl=720h"},
+		{name + "?x=1", nil, "agentengine: session URLs have the parameter ttl, such as ttl=720h"},
+		{name + "?ttl=30", nil, "agentengine: session URLs have the parameter ttl, such as ttl=720h"},
 		{name + "?ttl=1h", nil, "ttl must be at least 24h0m0s, got 1h0m0s"},
 		{name + "#x", nil, "agentengine: URLs have no parameters and no user"},
 		{"//77", map[string]string{"GOOGLE_GENAI_USE_ENTERPRISE": "1", "GOOGLE_API_KEY": "k", "GOOGLE_CLOUD_PROJECT": "p"}, "GOOGLE_API_KEY selects express mode, but GOOGLE_CLOUD_PROJECT or GOOGLE_CLOUD_LOCATION is set as well"},
@@ -236,7 +236,7 @@ func TestCredentialsExpire(t *testing.T) {
 	expired.Store(true)
 	ev := textEvent("two")
 	err := all.Append(t.Context(), sess, ev)
-	if !errors.Is(err, session.ErrUnavailable) || !strings.Contains(err.Error(), "401 UNAUTHENTICATED: expired; hint: renew the credentials of the host") {
+	if !errors.Is(err, session.ErrUnavailable) || !strings.Contains(err.Error(), "401 UNAUTHENTICATED: expired; hint: renew the host's credentials") {
 		t.Errorf("Append = %v", err)
 	}
 	if err := b.Ping(t.Context()); !errors.Is(err, session.ErrUnavailable) {
@@ -426,7 +426,7 @@ func TestQuotaExhausted(t *testing.T) {
 			return &fakevertex.Fault{Code: 429, Status: "RESOURCE_EXHAUSTED", Message: "Quota exceeded"}
 		}
 		err := all.Append(t.Context(), sess, textEvent("one"))
-		const want = "appending to session s-1: 429 RESOURCE_EXHAUSTED: Quota exceeded; hint: the quota of the project in this location is exhausted"
+		const want = "appending to session s-1: 429 RESOURCE_EXHAUSTED: Quota exceeded; hint: the project's quota in this location is exhausted"
 		if !errors.Is(err, session.ErrUnavailable) || !strings.Contains(err.Error(), want) || n.Load() != maxAttempts {
 			t.Errorf("Append = %v after %d attempts", err, n.Load())
 		}

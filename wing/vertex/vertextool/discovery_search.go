@@ -86,7 +86,7 @@ func (c *discoverySearchArgs) Check(n *spec.Node) spec.Diagnostics {
 		ds = append(ds, at.Errorf(0, "tool", "%q is not the name of a data store or engine", at.Value).
 			WithHint("write projects/PROJECT/locations/LOCATION/collections/COLLECTION/dataStores/NAME or …/engines/NAME"))
 	case c.Location.Value != "" && c.Location.Value != found[1]:
-		ds = append(ds, c.Location.Errorf(0, "tool", "location must be %s, that of %s, got %q", found[1], at.Value, c.Location.Value))
+		ds = append(ds, c.Location.Errorf(0, "tool", "location must be %s, as in %s, got %q", found[1], at.Value, c.Location.Value))
 	}
 	if c.MaxResults < 0 {
 		ds = append(ds, n.Get("max_results").Errorf("tool", "max_results must be positive, got %d", c.MaxResults))
@@ -204,7 +204,7 @@ func (t *discoverySearchTool) Run(ctx context.Context, call *tool.Call) (*tool.R
 		return nil, err
 	}
 	if t.offline {
-		return nil, &tool.EndError{Err: fmt.Errorf("tests do not search with Vertex AI: set the response of the tool with tools: {%s: {return: {…}}}", t.Declaration().Name)}
+		return nil, &tool.EndError{Err: fmt.Errorf("tests do not search with Vertex AI: set a response for the tool with tools: {%s: {return: {…}}}", t.Declaration().Name)}
 	}
 	query, _ := args["query"].(string)
 	results, err := t.searchStore(ctx, query)
@@ -263,7 +263,7 @@ func (t *discoverySearchTool) searchIn(ctx context.Context, query, mode string) 
 	}
 	var got searchResponse
 	if err := number.Decode(raw, &got); err != nil {
-		return nil, errors.New("the response of the service is not valid JSON")
+		return nil, errors.New("the service's response is not valid JSON")
 	}
 	results := []any{}
 	for _, r := range got.Results {

@@ -98,7 +98,7 @@ func TestDiscoverySearch(t *testing.T) {
 		{
 			"a response that is not JSON", storeArgs,
 			[]*http.Response{answerWith(200, "<html>")},
-			"error: discovery_engine_search: the response of the service is not valid JSON",
+			"error: discovery_engine_search: the service's response is not valid JSON",
 			[]string{search + asChunks},
 		},
 	} {
@@ -172,7 +172,7 @@ func TestDiscoverySearchFailures(t *testing.T) {
 	it.offline = true
 	_, err = it.Run(t.Context(), call)
 	var end *tool.EndError
-	if want := "tests do not search with Vertex AI: set the response of the tool with tools: {discovery_engine_search: {return: {…}}}"; !errors.As(err, &end) || err.Error() != want {
+	if want := "tests do not search with Vertex AI: set a response for the tool with tools: {discovery_engine_search: {return: {…}}}"; !errors.As(err, &end) || err.Error() != want {
 		t.Errorf("offline error = %v, want %s", err, want)
 	}
 }
@@ -185,7 +185,7 @@ func TestDiscoverySearchErrors(t *testing.T) {
 		{"{data_store_id: a}", `tool.yaml:1:17: "a" is not the name of a data store or engine [tool]`},
 		{"{data_store_id: projects/p/locations/x.evil.com/dataStores/d}", `tool.yaml:1:17: "projects/p/locations/x.evil.com/dataStores/d" is not the name of a data store or engine [tool]`},
 		{"{data_store_id: projects/p/locations/eu/dataStores/..}", `tool.yaml:1:17: "projects/p/locations/eu/dataStores/.." is not the name of a data store or engine [tool]`},
-		{"{data_store_id: projects/p/locations/eu/dataStores/d, location: us}", `tool.yaml:1:65: location must be eu, that of projects/p/locations/eu/dataStores/d, got "us" [tool]`},
+		{"{data_store_id: projects/p/locations/eu/dataStores/d, location: us}", `tool.yaml:1:65: location must be eu, as in projects/p/locations/eu/dataStores/d, got "us" [tool]`},
 		{"{data_store_id: projects/p/locations/eu/dataStores/d, max_results: -1}", "tool.yaml:1:68: max_results must be positive, got -1 [tool]"},
 	} {
 		kind, _ := Builtins().Lookup("DiscoveryEngineSearchTool")

@@ -23,7 +23,7 @@ type loadProfilesTool struct {
 }
 
 func newLoadProfiles(_ context.Context, _ tool.Env, c *toolconfig.BuiltinConfig) (tool.Set, error) {
-	d := toolconfig.NewDeclarer("load_profiles", "Returns the profiles of the user: structured data from earlier conversations, by schema.", nil)
+	d := toolconfig.NewDeclarer("load_profiles", "Returns the user's profiles: structured data from earlier conversations, by schema.", nil)
 	caps, err := c.Call.Capabilities(d.Declaration())
 	return tool.One(&loadProfilesTool{d, caps}), err
 }

@@ -13,10 +13,10 @@ import (
 // Builtins lists the Vertex AI tools, which documents name by `name:`.
 func Builtins() spec.Kinds[tool.Env, tool.Set] {
 	return spec.Kinds[tool.Env, tool.Set]{
-		spec.NewKind("DiscoveryEngineSearchTool", "Lets the model search a data store or an engine of Vertex AI Search, with the credentials of the host; models call it discovery_engine_search.", newDiscoverySearch),
-		spec.NewKind("VertexAiLoadProfilesTool", "Lets the model read the profiles that the Memory Bank of Vertex AI has of the user; models call it load_profiles.", newLoadProfiles),
+		spec.NewKind("DiscoveryEngineSearchTool", "Lets the model search a Vertex AI Search data store or engine, with the host's credentials; models call it discovery_engine_search.", newDiscoverySearch),
+		spec.NewKind("VertexAiLoadProfilesTool", "Lets the model read the user's profiles in Vertex AI's Memory Bank; models call it load_profiles.", newLoadProfiles),
 		spec.NewKind("VertexAiRagRetrieval", "Lets models on Vertex AI search RAG corpora.", newRAGRetrieval),
-		spec.NewKind("VertexAiSearchTool", "Lets models on Vertex AI search a data store or an engine of Vertex AI Search.", newVertexSearch),
+		spec.NewKind("VertexAiSearchTool", "Lets models on Vertex AI search a Vertex AI Search data store or engine.", newVertexSearch),
 	}
 }
 
