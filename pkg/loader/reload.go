@@ -5,28 +5,69 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"agenthost/internal/limit"
+	"agenthost/internal/safe"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
 )
+
+// A saved file reaches the host in one trip, which one poll makes while it has the app (busy):
+//
+//	hash       the folder and the files outside of it that the app reads
+//	settle     the same hash in two polls: an editor or git has finished writing
+//	load       parse, resolve, check and compile, with the parts that have not changed
+//	hash       again: what was loaded is what has settled, or the trip starts over
+//	gate       tests and eval sets, if the app has a gate; a newer save ends it
+//	store      the revision, since events will name it
+//	swap       one atomic pointer; running turns keep their app
+//	report     status, log, OnLoad, journal
+//
+// Invariants:
+//   - The host serves whole apps: nothing before swap changes the serving one, and every step
+//     before it can only end with a status. An error, a panic or a full disk keeps the last good
+//     revision.
+//   - A revision is stored before it serves.
+//   - loadedHash is the content that was judged last, good or bad, so that a bad app is reported
+//     once; empty forces another trip, after a gate that was stopped or a store that failed.
+//   - Each loaded app is closed here, or belongs to the host after Swap.
+//   - Only the poll of an app changes its status (but for Loading), so the trip reads it once.
+//
+// Content hashes decide, not times or notifications: a notification only makes the poll come
+// sooner, and a file that is touched or restored loads nothing.
+
+// A reload is a changed folder on its way to the host.
+type reload struct {
+	app  *watchedApp
+	mode pollMode
+	// old is the status before. It changes only here, by the poll that has the app.
+	old Status
+	got loadResult
+}
 
 // reloadIfChanged compares a folder with the loaded content. It loads a change once
 // two polls in a row have seen the same content, or at once if p.immediate is set. It
 // reports whether another poll should follow soon.
 func (w *Watch) reloadIfChanged(ctx context.Context, a *watchedApp, p pollMode) (again bool) {
 	hash, limit, err := w.hashApp(ctx, a)
+	old, _ := w.status.get(a.name)
 	switch {
 	case ctx.Err() != nil:
 		return false
 	case err != nil:
 		w.markUnreadable(a, err)
 		return false
-	case hash == a.loadedHash && !(p.requested && (w.hasPendingRevision(a.name) || w.hasUnsteadyFailure(a.name))):
+	case hash == a.loadedHash && !(p.requested && (old.PendingRevision != "" || w.hasUnsteadyFailure(old))):
 		a.pendingHash = ""
-		w.markReadable(a)
+		if old.Unreadable != "" { // restore the status of the content that was loaded last
+			w.reportMu.Lock()
+			defer w.reportMu.Unlock()
+			w.opts.Logger.Info("app can be read again", "app", a.name, "revision", old.Revision)
+			w.publishStatus(a, old, a.readable)
+		}
 		return false
 	case hash == a.loadedHash || p.immediate:
 	case hash != a.pendingHash:
@@ -41,7 +82,11 @@ func (w *Watch) reloadIfChanged(ctx context.Context, a *watchedApp, p pollMode) 
 	if limit != nil {
 		got.ds = append(got.ds, limit.toDiagnostic(a.dir))
 	} else {
-		got = w.loader.loadAppSafely(ctx, a.dir, &a.cache, w.readTests())
+		var readTests func(context.Context, *resolver)
+		if w.opts.Tests {
+			readTests = checkFiles
+		}
+		got = w.loader.loadAppSafely(ctx, a.dir, &a.cache, readTests)
 	}
 	// Files may have changed during the load: the loaded content must be the settled
 	// one.
@@ -59,15 +104,7 @@ func (w *Watch) reloadIfChanged(ctx context.Context, a *watchedApp, p pollMode) 
 		}
 	}
 	a.loadedHash, a.pendingHash = hash, ""
-	return !w.publishResult(ctx, a, got, p)
-}
-
-// readTests returns how to read the tests of an app; nil if tests are not read.
-func (w *Watch) readTests() func(context.Context, *resolver) {
-	if w.opts.Tests {
-		return checkFiles
-	}
-	return nil
+	return !w.publishResult(ctx, &reload{a, p, old, got})
 }
 
 // hashApp returns the hash of the folder and of the outside files. For a folder beyond
@@ -95,20 +132,20 @@ func (w *Watch) hashApp(ctx context.Context, a *watchedApp) (string, *limitError
 
 // publishResult swaps in a loaded app, or keeps the serving one. It returns false if a
 // newer save stopped the gate, so that another poll must follow.
-func (w *Watch) publishResult(ctx context.Context, a *watchedApp, got loadResult, p pollMode) bool {
-	old, _ := w.Status(a.name)
+func (w *Watch) publishResult(ctx context.Context, r *reload) bool {
+	a, old, got := r.app, r.old, r.got
 	s := Status{App: a.name, Dir: a.dir, Revision: old.Revision, OK: got.app != nil, Diagnostics: got.ds, Loaded: w.opts.Clock()}
 	s.LastGood, s.LoadCount, s.FailedCount = old.LastGood, old.LoadCount+1, old.FailedCount
 	switch {
 	case got.app == nil:
 	case got.app.Revision() == old.Revision:
 		got.app.Close()
-	case a.manualReload && !p.requested:
+	case a.manualReload && !r.mode.requested:
 		s.OK, s.PendingRevision = false, got.app.Revision()
 		got.app.Close()
 		w.opts.Logger.Info("app changed; pending manual reload (SIGHUP or POST /-/reload)", "app", a.name, "revision", s.Revision, "waiting", s.PendingRevision)
 	default:
-		if !w.gateAndSwap(ctx, a, got, &s) {
+		if !w.gateAndSwap(ctx, r, &s) {
 			return ctx.Err() != nil
 		}
 	}
@@ -119,15 +156,17 @@ func (w *Watch) publishResult(ctx context.Context, a *watchedApp, got loadResult
 	}
 	w.reportMu.Lock()
 	defer w.reportMu.Unlock()
-	if s.Diagnostics.HasErrors() {
-		w.logRejected(a.name, s)
+	if s.Diagnostics.HasErrors() && !slices.Equal(old.Diagnostics.Strings(), s.Diagnostics.Strings()) {
+		what := "app rejected; no revision is serving"
+		if s.Revision != "" {
+			what = "app rejected; the last good revision keeps serving"
+		}
+		w.opts.Logger.Error(what, "app", a.name, "revision", s.Revision, "problems", len(s.Diagnostics))
 	}
 	if err := s.Diagnostics.WriteText(w.opts.Problems); err != nil {
 		w.opts.Logger.Warn("cannot write the diagnostics of an app", "app", a.name, "error", err)
 	}
-	w.statusMu.Lock()
-	w.status[a.name] = s
-	w.statusMu.Unlock()
+	w.status.put(a.name, s)
 	w.opts.OnLoad(s)
 	w.recordReport(a, got, old, s)
 	return true
@@ -136,7 +175,8 @@ func (w *Watch) publishResult(ctx context.Context, a *watchedApp, got loadResult
 // gateAndSwap passes an app through the gate, stores its revision, since events refer
 // to it, and publishes it. If the revision cannot be stored, a later poll retries. It
 // returns false if the watch has ended, or a newer save has stopped the gate.
-func (w *Watch) gateAndSwap(ctx context.Context, a *watchedApp, got loadResult, s *Status) bool {
+func (w *Watch) gateAndSwap(ctx context.Context, r *reload, s *Status) bool {
+	a, got := r.app, r.got
 	failures, finished := w.runGate(ctx, a, got.app)
 	if !finished {
 		got.app.Close()
@@ -168,16 +208,49 @@ func (w *Watch) gateAndSwap(ctx context.Context, a *watchedApp, got loadResult, 
 	return true
 }
 
-// logRejected logs that a change is rejected, once.
-func (w *Watch) logRejected(name string, s Status) {
-	if old, ok := w.Status(name); ok && slices.Equal(old.Diagnostics.Strings(), s.Diagnostics.Strings()) {
-		return
+var errNewerSave = errors.New("the app changed again")
+
+// runGate passes an app through the gate. A newer save stops the gate, since its answer no
+// longer matters, and finished is false.
+func (w *Watch) runGate(ctx context.Context, a *watchedApp, app *runtime.App) (failures spec.Diagnostics, finished bool) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		defer safe.Recover(w.logPanic)
+		if w.waitForSave(ctx, a) {
+			cancel(errNewerSave)
+		}
+	})
+	failures = w.opts.Gate(ctx, a.dir, app)
+	cancel(nil)
+	watching.Wait()
+	if !errors.Is(context.Cause(ctx), errNewerSave) {
+		return failures, true
 	}
-	what := "app rejected; no revision is serving"
-	if s.Revision != "" {
-		what = "app rejected; the last good revision keeps serving"
+	w.opts.Logger.Info("gate stopped: the app changed again", "app", a.name, "revision", app.Revision())
+	a.loadedHash, a.pendingHash = "", "" // even if the next save restores this content
+	return nil, false
+}
+
+// waitForSave returns true when the files of an app differ from the loaded ones, or false
+// when ctx ends. It looks when a poll was due.
+func (w *Watch) waitForSave(ctx context.Context, a *watchedApp) bool {
+	ticker := time.NewTicker(w.opts.Settle)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return false
+		}
+		if !a.missed.Swap(false) {
+			continue
+		}
+		if hash, _, err := w.hashApp(ctx, a); err == nil && hash != a.loadedHash {
+			return ctx.Err() == nil
+		}
 	}
-	w.opts.Logger.Error(what, "app", name, "revision", s.Revision, "problems", len(s.Diagnostics))
 }
 
 // recordReport appends a report about the change of a status, unless both are
@@ -226,8 +299,8 @@ func (w *Watch) removeIfAbsent(a *watchedApp, p pollMode) (again bool) {
 	w.mu.Unlock()
 	w.reportMu.Lock()
 	defer w.reportMu.Unlock()
-	was, _ := w.Status(a.name)
-	w.deleteStatus(a.name)
+	was, _ := w.status.get(a.name)
+	w.status.delete(a.name)
 	w.opts.Logger.Info("app removed", "app", a.name)
 	w.journal.appendReport(Report{App: a.name, Time: now, Kind: ReportRemoved, From: was.Revision}, nil, nil)
 	return false
@@ -239,7 +312,7 @@ func (w *Watch) markUnreadable(a *watchedApp, err error) {
 	reason := formatFolderError(err)
 	w.reportMu.Lock()
 	defer w.reportMu.Unlock()
-	old, _ := w.Status(a.name)
+	old, _ := w.status.get(a.name)
 	if old.Unreadable == reason {
 		return
 	}
@@ -256,25 +329,10 @@ func (w *Watch) markUnreadable(a *watchedApp, err error) {
 	w.publishStatus(a, old, now)
 }
 
-// markReadable restores the status of an app whose folder can be read again, with the
-// content that was loaded last.
-func (w *Watch) markReadable(a *watchedApp) {
-	w.reportMu.Lock()
-	defer w.reportMu.Unlock()
-	old, _ := w.Status(a.name)
-	if old.Unreadable == "" {
-		return
-	}
-	w.opts.Logger.Info("app can be read again", "app", a.name, "revision", old.Revision)
-	w.publishStatus(a, old, a.readable)
-}
-
 // publishStatus stores a status without a load, and reports it. The caller holds reportMu.
 func (w *Watch) publishStatus(a *watchedApp, old, now Status) {
 	now.Loading = false
-	w.statusMu.Lock()
-	w.status[a.name] = now
-	w.statusMu.Unlock()
+	w.status.put(a.name, now)
 	reported := now
 	reported.Loaded = w.opts.Clock()
 	w.recordReport(a, loadResult{files: a.servingFiles}, old, reported)

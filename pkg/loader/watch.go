@@ -8,11 +8,8 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	goruntime "runtime"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,8 +63,9 @@ type Watch struct {
 
 	// reportMu serializes the reports of results.
 	reportMu sync.Mutex
-	statusMu sync.RWMutex
-	status   map[string]Status
+	status   statuses
+	// folderStatusMu guards the statuses of folders.
+	folderStatusMu sync.RWMutex
 
 	journal *journal
 }
@@ -115,69 +113,6 @@ type WatchOptions struct {
 // A GateFunc checks a changed app before it replaces the running revision. If the
 // returned problems include an error, the previous revision stays active.
 type GateFunc func(ctx context.Context, dir string, app *runtime.App) spec.Diagnostics
-
-// A Status is the state of a watched app.
-type Status struct {
-	App string
-	Dir string
-	// Revision is the serving revision; empty if there is none.
-	Revision string
-	// OK reports whether the content of the folder is serving.
-	OK bool
-	// PendingRevision is the revision of a change that waits for a manual reload; empty
-	// if there is none.
-	PendingRevision string
-	// Unreadable is the reason why the folder cannot be read; empty if it can. Revision
-	// keeps serving.
-	Unreadable string
-	// Loading reports that the content of the folder has been loading, or passing the
-	// gate, for longer than Sync and Reload wait.
-	Loading bool
-	// Diagnostics are the problems of the content of the folder, including warnings.
-	Diagnostics spec.Diagnostics
-	// Loaded is the time of the last load, LastGood the time of the last successful one.
-	Loaded, LastGood time.Time
-	// LoadCount counts loads, FailedCount failed loads.
-	LoadCount, FailedCount int
-}
-
-// Problems returns the diagnostics for remote clients: file names are relative to the
-// app, and do not reveal the location of its folder.
-func (s Status) Problems() spec.Diagnostics { return relativeToApps(s.Dir, s.Diagnostics) }
-
-// relativeToApps shortens the paths of files in an app's folder so that they begin
-// with the app's name and do not reveal where the folder is; also those in messages.
-func relativeToApps(dir string, ds spec.Diagnostics) spec.Diagnostics {
-	hide := pathHider(dir)
-	below := func(at *spec.Pos) {
-		if rel, err := filepath.Rel(filepath.Dir(dir), at.File); err == nil && filepath.IsLocal(rel) {
-			at.File = filepath.ToSlash(rel)
-		}
-	}
-	named := slices.Clone(ds)
-	for i := range named {
-		below(&named[i].Pos)
-		named[i].Message, named[i].Hint = hide.Replace(named[i].Message), hide.Replace(named[i].Hint)
-		named[i].Also = slices.Clone(named[i].Also)
-		for k := range named[i].Also {
-			below(&named[i].Also[k].Pos)
-		}
-	}
-	return named
-}
-
-// pathHider returns a replacer of an app's folder by its name, and of an absolute path of
-// its parent folder by nothing.
-func pathHider(dir string) *strings.Replacer {
-	var pairs []string
-	if given := formatDir(dir); path.Base(given) == AppName(dir) { // not such as . or ..
-		pairs = append(pairs, given+"/", AppName(dir)+"/")
-	}
-	if full, err := filepath.Abs(dir); err == nil {
-		pairs = append(pairs, formatDir(full), AppName(dir), strings.TrimSuffix(formatDir(filepath.Dir(full)), "/")+"/", "")
-	}
-	return strings.NewReplacer(pairs...)
-}
 
 // watchedApp is the state of one app's folder between polls.
 type watchedApp struct {
@@ -228,7 +163,7 @@ type pollMode struct {
 // NewWatch returns a watch over folders: apps, or folders of apps.
 func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
 	w := &Watch{
-		loader: l, host: host, apps: map[string]*watchedApp{}, due: map[string]bool{}, status: map[string]Status{}, journal: newJournal(l.kinds),
+		loader: l, host: host, apps: map[string]*watchedApp{}, due: map[string]bool{}, status: statuses{byApp: map[string]Status{}}, journal: newJournal(l.kinds),
 		cheapLane: make(chan struct{}, max(2, goruntime.GOMAXPROCS(0))), costlyLane: make(chan struct{}, 2), wake: make(chan struct{}, 1),
 	}
 	for _, dir := range dirs {
@@ -317,7 +252,7 @@ func (w *Watch) Reports(after int) ([]Report, <-chan struct{}) { return w.journa
 // Open opens the folder of a watched app for reading. The error is
 // [session.ErrNotFound] if the app does not exist.
 func (w *Watch) Open(app string) (*os.Root, error) {
-	s, ok := w.Status(app)
+	s, ok := w.status.get(app)
 	if !ok {
 		return nil, fmt.Errorf("app %s: %w", app, session.ErrNotFound)
 	}
@@ -327,7 +262,7 @@ func (w *Watch) Open(app string) (*os.Root, error) {
 // OpenModels builds models of a watched app by their names from its current files; see
 // [Loader.OpenModels].
 func (w *Watch) OpenModels(ctx context.Context, app string, names []string) (models map[string]model.LLM, release func(), ds spec.Diagnostics) {
-	s, ok := w.Status(app)
+	s, ok := w.status.get(app)
 	if !ok {
 		return nil, nil, spec.Diagnostics{{Rule: "unknown-name", Message: "app not found: " + app}}
 	}
@@ -335,40 +270,20 @@ func (w *Watch) OpenModels(ctx context.Context, app string, names []string) (mod
 }
 
 // Status returns the status of an app, and whether the app exists.
-func (w *Watch) Status(app string) (Status, bool) {
-	w.statusMu.RLock()
-	defer w.statusMu.RUnlock()
-	s, ok := w.status[app]
-	return s, ok
-}
+func (w *Watch) Status(app string) (Status, bool) { return w.status.get(app) }
 
 // Statuses returns the statuses of all apps, sorted by name.
-func (w *Watch) Statuses() []Status {
-	w.statusMu.RLock()
-	defer w.statusMu.RUnlock()
-	return slices.SortedFunc(maps.Values(w.status), func(a, b Status) int { return strings.Compare(a.App, b.App) })
-}
+func (w *Watch) Statuses() []Status { return w.status.list() }
 
 // Diagnostics returns the problems of an app's folder at its last load.
 func (w *Watch) Diagnostics(app string) spec.Diagnostics {
-	s, _ := w.Status(app)
+	s, _ := w.status.get(app)
 	return s.Diagnostics
-}
-
-func (w *Watch) hasPendingRevision(app string) bool {
-	s, _ := w.Status(app)
-	return s.PendingRevision != ""
-}
-
-func (w *Watch) deleteStatus(app string) {
-	w.statusMu.Lock()
-	defer w.statusMu.Unlock()
-	delete(w.status, app)
 }
 
 // LoadRevision builds an app from the stored files of an earlier revision.
 func (w *Watch) LoadRevision(ctx context.Context, app, revision string) (*runtime.App, error) {
-	s, ok := w.Status(app)
+	s, ok := w.status.get(app)
 	if !ok || w.opts.Revisions == nil {
 		return nil, fmt.Errorf("app %s: revisions are not stored: %w", app, session.ErrNotFound)
 	}
@@ -378,65 +293,5 @@ func (w *Watch) LoadRevision(ctx context.Context, app, revision string) (*runtim
 	}
 	return w.loader.LoadRevision(ctx, rev, s.Dir)
 }
-
-// markLoading sets the status Loading of a slow app.
-func (w *Watch) markLoading(app, dir string) {
-	w.statusMu.Lock()
-	defer w.statusMu.Unlock()
-	s, ok := w.status[app]
-	if !ok && dir == "" {
-		return
-	}
-	s.App, s.Loading = app, true
-	if !ok {
-		s.Dir = dir
-	}
-	w.status[app] = s
-}
-
-func (w *Watch) unmarkLoading(app string) {
-	w.statusMu.Lock()
-	defer w.statusMu.Unlock()
-	if s, ok := w.status[app]; ok && s.Loading {
-		s.Loading = false
-		w.status[app] = s
-	}
-}
-
-// A watch finds its apps in the folders that it was given, such as those of a command
-// line. Each folder is listed on its own, in its own goroutine: a folder that is missing,
-// unreadable or on a file system that does not respond never delays or hides the apps of
-// the others.
-//
-// A folder that can be read decides which apps exist. A folder that cannot be read decides
-// nothing: its apps keep their last good revision, and their statuses have the reason.
-
-// A FolderStatus is the state of one of the folders that a watch was given.
-type FolderStatus struct {
-	// Name is the base name of the folder. It does not reveal where the folder is.
-	Name string
-	// Unreadable is the reason why the folder cannot be read; empty if it can.
-	Unreadable string
-	// Problems are the subfolders that are not served: those that cannot be read, and
-	// apps with the name of another app.
-	Problems []string
-}
-
-// A watchedFolder is one of the folders that a watch was given. Watch.discoverMu guards it
-// between listings, except status, which Watch.statusMu guards.
-type watchedFolder struct {
-	dir string
-	// listed is closed when the running listing ends; nil if none is running.
-	listed chan struct{}
-	// late reports that the running listing has exceeded maxListTime.
-	late bool
-	// listing is the result of the last listing that ended in time, or its error.
-	listing folderListing
-	running folderListing
-	status  FolderStatus
-}
-
-// nameFolder returns the base name of a folder.
-func nameFolder(dir string) string { return AppName(dir) }
 
 func (w *Watch) logPanic(p *safe.Panic) { p.Log(w.opts.Logger, "watching apps panicked") }

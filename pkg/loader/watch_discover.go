@@ -12,6 +12,42 @@ import (
 	"agenthost/internal/safe"
 )
 
+// A watch finds its apps in the folders that it was given, such as those of a command
+// line. Each folder is listed on its own, in its own goroutine: a folder that is missing,
+// unreadable or on a file system that does not respond never delays or hides the apps of
+// the others.
+//
+// A folder that can be read decides which apps exist. A folder that cannot be read decides
+// nothing: its apps keep their last good revision, and their statuses have the reason.
+
+// A FolderStatus is the state of one of the folders that a watch was given.
+type FolderStatus struct {
+	// Name is the base name of the folder. It does not reveal where the folder is.
+	Name string
+	// Unreadable is the reason why the folder cannot be read; empty if it can.
+	Unreadable string
+	// Problems are the subfolders that are not served: those that cannot be read, and
+	// apps with the name of another app.
+	Problems []string
+}
+
+// A watchedFolder is one of the folders that a watch was given. Watch.discoverMu guards it
+// between listings, except status, which Watch.folderStatusMu guards.
+type watchedFolder struct {
+	dir string
+	// listed is closed when the running listing ends; nil if none is running.
+	listed chan struct{}
+	// late reports that the running listing has exceeded maxListTime.
+	late bool
+	// listing is the result of the last listing that ended in time, or its error.
+	listing folderListing
+	running folderListing
+	status  FolderStatus
+}
+
+// nameFolder returns the base name of a folder.
+func nameFolder(dir string) string { return AppName(dir) }
+
 // A foundApp is the folder of an app. The folder cannot be read if err is set.
 type foundApp struct {
 	dir string
@@ -42,7 +78,16 @@ func (w *Watch) listFolders() {
 	timeout := time.NewTimer(maxListTime)
 	defer timeout.Stop()
 	for _, f := range w.folders {
-		w.startListing(f)
+		if f.listed != nil {
+			continue // a listing is still running
+		}
+		ended := make(chan struct{})
+		f.listed, f.running = ended, folderListing{err: errListInterrupt}
+		go func() {
+			defer safe.Recover(w.logPanic)
+			defer close(ended)
+			f.running = w.opts.list(f.dir)
+		}()
 	}
 	for _, f := range w.folders {
 		if !f.late {
@@ -59,20 +104,6 @@ func (w *Watch) listFolders() {
 			f.listing, f.late = folderListing{err: errListTimeout}, true
 		}
 	}
-}
-
-// startListing starts to list a folder, unless a listing is still running.
-func (w *Watch) startListing(f *watchedFolder) {
-	if f.listed != nil {
-		return
-	}
-	ended := make(chan struct{})
-	f.listed, f.running = ended, folderListing{err: errListInterrupt}
-	go func() {
-		defer safe.Recover(w.logPanic)
-		defer close(ended)
-		f.running = w.opts.list(f.dir)
-	}()
 }
 
 // resolveApps returns the apps of the last listings by name. For a duplicate name, the first
@@ -135,14 +166,18 @@ func (w *Watch) setFolderStatus(f *watchedFolder, problems []string) {
 	if over := len(problems) - maxFolderProblems; over > 0 {
 		now.Problems = append(slices.Clip(problems[:maxFolderProblems]), fmt.Sprintf("%d more problems", over))
 	}
-	w.statusMu.Lock()
+	w.folderStatusMu.Lock()
 	before := f.status
 	f.status = now
-	w.statusMu.Unlock()
+	w.folderStatusMu.Unlock()
 	switch {
 	case now.Unreadable == before.Unreadable:
 	case now.Unreadable != "":
-		w.opts.Logger.Error("cannot read folder; its apps keep serving and are not reloaded", "folder", f.dir, "apps", nameApps(w.appsOfFolder(f)), "error", f.listing.err)
+		var apps []string
+		for _, a := range w.appsOfFolder(f) {
+			apps = append(apps, a.name)
+		}
+		w.opts.Logger.Error("cannot read folder; its apps keep serving and are not reloaded", "folder", f.dir, "apps", apps, "error", f.listing.err)
 	default:
 		w.opts.Logger.Info("folder can be read again", "folder", f.dir)
 	}
@@ -158,31 +193,11 @@ func (w *Watch) setFolderStatus(f *watchedFolder, problems []string) {
 
 // Folders returns the states of the folders of the watch, in the order of NewWatch.
 func (w *Watch) Folders() []FolderStatus {
-	w.statusMu.RLock()
-	defer w.statusMu.RUnlock()
+	w.folderStatusMu.RLock()
+	defer w.folderStatusMu.RUnlock()
 	var all []FolderStatus
 	for _, f := range w.folders {
 		all = append(all, f.status)
 	}
 	return all
-}
-
-// firstFolderError returns the error of the first folder that cannot be read.
-func (w *Watch) firstFolderError() error {
-	w.discoverMu.Lock()
-	defer w.discoverMu.Unlock()
-	for _, f := range w.folders {
-		if f.listing.err != nil {
-			return fmt.Errorf("finding apps: %w", f.listing.err)
-		}
-	}
-	return nil
-}
-
-func nameApps(all []*watchedApp) []string {
-	var names []string
-	for _, a := range all {
-		names = append(names, a.name)
-	}
-	return names
 }

@@ -47,8 +47,10 @@ func (w *Watch) Run(ctx context.Context) error {
 			continue
 		case err, ok := <-n.errorChannel():
 			n.closeUnlessOK(ok)
-			n.logWatcherError(err)
-			all = true
+			if err != nil && !errors.Is(err, fsnotify.ErrEventOverflow) {
+				w.opts.Logger.Warn("file watcher failed; polling all folders", "error", err)
+			}
+			all = true // also after an overflow
 		case <-settle.C:
 			armed = false
 		case <-every.C:
@@ -138,14 +140,6 @@ func (n *notifier) reportFallback(err error) {
 		n.watch.opts.Logger.Warn("file notifications unavailable, falling back to polling", "every", n.watch.opts.Poll, "error", err)
 	default:
 		n.watch.opts.Logger.Info("file notifications available again")
-	}
-}
-
-// logWatcherError logs an error of the watcher, after which all folders are polled. An
-// event overflow is not logged.
-func (n *notifier) logWatcherError(err error) {
-	if err != nil && !errors.Is(err, fsnotify.ErrEventOverflow) {
-		n.watch.opts.Logger.Warn("file watcher failed; polling all folders", "error", err)
 	}
 }
 

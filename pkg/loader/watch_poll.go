@@ -2,6 +2,7 @@ package loader
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -17,7 +18,14 @@ func (w *Watch) Sync(ctx context.Context) error {
 	if _, err := w.pollAll(ctx, pollMode{immediate: true, requested: true}); err != nil {
 		return err
 	}
-	return w.firstFolderError()
+	w.discoverMu.Lock()
+	defer w.discoverMu.Unlock()
+	for _, f := range w.folders {
+		if f.listing.err != nil {
+			return fmt.Errorf("finding apps: %w", f.listing.err)
+		}
+	}
+	return nil
 }
 
 // Reload polls each app until it settles, loads changes, and publishes changes that
@@ -154,9 +162,9 @@ func (w *Watch) runForApps(ctx context.Context, only func(name string) bool, fn 
 					keep(err)
 				}
 			case <-time.After(w.opts.MaxWait):
-				w.markLoading(a.name, at.dir)
+				w.status.setLoading(a.name, at.dir, true)
 			case <-ctx.Done():
-				w.markLoading(a.name, at.dir)
+				w.status.setLoading(a.name, at.dir, true)
 				keep(ctx.Err())
 			}
 		})
@@ -242,13 +250,13 @@ func (w *Watch) pollApp(a *watchedApp, at foundApp, p pollMode, job *poll) (agai
 	}).Stop()
 	defer time.AfterFunc(w.opts.MaxWait, func() {
 		defer safe.Recover(w.logPanic)
-		w.markLoading(a.name, at.dir)
+		w.status.setLoading(a.name, at.dir, true)
 		close(job.late)
 	}).Stop()
 	began := time.Now()
 	defer func() {
 		a.pollCost.Store(max(int64(time.Since(began)), a.pollCost.Load()/2))
-		w.unmarkLoading(a.name)
+		w.status.setLoading(a.name, "", false)
 	}()
 	if at.dir == "" {
 		return w.removeIfAbsent(a, p)

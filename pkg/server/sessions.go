@@ -283,7 +283,8 @@ func (s sessionHandlers) handlePatchSession(w http.ResponseWriter, r *http.Reque
 // change would make the next event of the run stale.
 func (s sessionHandlers) patchSession(ctx context.Context, key session.Key, delta map[string]any) (*session.Session, error) {
 	sessions := s.host.Store().Sessions
-	ctx, release, err := sessions.Acquire(ctx, key, s.opts.Wait)
+	// The context of a run has no shared timeout; that of the request does.
+	_, release, err := sessions.Acquire(ctx, key, s.opts.Wait)
 	if err != nil {
 		return nil, err
 	}

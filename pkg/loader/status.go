@@ -1,0 +1,124 @@
+package loader
+
+import (
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"agenthost/pkg/spec"
+)
+
+// A Status is the state of a watched app.
+type Status struct {
+	App string
+	Dir string
+	// Revision is the serving revision; empty if there is none.
+	Revision string
+	// OK reports whether the content of the folder is serving.
+	OK bool
+	// PendingRevision is the revision of a change that waits for a manual reload; empty
+	// if there is none.
+	PendingRevision string
+	// Unreadable is the reason why the folder cannot be read; empty if it can. Revision
+	// keeps serving.
+	Unreadable string
+	// Loading reports that the content of the folder has been loading, or passing the
+	// gate, for longer than Sync and Reload wait.
+	Loading bool
+	// Diagnostics are the problems of the content of the folder, including warnings.
+	Diagnostics spec.Diagnostics
+	// Loaded is the time of the last load, LastGood the time of the last successful one.
+	Loaded, LastGood time.Time
+	// LoadCount counts loads, FailedCount failed loads.
+	LoadCount, FailedCount int
+}
+
+// Problems returns the diagnostics for remote clients: file names are relative to the
+// app, and do not reveal the location of its folder.
+func (s Status) Problems() spec.Diagnostics { return relativeToApps(s.Dir, s.Diagnostics) }
+
+// relativeToApps shortens the paths of files in an app's folder so that they begin
+// with the app's name and do not reveal where the folder is; also those in messages.
+func relativeToApps(dir string, ds spec.Diagnostics) spec.Diagnostics {
+	hide := pathHider(dir)
+	below := func(at *spec.Pos) {
+		if rel, err := filepath.Rel(filepath.Dir(dir), at.File); err == nil && filepath.IsLocal(rel) {
+			at.File = filepath.ToSlash(rel)
+		}
+	}
+	named := slices.Clone(ds)
+	for i := range named {
+		below(&named[i].Pos)
+		named[i].Message, named[i].Hint = hide.Replace(named[i].Message), hide.Replace(named[i].Hint)
+		named[i].Also = slices.Clone(named[i].Also)
+		for k := range named[i].Also {
+			below(&named[i].Also[k].Pos)
+		}
+	}
+	return named
+}
+
+// pathHider returns a replacer of an app's folder by its name, and of an absolute path of
+// its parent folder by nothing.
+func pathHider(dir string) *strings.Replacer {
+	var pairs []string
+	if given := formatDir(dir); path.Base(given) == AppName(dir) { // not such as . or ..
+		pairs = append(pairs, given+"/", AppName(dir)+"/")
+	}
+	if full, err := filepath.Abs(dir); err == nil {
+		pairs = append(pairs, formatDir(full), AppName(dir), strings.TrimSuffix(formatDir(filepath.Dir(full)), "/")+"/", "")
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// statuses are those of the apps of a watch. They are safe for concurrent use.
+type statuses struct {
+	mu    sync.RWMutex
+	byApp map[string]Status
+}
+
+func (t *statuses) get(app string) (Status, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	s, ok := t.byApp[app]
+	return s, ok
+}
+
+func (t *statuses) put(app string, s Status) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.byApp[app] = s
+}
+
+func (t *statuses) delete(app string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.byApp, app)
+}
+
+// list returns all statuses, sorted by name.
+func (t *statuses) list() []Status {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return slices.SortedFunc(maps.Values(t.byApp), func(a, b Status) int { return strings.Compare(a.App, b.App) })
+}
+
+// setLoading sets whether a slow app is loading. An app without a status gets one in its folder.
+func (t *statuses) setLoading(app, dir string, loading bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s, ok := t.byApp[app]
+	switch {
+	case ok:
+	case !loading || dir == "":
+		return
+	default:
+		s = Status{App: app, Dir: dir}
+	}
+	s.Loading = loading
+	t.byApp[app] = s
+}
