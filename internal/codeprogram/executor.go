@@ -59,7 +59,7 @@ func (a *Args) NewExecutor(runner tool.ProgramRunner, maxOutput int) *Executor {
 	}
 }
 
-// TextValues returns the texts' values.
+// TextValues returns the value of each text.
 func TextValues(texts []spec.Text) []string {
 	values := make([]string, len(texts))
 	for i, text := range texts {

@@ -41,8 +41,8 @@ type Property struct {
 	Value string `xml:"value,attr"`
 }
 
-// A Case is a test. Many build servers read its file and line, though schemas such as
-// Jenkins's do not have them.
+// A Case is a test. Many build servers read its file and line, though some schemas, such as
+// Jenkins's, do not have them.
 type Case struct {
 	Name    string   `xml:"name,attr"`
 	Class   string   `xml:"classname,attr"`

@@ -45,7 +45,7 @@ func (s *Set) WithSimulation(c *SimulationConfig) *Set {
 }
 
 // Merge returns the stubs from both sets. Those from s come first, and its simulation
-// replaces outer's.
+// replaces that of outer.
 func (s *Set) Merge(outer *Set) *Set {
 	if s == nil || outer == nil {
 		if s == nil {

@@ -103,8 +103,8 @@ func (d Decision) AnswerRequests(events []*session.Event) ([]*genai.Part, error)
 	return parts, nil
 }
 
-// AnswerCalls answers functions' oldest pending calls. Any value but a mapping is the
-// function's result.
+// AnswerCalls gives each answer to its function's oldest pending call. Any value but a mapping is
+// the function's result.
 func AnswerCalls(events []*session.Event, answers []Answer) ([]*genai.Part, error) {
 	open := listPendingCalls(events)
 	var parts []*genai.Part

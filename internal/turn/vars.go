@@ -42,14 +42,14 @@ type Outcome struct {
 	Requests []Request
 	// Err is the turn's error; nil if it succeeded.
 	Err *runtime.RunError
-	// ToolLatency is the tool stubs' latency; see package toolstub.
+	// ToolLatency is the latency of tool stubs; see package toolstub.
 	ToolLatency time.Duration
 }
 
 // A Request is one to a model.
 type Request struct {
 	Agent, Instruction string
-	// Tools are the declared tools' names.
+	// Tools are the names of declared tools.
 	Tools []any
 }
 
@@ -116,7 +116,7 @@ func buildRequestVars(requests []Request) []any {
 	return all
 }
 
-// buildCallVars returns the agents' calls with their responses, in order, without the
+// buildCallVars returns agent calls with their responses, in order, without the
 // requests to the user.
 func buildCallVars(events []*session.Event) []any {
 	responses := map[string]any{}

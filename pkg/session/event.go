@@ -227,7 +227,7 @@ func (a *Actions) SetArtifact(name string, version int) {
 	a.ArtifactDelta[name] = version
 }
 
-// Merge adds b's effects to a, as responses to parallel calls become one event: maps are
+// Merge adds the effects of b to a, as responses to parallel calls become one event: maps are
 // merged deeply, later values win, and flags and widgets accumulate (adk-python
 // flows/llm_flows/functions.py).
 func (a *Actions) Merge(b *Actions) {

@@ -21,7 +21,7 @@ import (
 // A Form selects the fields in the JSON forms of events and sessions. The zero value is ADK's
 // form.
 type Form struct {
-	// Provenance adds the events' provenance.
+	// Provenance adds event provenance.
 	Provenance bool
 	// internal keeps the customMetadata keys that begin with [InternalMetadataPrefix].
 	internal bool
@@ -479,7 +479,7 @@ func (p Provenance) Append(dst []byte) []byte {
 	return w.Buf
 }
 
-// DecodeProvenance decodes Append's output.
+// DecodeProvenance decodes the output of Append.
 func DecodeProvenance(text []byte) (p Provenance, err error) {
 	if string(text) == "{}" {
 		return p, nil

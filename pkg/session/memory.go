@@ -84,7 +84,7 @@ func (m *Memory) MarshalJSON() ([]byte, error) {
 	return w.Buf, nil
 }
 
-// UnmarshalJSON decodes MarshalJSON's output; keys may also be in snake_case. Unknown keys
+// UnmarshalJSON decodes the output of MarshalJSON; keys may also be in snake_case. Unknown keys
 // are ignored. A failure is a [FieldError].
 func (m *Memory) UnmarshalJSON(b []byte) error {
 	r := newDecoder(b)

@@ -66,7 +66,7 @@ type History struct {
 	events  []*Event
 	bytes   int64
 	derived map[any]derived
-	// derivedBytes is the derived values' total size.
+	// derivedBytes is the total size of derived values.
 	derivedBytes atomic.Int64
 }
 
@@ -104,7 +104,7 @@ func (h *History) Append(e *Event) {
 	h.events = append(h.events, e)
 }
 
-// AddBytes adds the stored events' JSON size. Only a store calls it.
+// AddBytes adds the JSON size of stored events. Only a store calls it.
 func (h *History) AddBytes(n int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -137,7 +137,7 @@ func (h *History) Derive(key any, extend func(last any, events []*Event) (v any,
 	return v
 }
 
-// DerivedBytes returns the derived values' approximate size.
+// DerivedBytes returns the approximate size of derived values.
 func (h *History) DerivedBytes() int64 { return h.derivedBytes.Load() }
 
 // The customMetadata keys that held the provenance before it had its own column.

@@ -21,7 +21,7 @@ const (
 	ScopeTemp                 // "temp:": until the invocation ends, never stored
 )
 
-// The scopes' prefixes.
+// The scope prefixes.
 const (
 	UserPrefix = "user:"
 	AppPrefix  = "app:"

@@ -187,7 +187,7 @@ func (a *Actions) Updated(key string, old any) (v any, written bool, err error) 
 	return v, written, nil
 }
 
-// UpdatedKeys returns the updates' sorted, distinct keys.
+// UpdatedKeys returns the distinct keys of the updates, sorted.
 func (a *Actions) UpdatedKeys() []string {
 	var keys []string
 	for _, u := range a.StateUpdates {

@@ -64,7 +64,7 @@ func Schema() map[string]any {
 	return set.Document(map[string]any{"type": "array", "items": set.Object(reflect.TypeFor[testConfig]())})
 }
 
-// Reference returns the test files' reference pages.
+// Reference returns the reference pages for test files.
 func Reference() []string {
 	return append([]string{
 		spec.Reference("A test", "One conversation and its expectations: the first turn, and the later turns under `then:`.", reflect.TypeFor[testConfig]()),

@@ -24,7 +24,7 @@ type builderMerger struct {
 }
 
 // mergeBuilderFiles merges the builder's files into an app's files and returns the merged
-// files and the preserved fields' names.
+// files and the names of preserved fields.
 func (s *handlers) mergeBuilderFiles(app string, files map[string][]byte) (map[string][]byte, []string) {
 	k := &builderMerger{
 		read:    func(name string) ([]byte, error) { return appfolder.ReadFile(s.opts.Folders, app, name) },
@@ -119,7 +119,7 @@ func (m *nodeMerger) mergeAgent(old, sent *yaml.Node) {
 	m.mergeMapping(old, sent, "", func(key string) bool { return !slices.Contains(omittedWhenEmpty, key) })
 }
 
-// mergeMapping keeps old's order and comments. Keys that were not sent stay if keep returns
+// mergeMapping keeps the order and the comments of old. Keys that were not sent stay if keep returns
 // true.
 func (m *nodeMerger) mergeMapping(old, sent *yaml.Node, at string, keep func(key string) bool) {
 	var out []*yaml.Node

@@ -25,7 +25,7 @@ type Options struct {
 	Dev bool
 }
 
-// components are the routes' parameters and schemas.
+// components are the parameters and schemas for the routes.
 //
 //go:embed components.yaml
 var components []byte

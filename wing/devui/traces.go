@@ -33,7 +33,7 @@ type Traces struct {
 	spans []keptSpan
 	next  int
 	// stripped counts the oldest spans whose contents were removed; contentBytes is the
-	// remaining contents' size.
+	// size of the remaining contents.
 	stripped, contentBytes int
 }
 

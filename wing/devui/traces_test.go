@@ -87,7 +87,7 @@ func TestTracesOfRunsOnly(t *testing.T) {
 	}
 }
 
-// The number of spans and their contents' size are limited. The oldest are dropped first.
+// The number of spans and the size of their contents are limited. The oldest are dropped first.
 func TestTraceLimits(t *testing.T) {
 	traces := NewTraces(true)
 	long := strings.Repeat("x", 1<<20)

@@ -28,7 +28,7 @@ import (
 	"agenthost/wing/adk/conformance"
 )
 
-// conformanceFlags are the conformance verbs' flags.
+// conformanceFlags are the flags for conformance verbs.
 type conformanceFlags struct {
 	load      command.LoadFlags
 	apps      []string
@@ -390,7 +390,7 @@ func (f *conformanceFlags) selectApp(folders map[string][]string, name string) (
 	}
 }
 
-// loadApps loads the cases' apps.
+// loadApps loads the apps for the cases.
 func (t *conformanceRun) loadApps(ctx context.Context, f *conformanceFlags, cases []*conformance.Case) error {
 	found, err := f.findApps()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"agenthost/wing/adk/export"
 )
 
-// exportFlags are export's flags.
+// exportFlags are the flags for export.
 type exportFlags struct {
 	load command.LoadFlags
 	adk  string

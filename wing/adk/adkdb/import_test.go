@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/store/sqlstore/sqlite"
 )
 
-// engines are the tests' engines.
+// engines are the engines under test.
 var engines = sqlstore.Engines{sqlite.Engine()}
 
 // endsAfter is a context that is canceled after a number of Done calls.

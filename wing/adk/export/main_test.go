@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// lookUpEnv returns the test apps' environment.
+// lookUpEnv returns the environment for test apps.
 func lookUpEnv(name string) (string, bool) {
 	v, ok := map[string]string{"SET": "from the environment", "SIXTY": "60", "ORDERS_KEY": "key", "OTHER_KEY": "key"}[name]
 	return v, ok
@@ -85,7 +85,7 @@ func write(t testing.TB, file, content string) {
 	}
 }
 
-// newOptions returns the tests' options: the overlay app.prod.yaml and the secrets folder
+// newOptions returns the options for tests: the overlay app.prod.yaml and the secrets folder
 // next to the app are used.
 func newOptions(dir string) *loader.Options {
 	opts := &loader.Options{Env: lookUpEnv, Overlay: "prod"}

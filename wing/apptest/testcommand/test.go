@@ -16,7 +16,7 @@ import (
 	"agenthost/wing/apptest"
 )
 
-// testFlags are test's flags.
+// testFlags are the flags for test.
 type testFlags struct {
 	load    command.LoadFlags
 	run     string
@@ -152,7 +152,7 @@ func (t *tester) writeReport(r *testReport) error {
 	return r.writeText(t.env, t.flags.verbose)
 }
 
-// testReport holds the apps' test results.
+// testReport holds the test results by app.
 type testReport struct {
 	problems spec.Diagnostics
 	results  []*apptest.Result

@@ -63,7 +63,7 @@ const (
 	maxLiveSeconds     = 86400
 )
 
-// Criteria are the metrics' criteria in order.
+// Criteria are metric criteria in order.
 type Criteria struct {
 	Names  []string
 	ByName map[string]*Criterion

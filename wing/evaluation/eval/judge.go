@@ -184,7 +184,7 @@ func scoreOf(positive bool) *float64 {
 	return &score
 }
 
-// scoresOf returns the turns' scores.
+// scoresOf returns one score per turn.
 func scoresOf(turns []*TurnScore) []*float64 {
 	scores := make([]*float64, len(turns))
 	for i, t := range turns {

@@ -114,7 +114,7 @@ func (m *Metric) Info() *MetricInfo {
 	return info
 }
 
-// Measure scores in's turns.
+// Measure scores the turns of in.
 func (m *Metric) Measure(ctx context.Context, in *Input) (*Scores, error) {
 	if m.NeedsExpected && in.Expected == nil {
 		return nil, fmt.Errorf("%s needs expected turns, which a scenario does not have", m.Name)

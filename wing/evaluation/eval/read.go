@@ -189,7 +189,7 @@ func ReadSession(file string, src []byte) (*SessionInput, error) {
 	return s, nil
 }
 
-// readOldSet reads a list: turns if its items have turns' keys, else cases.
+// readOldSet reads a list: turns if its items have turn keys, else cases.
 func readOldSet(file string, src []byte, o *ReadOptions) (*Set, error) {
 	if isListOfTurns(src) {
 		turns := []*oldTurn{}

@@ -74,7 +74,7 @@ func StatusOf(score *float64, threshold float64) Status {
 	}
 }
 
-// FinalStatus returns a case's status from its metrics' statuses: Failed if one failed, else
+// FinalStatus returns a case's status from its metric statuses: Failed if one failed, else
 // Passed if one passed, else NotEvaluated.
 func FinalStatus(metrics []Status) Status {
 	switch {

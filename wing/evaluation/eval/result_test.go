@@ -49,7 +49,7 @@ func TestSetCase(t *testing.T) {
 	}
 }
 
-// TestNames: new sets' IDs and path segments are checked with their value.
+// TestNames: IDs for new sets and path segments are checked with their value.
 func TestNames(t *testing.T) {
 	for err, want := range map[error]string{
 		CheckNewSetID("my set"):   `eval set ID must consist of letters, digits and underscores, got "my set"`,

@@ -49,7 +49,7 @@ func measureUserSimulator(ctx context.Context, in *Input) (*Scores, error) {
 	return s, nil
 }
 
-// sharePassed returns the passed turns' scores, divided by the number of turns, including
+// sharePassed returns the scores of passed turns, divided by the number of turns, including
 // those without a score.
 func sharePassed(turns []*TurnScore) *float64 {
 	if len(turns) == 0 {

@@ -23,7 +23,7 @@ import (
 	"agenthost/wing/evaluation/evalrun"
 )
 
-// evalFlags are eval's flags.
+// evalFlags are the flags for eval.
 type evalFlags struct {
 	load            command.LoadFlags
 	plan            evalrun.PlanOptions

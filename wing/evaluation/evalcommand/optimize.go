@@ -22,7 +22,7 @@ import (
 	"agenthost/wing/evaluation/optimize"
 )
 
-// optimizeFlags are optimize's flags.
+// optimizeFlags are the flags for optimize.
 type optimizeFlags struct {
 	load                       command.LoadFlags
 	plan                       evalrun.PlanOptions
@@ -176,7 +176,7 @@ type optimization struct {
 	loader *loader.Loader
 	meter  *evalrun.CostMeter
 	stop   stopReason
-	// instruction is the app's instruction, problems are check's messages about the app.
+	// instruction is the app's instruction, problems are the messages from check about the app.
 	instruction *loader.Instruction
 	problems    map[string]bool
 }

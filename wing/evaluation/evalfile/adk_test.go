@@ -53,7 +53,7 @@ func TestReadConfig(t *testing.T) {
 	}
 }
 
-// TestReadSet expects the cases' criteria in ADK's sets to be checked as well.
+// TestReadSet expects case criteria in ADK sets to be checked as well.
 func TestReadSet(t *testing.T) {
 	const file = `{"eval_set_id": "s", "eval_cases": [{"eval_id": "a", "conversation": [],
   "criteria": {"response_mach": 0.5}}]}`

@@ -225,7 +225,7 @@ func Schema() map[string]any {
 	return set.Document(set.Object(reflect.TypeFor[fileConfig]()))
 }
 
-// Reference returns the eval files' reference pages.
+// Reference returns the reference pages for eval files.
 func Reference() []string {
 	return []string{
 		spec.Reference("An eval file", "Cases, and the metrics that score them.", reflect.TypeFor[fileConfig]()),

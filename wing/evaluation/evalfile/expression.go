@@ -39,7 +39,7 @@ type ScoredTurn struct {
 	Number, Count int
 }
 
-// Vars returns the values for expressions' variables.
+// Vars returns the values for expression variables.
 func (t *ScoredTurn) Vars() map[string]any {
 	vars := t.Outcome.Vars()
 	delete(vars, "error")

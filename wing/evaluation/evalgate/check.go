@@ -199,7 +199,7 @@ func resolveJudges(ctx context.Context, in *loader.Inspection, jobs []*evalrun.J
 	return models
 }
 
-// readEvalSets reads all eval sets in the app with their cases' places.
+// readEvalSets reads all eval sets in the app with the places of their cases.
 func (k *Kind) readEvalSets(ctx context.Context, in *loader.Inspection, places casePlaces) []*evalrun.SetFile {
 	var sets []*evalrun.SetFile
 	for _, file := range in.FindFiles(ctx, "eval sets", evalfile.Suffix, evalfile.SetSuffix, eval.SetSuffix, eval.TestSuffix) {

@@ -71,7 +71,7 @@ type CaseBaseline struct {
 	P *float64 `json:"p,omitempty"`
 	// Regression reports that the case is a regression.
 	Regression bool `json:"regression"`
-	// Scores are the metrics' scores.
+	// Scores are by metric.
 	Scores map[string]*float64 `json:"scores"`
 }
 

@@ -235,7 +235,7 @@ func formatCost(u *eval.Usage) string {
 	return "$" + strconv.FormatFloat(math.Round(usd*scale)/scale, 'f', -1, 64)
 }
 
-// formatTime formats the turns' time; less than a second is not worth a comparison.
+// formatTime formats how long the turns took; less than a second is not worth a comparison.
 func formatTime(seconds float64) string {
 	if seconds < 1 {
 		return "<1s"

@@ -15,7 +15,7 @@ import (
 // scored, without those that the metrics could not read. It is safe for concurrent use.
 type caseAnswers struct {
 	cache *AnswerCache
-	// settings has the models' fingerprints; a model without one is not cached.
+	// settings has model fingerprints; a model without one is not cached.
 	settings map[string]string
 	run      int
 

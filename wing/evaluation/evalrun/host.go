@@ -38,7 +38,7 @@ type HostRunner struct {
 	NewID func() string
 }
 
-// Apps gives access to apps' folders and models.
+// Apps gives access to app folders and models.
 type Apps interface {
 	// Open opens an app's folder.
 	Open(app string) (*os.Root, error)

@@ -15,7 +15,7 @@ import (
 	"agenthost/wing/evaluation/evalrun"
 )
 
-// A busyModel rejects judges' calls as a service over its rate limit does.
+// A busyModel rejects judge calls as a service over its rate limit does.
 type busyModel struct{ calls int }
 
 func (*busyModel) Name() string { return "busy" }

@@ -107,7 +107,7 @@ func (r *Runner) runSafely(ctx context.Context, job *Job, c *eval.Case, number i
 // defaultUser is a session's user, as in adk-python local_eval_service.py.
 const defaultUser = "test_user_id"
 
-// SessionPrefix begins the cases' session IDs, as in ADK 2.11.
+// SessionPrefix begins the session IDs for cases, as in ADK 2.11.
 const SessionPrefix = "adk-eval-session-"
 
 // A caseRun is one run of a case.
@@ -122,7 +122,7 @@ type caseRun struct {
 	key     session.Key
 	turns   []*eval.Invocation
 	notes   []*eval.Note
-	// outcomes are the turns' outcomes, if a metric has an expression.
+	// outcomes has one outcome per turn, if a metric has an expression.
 	outcomes []*turn.Outcome
 	// events are the events from all turns.
 	events                []*session.Event

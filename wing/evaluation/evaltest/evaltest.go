@@ -160,7 +160,7 @@ func runCase(t *testing.T, runner *evalrun.Runner, job *evalrun.Job, c *eval.Cas
 	}
 }
 
-// formatError formats an error with its diagnostics' source lines and hints.
+// formatError formats an error with the source lines and hints in its diagnostics.
 func formatError(err error) string {
 	ds := spec.Diagnostics(nil)
 	if !errors.As(err, &ds) {

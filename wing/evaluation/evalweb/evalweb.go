@@ -34,7 +34,7 @@ type Evaluator interface {
 	Evaluate(ctx context.Context, req *eval.RunRequest) iter.Seq2[*eval.RunProgress, error]
 }
 
-// components are the routes' parameters and schemas.
+// components are the parameters and schemas for the routes.
 //
 //go:embed components.yaml
 var components []byte

@@ -109,7 +109,7 @@ func TestUnreadableEvalResult(t *testing.T) {
 	servertest.ExpectResponse(t, e.Serve("GET", "/dev/apps/shop/eval_results", ""), http.StatusOK, `["shop_basics_1.5"]`)
 }
 
-// A result is served without its cases' sessions if they are above 4 MiB together, and each
+// A result is served without its case sessions if they are above 4 MiB together, and each
 // session by its ID.
 func TestLargeEvalResult(t *testing.T) {
 	e, dir := newEvalRunEnv(t, &evalweb.Options{}, nil)
@@ -169,7 +169,7 @@ func TestEvalRoutes(t *testing.T) {
 	}
 }
 
-// Only administrators read eval runs' sessions: a case may have any user's ID.
+// Only administrators read eval sessions: a case may have any user's ID.
 func TestEvalSessionOfUser(t *testing.T) {
 	e, dir := newEvalRunEnv(t, &evalweb.Options{}, &server.Options{Auth: newAuth(t, `tokens: [{token: ana-ana-ana-ana-ana, claims: {sub: ana}}, {token: ops-ops-ops-ops-ops, claims: {sub: ops}}]
 admin: claims.sub == "ops"`)})

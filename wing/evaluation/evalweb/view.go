@@ -157,7 +157,7 @@ func readSetWithConfig(root *os.Root, file string) (*eval.Set, *eval.Config, err
 	return f.Set, evalfile.MergeConfigs(f.Config, folder), nil
 }
 
-// An evalSetView is a set with its cases' beginnings.
+// An evalSetView is a set with the beginnings of its cases.
 type evalSetView struct {
 	evalSetEntry
 	Description string         `json:"description,omitempty"`

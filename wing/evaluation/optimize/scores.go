@@ -101,7 +101,7 @@ func (o *Optimizer) runCases(ctx context.Context, c *candidate, examples []examp
 	return nil
 }
 
-// listJobs returns the examples' jobs, each once.
+// listJobs returns the jobs of the examples, each once.
 func listJobs(examples []example) []*evalrun.Job {
 	var jobs []*evalrun.Job
 	seen := map[*evalrun.Job]bool{}
