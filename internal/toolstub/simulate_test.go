@@ -51,9 +51,9 @@ func TestSimulateNumbers(t *testing.T) {
 	numbertest.Check(t, "response", runCall(t.Context(), r, orderTool{name: "create"}, "create", nil), 1)
 }
 
-// TestSimulate: the model gets the tools once, and then each call with the data, the traces
+// TestSimulateWithEarlierResources: the model gets the tools once, and then each call with the data, the traces
 // and the resources that earlier calls created.
-func TestSimulate(t *testing.T) {
+func TestSimulateWithEarlierResources(t *testing.T) {
 	m := &scriptedAnswers{answers: []string{
 		"```json\n{\"stateful_parameters\": [{\"parameter_name\": \"order_id\", \"creating_tools\": [\"create\"], \"consuming_tools\": [\"find\"]}]}\n```",
 		`{"order": {"order_id": "R7", "amount": 3}}`,

@@ -80,9 +80,9 @@ func runCall(ctx context.Context, r *toolstub.Run, t tool.Tool, name string, arg
 	return string(b)
 }
 
-// TestInjections: ADK's injections, under the names that docs/eval-sets.md maps them to,
+// TestInjectionsAnswerLikeADK: ADK's injections, under the names that docs/eval-sets.md maps them to,
 // answer as in ADK.
-func TestInjections(t *testing.T) {
+func TestInjectionsAnswerLikeADK(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "adk_injections.jsonl"))
 	if err != nil {
 		t.Fatal(err)
@@ -216,8 +216,8 @@ func TestLatencyWaits(t *testing.T) {
 	})
 }
 
-// TestMerge: a case's stubs come before its file's, and its simulation replaces the file's.
-func TestMerge(t *testing.T) {
+// TestMergeCaseBeforeFile: a case's stubs come before its file's, and its simulation replaces the file's.
+func TestMergeCaseBeforeFile(t *testing.T) {
 	file := buildSet(t, `tools: {find: {return: file}, list: {return: file}}`)
 	own := buildSet(t, `tools: {find: {args: {id: 1}, return: case}}`)
 	r := own.Merge(file).Begin(&toolstub.RunOptions{})

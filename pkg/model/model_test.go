@@ -103,7 +103,7 @@ func TestCallsAndResponsesOf(t *testing.T) {
 	}
 }
 
-func TestTexts(t *testing.T) {
+func TestTextContentsByRole(t *testing.T) {
 	for role, c := range map[string]*genai.Content{"user": UserText("hi"), "model": ModelText("hi")} {
 		if c.Role != role || TextOf(c) != "hi" {
 			t.Errorf("%s text = role %q, text %q", role, c.Role, TextOf(c))
@@ -111,7 +111,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-func TestError(t *testing.T) {
+func TestErrorTextAndRetry(t *testing.T) {
 	cut := errors.New("connection cut")
 	tests := []struct {
 		name  string

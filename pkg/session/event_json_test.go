@@ -197,7 +197,7 @@ func TestInternalMetadata(t *testing.T) {
 	}
 }
 
-func TestTimestamp(t *testing.T) {
+func TestTimestampPrecision(t *testing.T) {
 	tests := []struct {
 		in, want string
 	}{

@@ -240,8 +240,8 @@ func (e *editor) completionLabels(file, text string) []string {
 	return labels
 }
 
-// TestDiagnostics covers diagnostics in unsaved files.
-func TestDiagnostics(t *testing.T) {
+// TestDiagnosticsInUnsavedFiles covers diagnostics in unsaved files.
+func TestDiagnosticsInUnsavedFiles(t *testing.T) {
 	e := startEditor(t)
 	defer e.close()
 	got := e.openDocument("root_agent.yaml", "name: desk\nmodel: fsat\ninstruction: Help.\ntols: []\n# é𝄞: x\n")
@@ -279,8 +279,8 @@ func TestDiagnostics(t *testing.T) {
 	}
 }
 
-// TestCodeActions expects check --fix's fixes, for the requested lines and kinds only.
-func TestCodeActions(t *testing.T) {
+// TestCodeActionsForRequestedLines expects check --fix's fixes, for the requested lines and kinds only.
+func TestCodeActionsForRequestedLines(t *testing.T) {
 	e := startEditor(t)
 	defer e.close()
 	e.openDocument("root_agent.yaml", "name: desk\nmodel: fast\ninstruction: é𝄞 {usr:name?} {tmp:x?}.\n")
@@ -326,8 +326,8 @@ func TestCodeActions(t *testing.T) {
 	}
 }
 
-// TestCompletion checks the completions at the cursor, ¦.
-func TestCompletion(t *testing.T) {
+// TestCompletionAtCursor checks the completions at the cursor, ¦.
+func TestCompletionAtCursor(t *testing.T) {
 	e := startEditor(t)
 	defer e.close()
 	for _, tt := range []struct {
@@ -393,8 +393,8 @@ func TestCompletion(t *testing.T) {
 	e.T = t
 }
 
-// TestHover covers the documentation for fields, names and resolved values.
-func TestHover(t *testing.T) {
+// TestHoverOverFieldsAndNames covers the documentation for fields, names and resolved values.
+func TestHoverOverFieldsAndNames(t *testing.T) {
 	e := startEditor(t)
 	defer e.close()
 	for _, tt := range []struct{ name, file, text, want string }{
@@ -421,8 +421,8 @@ func TestHover(t *testing.T) {
 	e.T = t
 }
 
-// TestDefinition covers references to files and names.
-func TestDefinition(t *testing.T) {
+// TestDefinitionOfFilesAndNames covers references to files and names.
+func TestDefinitionOfFilesAndNames(t *testing.T) {
 	e := startEditor(t)
 	defer e.close()
 	for _, tt := range []struct{ name, file, text, want string }{
@@ -449,8 +449,8 @@ func TestDefinition(t *testing.T) {
 	e.T = t
 }
 
-// TestProtocol covers invalid messages, unknown methods and a missing shutdown.
-func TestProtocol(t *testing.T) {
+// TestProtocolErrors covers invalid messages, unknown methods and a missing shutdown.
+func TestProtocolErrors(t *testing.T) {
 	e := startEditor(t)
 	if m := e.call("workspace/symbol", map[string]any{}, nil); m.Error == nil || m.Error.Code != -32601 || m.Error.Message != "unknown method workspace/symbol" {
 		t.Errorf("unknown method = %+v", m.Error)

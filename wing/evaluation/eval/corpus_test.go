@@ -26,9 +26,9 @@ func corpusFile(t testing.TB, name string) string {
 	return path
 }
 
-// TestCorpus: every foreign file, in each form and spelling, is read and written back equal:
+// TestCorpusFilesRoundTrip: every foreign file, in each form and spelling, is read and written back equal:
 // only nulls and empty values are lost, and reading the written file returns the same value.
-func TestCorpus(t *testing.T) {
+func TestCorpusFilesRoundTrip(t *testing.T) {
 	dir := corpusFile(t, "evalsets")
 	text, err := os.ReadFile(filepath.Join(dir, "index.json"))
 	if err != nil {

@@ -16,8 +16,8 @@ func measureOf(metric string, min float64) *Measure {
 	return &Measure{Metric: metric, Threshold: threshold(min), Criterion: &Criterion{Threshold: threshold(min)}}
 }
 
-// TestEvaluate: each metric scores each turn and the case; results have the full names.
-func TestEvaluate(t *testing.T) {
+// TestEvaluateScoresTurnsAndCase: each metric scores each turn and the case; results have the full names.
+func TestEvaluateScoresTurnsAndCase(t *testing.T) {
 	c := &Case{ID: "c", Conversation: []*Invocation{textTurn("hi", "hello world"), textTurn("bye", "good bye")}}
 	actual := []*Invocation{textTurn("hi", "hello"), textTurn("bye", "good bye")}
 	r := (&Options{}).Evaluate(t.Context(), c, actual, append([]*Measure{measureOf("response_match", 0.9), measureOf(ToolTrajectory, 1)}, InformationalMeasures()...))

@@ -213,9 +213,9 @@ func TestRubricErrors(t *testing.T) {
 	}
 }
 
-// TestHallucinations: each text is split into sentences, which are checked against what
+// TestHallucinationsPerSentence: each text is split into sentences, which are checked against what
 // the agent had before it.
-func TestHallucinations(t *testing.T) {
+func TestHallucinationsPerSentence(t *testing.T) {
 	var contexts []string
 	judge := func(_ context.Context, prompt string) (string, error) {
 		if strings.HasPrefix(prompt, "Split") {

@@ -9,7 +9,7 @@ import (
 
 // A locator finds keys in either spelling, the first among duplicates, and items; else the
 // innermost value on the way. Positions do not depend on their order.
-func TestLocator(t *testing.T) {
+func TestLocatorEitherSpelling(t *testing.T) {
 	l := eval.NewLocator("a.json", []byte("{\"ü\": 1, \"evalCases\": [{\"id\": 1},\n  {\"id\": 2, \"eval_id\": 3, \"evalId\": 4}],\n\"last\": true}"))
 	for range 2 {
 		for _, tt := range []struct {

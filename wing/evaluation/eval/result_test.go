@@ -49,8 +49,8 @@ func TestSetCase(t *testing.T) {
 	}
 }
 
-// TestNames: IDs for new sets and path segments are checked with their value.
-func TestNames(t *testing.T) {
+// TestInvalidNames: IDs for new sets and path segments are checked with their value.
+func TestInvalidNames(t *testing.T) {
 	for err, want := range map[error]string{
 		CheckNewSetID("my set"):   `eval set ID must consist of letters, digits and underscores, got "my set"`,
 		CheckPathSegment("../up"): `cannot use "../up" as a file name`,

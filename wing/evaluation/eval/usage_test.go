@@ -17,7 +17,7 @@ func responseWith(input, output int32, metadata map[string]any) *model.Response 
 }
 
 // Usage is added up over calls. The cost is unknown as soon as one call has no price.
-func TestUsage(t *testing.T) {
+func TestUsageWithUnpricedCall(t *testing.T) {
 	u := &Usage{}
 	u.AddResponse(responseWith(10, 5, map[string]any{model.CostKey: map[string]any{"usd": 0.25}}))
 	u.AddResponse(responseWith(20, 7, map[string]any{model.CostKey: map[string]any{"usd": 0.5}}))

@@ -26,8 +26,8 @@ type vector struct {
 	Expected json.RawMessage `json:"expected"`
 }
 
-// TestVectors: every metric computes what ADK computes. Numbers agree to 1e-9.
-func TestVectors(t *testing.T) {
+// TestVectorsFromADK: every metric computes what ADK computes. Numbers agree to 1e-9.
+func TestVectorsFromADK(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "adk_vectors.jsonl"))
 	if err != nil {
 		t.Fatal(err)

@@ -53,8 +53,8 @@ func TestReadConfig(t *testing.T) {
 	}
 }
 
-// TestReadSet expects case criteria in ADK sets to be checked as well.
-func TestReadSet(t *testing.T) {
+// TestReadSetWithCaseCriteria expects case criteria in ADK sets to be checked as well.
+func TestReadSetWithCaseCriteria(t *testing.T) {
 	const file = `{"eval_set_id": "s", "eval_cases": [{"eval_id": "a", "conversation": [],
   "criteria": {"response_mach": 0.5}}]}`
 	set, ds := evalfile.ReadSet("s.evalset.json", []byte(file), nil, &evalfile.Names{})

@@ -38,8 +38,8 @@ cases:
     persona: NOVICE
 `
 
-// TestDecode expects the ADK set that a file describes.
-func TestDecode(t *testing.T) {
+// TestReadWholeFile expects the ADK set that a file describes.
+func TestReadWholeFile(t *testing.T) {
 	f, ds := evalfile.Read("desk/orders.eval.yaml", []byte(wholeFile), &evalfile.Names{})
 	if ds.HasErrors() {
 		t.Fatal(ds)

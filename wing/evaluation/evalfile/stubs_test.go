@@ -10,9 +10,9 @@ import (
 	"agenthost/wing/evaluation/evalfile"
 )
 
-// TestStubsOf: the stubs in a set and its cases survive the set's JSON, and cases have their
+// TestStubsOfSetAndCase: the stubs in a set and its cases survive the set's JSON, and cases have their
 // own first. A case's simulation replaces the set's.
-func TestStubsOf(t *testing.T) {
+func TestStubsOfSetAndCase(t *testing.T) {
 	const file = `
 tools: {find: {return: set}, list: {simulate: true}}
 simulation: {model: a}

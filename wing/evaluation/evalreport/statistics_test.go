@@ -14,7 +14,7 @@ func checkNear(t *testing.T, what string, got, want float64) {
 }
 
 // pass@k and pass^k are the shares among all ways to choose k runs.
-func TestPassed(t *testing.T) {
+func TestPassRatesCountAllDraws(t *testing.T) {
 	for n := 1; n <= 6; n++ {
 		for passed := 0; passed <= n; passed++ {
 			for k := 1; k <= n; k++ {
@@ -67,7 +67,7 @@ func TestWilsonInterval(t *testing.T) {
 }
 
 // McNemar's exact test is the binomial test on the pairs that differ.
-func TestMcNemar(t *testing.T) {
+func TestMcNemarExactValues(t *testing.T) {
 	for _, tt := range []struct {
 		better, worse int
 		p             float64
@@ -80,7 +80,7 @@ func TestMcNemar(t *testing.T) {
 }
 
 // Fisher's exact test: the tea tasting lady, and shares of passed runs.
-func TestFisher(t *testing.T) {
+func TestFisherExactValues(t *testing.T) {
 	for _, tt := range []struct {
 		n1, passed1, n2, passed2 int
 		p                        float64
@@ -98,7 +98,7 @@ func TestFisher(t *testing.T) {
 
 // The permutation test tries all signs for few differences; the estimate for many is near the
 // exact p, and is the same each time.
-func TestPermutation(t *testing.T) {
+func TestPermutationExactAndEstimated(t *testing.T) {
 	checkNear(t, "no differences", testDifferences([]float64{0, 0}), 1)
 	checkNear(t, "six equal signs", testDifferences([]float64{0.1, 0.2, 0.3, 0, 0.4, 0.5, 0.6}), 2.0/64)
 	checkNear(t, "both signs", testDifferences([]float64{0.5, -0.5}), 1)
@@ -111,7 +111,7 @@ func TestPermutation(t *testing.T) {
 }
 
 // Holm's method: the smallest p counts for all tests, the next one for the others.
-func TestHolm(t *testing.T) {
+func TestHolmAdjustsSmallestFirst(t *testing.T) {
 	for i, want := range []float64{0.03, 0.06, 0.06} {
 		checkNear(t, "AdjustHolm", adjustTests([]float64{0.01, 0.04, 0.03})[i], want)
 	}

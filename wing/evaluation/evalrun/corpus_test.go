@@ -18,7 +18,7 @@ import (
 
 // Every foreign eval set and test file runs on an app: each case has a result with all its
 // turns, and the result is an ADK file that is read and written back equal.
-func TestCorpusRuns(t *testing.T) {
+func TestCorpusSetsRunWithoutCrash(t *testing.T) {
 	root := os.Getenv("AGENTHOST_CORPUS")
 	if root == "" {
 		root = "../../../../shared/corpus"

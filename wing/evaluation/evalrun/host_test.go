@@ -94,9 +94,9 @@ func listHistory(t *testing.T, r *evalrun.HostRunner) []string {
 	return files
 }
 
-// TestEvaluate expects the start, and each case as it ends; a case that panics fails alone.
+// TestEvaluateWithPanickingCase expects the start, and each case as it ends; a case that panics fails alone.
 // The result is stored at the end.
-func TestEvaluate(t *testing.T) {
+func TestEvaluateWithPanickingCase(t *testing.T) {
 	r, req := serveShop(t, 3, func(_ context.Context, req *model.Request) error {
 		if req.Origin.UserText == "c2" {
 			panic("no such order")
@@ -334,9 +334,9 @@ type failingBackend struct {
 // PutResult returns the error.
 func (b failingBackend) PutResult(context.Context, *store.Result, int) error { return b.err }
 
-// TestPlanRun expects a criterion for each metric that is only named: the config's, or else a
+// TestPlanRunCompletesCriteria expects a criterion for each metric that is only named: the config's, or else a
 // default one with rubrics if no case has any.
-func TestPlanRun(t *testing.T) {
+func TestPlanRunCompletesCriteria(t *testing.T) {
 	_, req := serveShop(t, 1, func(context.Context, *model.Request) error { return nil })
 	half := 0.5
 	req.Measures = []*eval.Measure{{Metric: "rubric_based_quality", Threshold: &half, Criterion: &eval.Criterion{WithIntermediate: true}}, {Metric: "safety_v1"}, {Metric: "tool_trajectory"}}

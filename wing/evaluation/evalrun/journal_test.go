@@ -80,7 +80,7 @@ var fivePassed = []string{"greetings:c1 PASSED", "greetings:c2 PASSED", "greetin
 
 // A run that is killed, also in the middle of a line, continues with the cases without a
 // result. The result has each case once, in the set's order.
-func TestResume(t *testing.T) {
+func TestResumeAfterKill(t *testing.T) {
 	r, job := openRun(t, nil)
 	folder := filepath.Join(t.TempDir(), "history")
 	first, err := job.Begin(folder, evalrun.Subject{App: "shop", Revision: "r1"}, time.Unix(1700000000, 0))
@@ -170,7 +170,7 @@ func TestResumeChanged(t *testing.T) {
 
 // Two concurrent runs have their own files. A set ID that cannot be part of a file name is an
 // error.
-func TestBegin(t *testing.T) {
+func TestBeginConcurrentRuns(t *testing.T) {
 	_, job := openRun(t, nil)
 	folder := t.TempDir()
 	for _, want := range []string{"1700000000.000001", "1700000000.000002"} {
@@ -215,7 +215,7 @@ func TestRunCanceled(t *testing.T) {
 }
 
 // A conversation that exceeds the timeout fails its case.
-func TestTimeout(t *testing.T) {
+func TestTimeoutFailsCase(t *testing.T) {
 	r, job := openRun(t, map[string]string{"demo.script.yaml": "- {text: Hello., delay: 1h}\n"})
 	r.Timeout = time.Millisecond
 	job.Cases = job.Cases[:1]

@@ -14,7 +14,7 @@ import (
 
 // A pipe named like a set, a config, an interrupted run, a result or a cached answer is never
 // waited for: it is an error that names it, a result that is skipped, or no answer.
-func TestPipes(t *testing.T) {
+func TestPipesNamedLikeFiles(t *testing.T) {
 	makePipe := func(path string) {
 		t.Helper()
 		if err := syscall.Mkfifo(path, 0o600); err != nil {

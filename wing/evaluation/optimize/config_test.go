@@ -12,9 +12,9 @@ import (
 	"agenthost/wing/evaluation/optimize"
 )
 
-// TestSamplerConfig: validation uses the training cases unless the config names others; cases
+// TestSamplerConfigWithoutValidation: validation uses the training cases unless the config names others; cases
 // in the training set do not select cases in another set.
-func TestSamplerConfig(t *testing.T) {
+func TestSamplerConfigWithoutValidation(t *testing.T) {
 	for _, c := range []struct {
 		name, fields string
 		want         *eval.Selection

@@ -77,9 +77,9 @@ func newOptimizer(t *testing.T, instruction string, train, validation *evalrun.J
 	}, prompts
 }
 
-// TestSearch: a proposal that is better for its batch is kept if the validation cases confirm
+// TestSearchKeepsConfirmedProposal: a proposal that is better for its batch is kept if the validation cases confirm
 // it; the best one wins, and a perfect one ends the search.
-func TestSearch(t *testing.T) {
+func TestSearchKeepsConfirmedProposal(t *testing.T) {
 	train, validation := newJob(t, "train", "red", "green", "blue"), newJob(t, "validation", "red", "yellow", "blue")
 	o, prompts := newOptimizer(t, "red", train, validation,
 		"red broken", "green", "red green", "red green blue", "red blue yellow green")
