@@ -466,7 +466,8 @@ func writeCompaction(w *adkjson.Encoder, c *Compaction) {
 
 // Append appends the JSON form to dst.
 func (p Provenance) Append(dst []byte) []byte {
-	w := newEncoder(dst)
+	w := encoders.Get().(*adkjson.Encoder)
+	*w = adkjson.Encoder{Buf: dst}
 	w.OpenBracket('{')
 	w.WriteOptionalString("revision", p.Revision)
 	w.WriteOptionalFlag("imported", p.Imported)
@@ -476,7 +477,10 @@ func (p Provenance) Append(dst []byte) []byte {
 	w.WriteOptionalFlag("unresumable", p.Unresumable)
 	w.WriteOptionalFlag("unverified", p.Unverified)
 	w.CloseBracket('}')
-	return w.Buf
+	text := w.Buf
+	*w = adkjson.Encoder{}
+	encoders.Put(w)
+	return text
 }
 
 // DecodeProvenance decodes the output of Append.

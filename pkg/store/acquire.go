@@ -33,7 +33,8 @@ func (s *Sessions) Acquire(ctx context.Context, key session.Key, wait time.Durat
 		wait -= time.Since(began)
 	}
 	// Then the turn among all stores, in the time that is left.
-	r := &sessionRun{runContext: runContext{parent: ctx}, sessions: s, key: key}
+	r := &sessionRun{sessions: s, key: key}
+	r.Init(ctx, time.Time{})
 	if err := s.leases.acquireLease(ctx, key, wait, r); err != nil {
 		s.runs.releaseSession(key)
 		return nil, nil, err

@@ -219,7 +219,7 @@ func (l *leaseManager) markLost(key session.Key, epoch int64) {
 func (e *lease) cancelRun(why error) {
 	e.lost = true
 	if e.run != nil {
-		e.run.cancel(why)
+		e.run.Cancel(why)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 // A request of a client makes several calls of the store, and each could take almost as long as
 // the timeout of the database. A context of [ShareTimeout] gives them one timeout together. Only
 // time within calls counts, so that a request may wait for another run of its session for longer.
-// A run has no shared timeout, because it may be long ([runContext]).
+// A run has no shared timeout, because it may be long ([sessionRun]).
 
 type sharedTimeoutKey struct{}
 

@@ -29,7 +29,9 @@ func (b *Database) AppendEvent(ctx context.Context, rec store.AppendRecord) (at 
 }
 
 func (b *Database) appendPlain(ctx context.Context, rec store.AppendRecord) (store.AppendResult, error) {
-	a := &appendJob{AppendRecord: rec, text: string(rec.Text), provenance: string(rec.Event.Provenance.Append(nil))}
+	// One string for both texts. The record's buffer has room after its text, which belongs to it.
+	both := string(rec.Event.Provenance.Append(rec.Text))
+	a := &appendJob{AppendRecord: rec, text: both[:len(rec.Text)], provenance: both[len(rec.Text):]}
 	var err error
 	if a.cells, err = stateRows(rec.Key, rec.Writes); err != nil {
 		return store.AppendResult{}, err

@@ -11,6 +11,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"agenthost/internal/limit"
 	"agenthost/internal/safe"
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/sqlstore/internal/engine"
@@ -111,9 +112,11 @@ func (k *breaker) runRequest(ctx context.Context, run func(ctx context.Context) 
 	}
 	limited := ctx
 	if end, ok := ctx.Deadline(); !ok || time.Until(end) > rest {
-		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeout(ctx, rest)
-		defer cancel()
+		// Statements on a file do not watch the context: their lock timeout has the deadline.
+		late := new(limit.LazyContext)
+		late.Init(ctx, time.Now().Add(rest))
+		defer late.Cancel(nil)
+		limited = late
 	}
 	began := time.Now()
 	err := k.runSuspecting(limited, run)

@@ -179,7 +179,9 @@ type dialect struct {
 }
 
 // hasFault reports whether an error is one of the driver with a meaning.
-func (d dialect) hasFault(err error, f engine.Fault) bool { return d.classify(err).Has(f) }
+func (d dialect) hasFault(err error, f engine.Fault) bool {
+	return err != nil && d.classify(err).Has(f)
+}
 
 // serverDialect holds what a dialect needs for a database server.
 type serverDialect struct {

@@ -105,7 +105,7 @@ func queryHead(ctx context.Context, stmt *statement, key session.Key) (*store.Sn
 		return nil, err
 	}
 	defer rows.Close()
-	snap := &store.Snapshot{State: map[string]any{}}
+	snap := &store.Snapshot{}
 	for rows.Next() {
 		if err := scanHead(rows, func(r headStatementRow) error { return addRow(snap, r) }); err != nil {
 			return nil, err
@@ -140,6 +140,9 @@ func addRow(s *store.Snapshot, r headStatementRow) error {
 	v, err := backend.DecodeValue(r.text)
 	if err != nil {
 		return backend.NewDamagedError(err, "state key %q", scopeOfRow(r.kind).Prefix()+r.key)
+	}
+	if s.State == nil {
+		s.State = map[string]any{} // most sessions have no state
 	}
 	s.State[scopeOfRow(r.kind).Prefix()+r.key] = v
 	return nil

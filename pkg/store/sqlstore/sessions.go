@@ -229,6 +229,9 @@ func (b *Database) ReadSharedState(ctx context.Context, key session.Key) (map[st
 	if err != nil {
 		return nil, b.wrapError("reading state", err)
 	}
+	if snap.State == nil {
+		snap.State = map[string]any{} // the caller adds keys
+	}
 	return snap.State, nil
 }
 

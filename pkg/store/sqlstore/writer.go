@@ -435,7 +435,8 @@ func (w *writer) attemptBatch(batch []*job) (jobFailed bool, err error) {
 		if err = w.fileWatch.checkReplaced(); err != nil {
 			return false, err
 		}
-		if jobFailed, err = w.runTransaction(batch); err == nil {
+		jobFailed, err = w.runTransaction(batch)
+		if err == nil && !w.relaxed { // a lease need not survive; the next event is checked
 			err = w.fileWatch.checkReplaced()
 		}
 		return jobFailed, err
