@@ -14,7 +14,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// An IDRule says which call IDs a service accepts.
+// An IDRule states which call IDs a service accepts.
 type IDRule struct {
 	Legal *regexp.Regexp
 	Max   int

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/genai"
 )
 
-// A NameRule says which tool names a service accepts.
+// A NameRule states which tool names a service accepts.
 type NameRule struct {
 	// Legal matches legal characters in a legal order, and illegal one character to replace.
 	Legal, Illegal *regexp.Regexp

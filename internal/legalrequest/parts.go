@@ -140,7 +140,7 @@ func (r *Rules) legalPart(role string, p *genai.Part) *genai.Part {
 	return p
 }
 
-// ofModelReason says why a model's file is not sent.
+// ofModelReason explains why a model's file is not sent.
 const ofModelReason = "this service takes no files from the model"
 
 // legalData returns a part with data, with its type if it had none, or a note.

@@ -66,7 +66,7 @@ func (p pausing) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // A service that is silent for too long fails the call with an error that can be
 // retried; a slow one does not. A complete stream is drained for one more second.
-func TestTimeouts(t *testing.T) {
+func TestSilentServiceTimesOut(t *testing.T) {
 	const text, end = `data: {"choices":[{"delta":{"content":"a"}}]}` + "\n\n", "data: [DONE]\n\n"
 	timeouts := provider.TimeoutOptions{FirstByte: 30 * time.Second, Idle: 10 * time.Second}
 	for _, tt := range []struct {

@@ -10,7 +10,7 @@ import (
 )
 
 // A credential names the key's source, or what to set, but never the key.
-func TestCredentials(t *testing.T) {
+func TestCredentialsHideKey(t *testing.T) {
 	const key = "secret-key-1234"
 	for _, tt := range []struct {
 		settings  string

@@ -17,7 +17,7 @@ import (
 	"agenthost/wing/openai"
 )
 
-func TestKinds(t *testing.T) {
+func TestKindsNameModel(t *testing.T) {
 	files := map[string]string{"demo.yaml": "- text: hi"}
 	tests := []struct{ name, src, want string }{
 		{"gemini without a key", "{provider: gemini, model: gemini-x, retry: {codes: [429, 503], attempts: 4}}", "gemini-x"},

@@ -70,9 +70,9 @@ func failureRows() []capability {
 	}
 }
 
-// TestCapabilities is the conformance suite: each provider passes the test for each row of the
-// table, or does what is declared where it lacks the capability.
-func TestCapabilities(t *testing.T) {
+// TestCapabilitiesAsDeclared is the conformance suite: each provider passes the test for each row
+// of the table, or does what is declared where it lacks the capability.
+func TestCapabilitiesAsDeclared(t *testing.T) {
 	for _, c := range slices.Concat(requestRows(), failureRows()) {
 		for _, s := range suiteSubjects() {
 			lack, lacking := s.lacks[c.slug]

@@ -61,7 +61,7 @@ func callModel(t *testing.T, settings string, host, app map[string]string) (sent
 }
 
 // Each prefix has its address, and sends its key as the service expects it.
-func TestVendors(t *testing.T) {
+func TestVendorsSendKeyToTheirAddress(t *testing.T) {
 	bearer := func(key string) string { return "Authorization: Bearer " + key }
 	for _, tt := range []struct {
 		prefix string

@@ -20,7 +20,7 @@ import (
 )
 
 // The fallback is called only after retryable errors without a response.
-func TestFallback(t *testing.T) {
+func TestFallbackAfterRetryableErrors(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		first  fakeopenai.Reply

@@ -57,7 +57,7 @@ func record(t *testing.T, llm model.LLM, req *model.Request) string {
 }
 
 // Each recorded entry reproduces its response.
-func TestRecord(t *testing.T) {
+func TestRecordReproducesResponses(t *testing.T) {
 	text := func(s string) *genai.Part { return &genai.Part{Text: s} }
 	call := func(args map[string]any) *genai.Part {
 		return &genai.Part{FunctionCall: &genai.FunctionCall{Name: "f", Args: args}}

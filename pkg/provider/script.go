@@ -51,7 +51,7 @@ type ScriptTranscript struct {
 	After spec.Duration `yaml:"after" default:"1.5s" doc:"How much audio must arrive after the last words before these apply, unless speech ends earlier."`
 }
 
-// A ScriptClose says how the service ends the connection (RFC 6455, 7.4).
+// A ScriptClose describes how the service ends the connection (RFC 6455, 7.4).
 type ScriptClose struct {
 	Code   int    `yaml:"code" default:"1006" doc:"The close code, 1000 to 4999; 1006 cuts the connection."`
 	Reason string `yaml:"reason" doc:"The reason."`

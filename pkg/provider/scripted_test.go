@@ -49,7 +49,7 @@ const demo = `
   text: "You wrote: {user}"
 `
 
-func TestScripted(t *testing.T) {
+func TestScriptedAnswersByCondition(t *testing.T) {
 	answered := []*genai.Content{
 		model.UserText("refund"),
 		{Role: "model", Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{Name: "create_refund"}}}},

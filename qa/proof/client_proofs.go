@@ -50,7 +50,7 @@ func testProofs() []testProof {
 		newTestProof("authorization by users", "an answer of an authorization server works once, for the user, session and call that asked; no event or log has a token",
 			"wing/connection wing/connection/oauthweb", "TestConsentAnswers TestConsentOfClient TestConsentAcrossReplicas TestCallbackWithoutAuth TestCallbackWithAuth"),
 		newTestProof("hostile authorization servers", "an authorization server gets no wrong token accepted, and its answers neither show a secret nor hold a call",
-			"wing/connection", "TestTokenErrors TestTokenServerFailures TestTokenServerSilent TestDiscovery TestTokenExchangeBounded"),
+			"wing/connection", "TestTokenErrors TestTokenServerFailures TestTokenServerSilent TestDiscoveryRequiresIssuer TestTokenExchangeBounded"),
 		newTestProof("folders of recordings", "the state of a session selects no recordings outside of their folder",
 			"wing/adk/conformance", "TestReplayFolders"),
 		newTestProof("terminals", "no text of a model, tool, file or session controls the terminal",

@@ -11,7 +11,7 @@ import (
 )
 
 // Every place does what the suite asks for.
-func TestArtifacts(t *testing.T) {
+func TestArtifactsPassSuite(t *testing.T) {
 	google, amazon := httptest.NewServer(&fakebucket.GCS{}), httptest.NewServer(&fakebucket.S3{})
 	t.Cleanup(google.Close)
 	t.Cleanup(amazon.Close)

@@ -163,8 +163,9 @@ func TestClientCredentialsCanceled(t *testing.T) {
 	}
 }
 
-// TestDiscovery checks that the metadata must be the issuer's, and that options are sent.
-func TestDiscovery(t *testing.T) {
+// TestDiscoveryRequiresIssuer checks that the metadata must be the issuer's, and that options are
+// sent.
+func TestDiscoveryRequiresIssuer(t *testing.T) {
 	const yaml = `oauth2: {grant: client_credentials, issuer: SERVER/tenant, client_id: id, client_secret: s3cret,
   token_auth: client_secret_post, scopes: [a, b], audience: crm}`
 	s := newAuthServer(t)

@@ -130,9 +130,9 @@ func (v *visibleGrants) DeleteGrant(ctx context.Context, id string, version int6
 	return ok, err
 }
 
-// TestConsent checks the flow over two replicas: the first ends, the tokens belong to the request's
-// user, and the request has no secrets.
-func TestConsent(t *testing.T) {
+// TestConsentAcrossReplicas checks the flow over two replicas: the first ends, the tokens belong to
+// the request's user, and the request has no secrets.
+func TestConsentAcrossReplicas(t *testing.T) {
 	idp, st := fakeidp.New(t, redirectURL), &visibleGrants{}
 	first := newTestHost(t, idp, st, nil)
 	address, config := first.request(t, ana)
@@ -444,8 +444,8 @@ func TestTokenServerFailures(t *testing.T) {
 	}
 }
 
-// TestKeys checks how keys are replaced, and that a row cannot be moved to another user.
-func TestKeys(t *testing.T) {
+// TestKeysReplaced checks how keys are replaced, and that a row cannot be moved to another user.
+func TestKeysReplaced(t *testing.T) {
 	row := &connection.Grant{ID: "a", User: ana, Connection: "crm"}
 	row.Sealed = testKeys(t, keyOne).sealText(row, []byte("text"))
 	if got, err := testKeys(t, keyTwo+"\n"+keyOne).openSealed(row); err != nil || string(got) != "text" {

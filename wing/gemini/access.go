@@ -19,8 +19,8 @@ type geminiChoice struct {
 	location           string
 }
 
-// geminiAccess says how to reach a Gemini model; the zero value follows the variables that Google's
-// SDK reads.
+// geminiAccess describes how to reach a Gemini model; the zero value follows the variables that
+// Google's SDK reads.
 type geminiAccess struct {
 	key, base string
 	// backend is geminiBackend or vertexBackend; "" follows the switches.

@@ -5,9 +5,10 @@ import (
 	"testing"
 )
 
-// TestArguments: the server gets the arguments that its schema does not forbid, as the model gave
-// them: also those that it does not name and those in overlapping branches, and no defaults.
-func TestArguments(t *testing.T) {
+// TestArgumentsReachServerUnchanged: the server gets the arguments that its schema does not forbid,
+// as the model gave them: also those that it does not name and those in overlapping branches, and
+// no defaults.
+func TestArgumentsReachServerUnchanged(t *testing.T) {
 	for _, tt := range []struct{ name, schema, args string }{
 		{"only an object", `{"type":"object"}`, `{"sql":"select 1"}`},
 		{"next to named ones", `{"type":"object","properties":{"a":{"type":"string"}}}`, `{"a":"x","sql":"select 1"}`},

@@ -256,9 +256,9 @@ func TestStreamBounds(t *testing.T) {
 	}
 }
 
-// TestQuotas: the stream that belongs to no request, and how often it is opened, are limited by
-// the time that passes.
-func TestQuotas(t *testing.T) {
+// TestQuotasGrowWithTime: the stream that belongs to no request, and how often it is opened, are
+// limited by the time that passes.
+func TestQuotasGrowWithTime(t *testing.T) {
 	now := time.Unix(0, 0)
 	var ended []string
 	g := newGuard(t.Context(), func(err error) { ended = append(ended, err.Error()) }, func() time.Time { return now })

@@ -63,8 +63,8 @@ func (r *lineReader) filterLine(line []byte, err error) []byte {
 // messageStart is how a message begins after other text.
 var messageStart = regexp.MustCompile(`\[?\{"(?:jsonrpc|id|method|result|error)"`)
 
-// findMessage returns where a line's message begins, or -1. A program may have printed a text
-// before it without a line feed.
+// findMessage returns where a line's message begins, or -1. A program may have printed text before
+// it without a line feed.
 func findMessage(line []byte) int {
 	if at := bytes.IndexAny(line, "{["); at >= 0 && len(bytes.Trim(line[:at], "\uFEFF \t\r")) == 0 && isObjectStart(line[at:]) {
 		return at

@@ -161,9 +161,9 @@ func whoServes(t *testing.T, set tool.Set) map[string]any {
 	return who
 }
 
-// TestMCP checks that tools are listed and called in the same way over all
+// TestMCPOverEachTransport checks that tools are listed and called in the same way over all
 // transports, in this package's syntax and in ADK's.
-func TestMCP(t *testing.T) {
+func TestMCPOverEachTransport(t *testing.T) {
 	http, sse := serveMCP(t, false), serveMCP(t, true)
 	const key = "headers: {X-Key: k3y}"
 	program := fmt.Sprintf("command: %q, env: {%s: serve}", os.Args[0], fakemcp.Asked)

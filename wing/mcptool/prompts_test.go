@@ -20,9 +20,10 @@ func loadPrompt(t *testing.T, set tool.Set, invocation string, state mapState, r
 	return set.(tool.PromptSource).LoadPrompt(t.Context(), call, req)
 }
 
-// TestPrompts: a prompt is its messages' texts. Its arguments are the request's, or state keys with
-// their names. It is read once in an invocation, and with list_cache again after a change.
-func TestPrompts(t *testing.T) {
+// TestPromptsCachedByInvocation: a prompt is its messages' texts. Its arguments are the request's,
+// or state keys with their names. It is read once in an invocation, and with list_cache again after
+// a change.
+func TestPromptsCachedByInvocation(t *testing.T) {
 	h := serveMCP(t, false)
 	reads := 0
 	add := func(greeting string) {

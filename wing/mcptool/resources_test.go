@@ -54,9 +54,9 @@ func editRequest(t *testing.T, set tool.Set, invocation string, names ...any) (n
 	return strings.Join(req.Notes, "\n"), texts, err
 }
 
-// TestResources: the model sees the resource names from all pages, and the contents that it loads
-// in the next request only. Secrets are redacted.
-func TestResources(t *testing.T) {
+// TestResourcesOnlyInNextRequest: the model sees the resource names from all pages, and the
+// contents that it loads in the next request only. Secrets are redacted.
+func TestResourcesOnlyInNextRequest(t *testing.T) {
 	h := serveMCP(t, false)
 	for i := range 3 {
 		addResource(h.serving, fmt.Sprintf("note%d", i), &mcp.ResourceContents{URI: fmt.Sprintf("mem://%d", i), MIMEType: "text/plain", Text: "the key is k3y-of-ops"})

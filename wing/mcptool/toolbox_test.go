@@ -10,8 +10,9 @@ import (
 	"agenthost/internal/fake/fakemcp"
 )
 
-// TestToolbox: a Toolbox toolset is the MCP server at /mcp/TOOLSET, and all tools are at /mcp.
-func TestToolbox(t *testing.T) {
+// TestToolboxServesToolsets: a Toolbox toolset is the MCP server at /mcp/TOOLSET, and all tools are
+// at /mcp.
+func TestToolboxServesToolsets(t *testing.T) {
 	server := fakemcp.New("toolbox")
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
 	paths := make(chan string, 100)

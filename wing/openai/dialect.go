@@ -10,9 +10,9 @@ import (
 // A chatDialect is what a service does differently from OpenAI's chat completions
 // API. The zero value is a service that has OpenAI's settings with their first names.
 type chatDialect struct {
-	// format says how the service takes a response schema.
+	// format is how the service takes a response schema.
 	format formatForm
-	// effort says how the service takes the thinking config.
+	// effort is how the service takes the thinking config.
 	effort effortForm
 	// thoughts is the default for `thoughts`; empty sends back the current turn's signed thoughts.
 	thoughts string

@@ -23,9 +23,10 @@ paths:
 components: {securitySchemes: {token: {type: oauth2, flows: {}}}}
 `
 
-// TestConnection checks that operations that ask for a credential get the connection's, that those
-// with an empty security and other hosts get none, and that responses do not show it.
-func TestConnection(t *testing.T) {
+// TestConnectionAuthorizesOperations checks that operations that ask for a credential get the
+// connection's, that those with an empty security and other hosts get none, and that responses do
+// not show it.
+func TestConnectionAuthorizesOperations(t *testing.T) {
 	foreign := serve(t, echo)
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/away" {

@@ -78,7 +78,7 @@ func TestHostileResponses(t *testing.T) {
 }
 
 // A credential is sent as its scheme asks: in the query, a cookie, or as Basic.
-func TestCredentials(t *testing.T) {
+func TestCredentialsPlacedByScheme(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		encoded := base64.StdEncoding.EncodeToString([]byte(r.Header.Get("Authorization") + r.URL.RawQuery + r.Header.Get("Cookie") + r.Header.Get("X-Key")))
 		fmt.Fprint(w, encoded)

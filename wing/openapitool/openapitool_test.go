@@ -153,7 +153,7 @@ func petstore(t *testing.T, host string) string {
 }
 
 // An operation's request has its arguments where the document places them.
-func TestRequest(t *testing.T) {
+func TestRequestPlacesArguments(t *testing.T) {
 	s := serve(t, echo)
 	tools := mustReadTools(t, petstore(t, s.URL), "spec: api.yaml\nauth: {api_key: \"${secret:KEY}\"}\nheaders: {X-Tenant: \"{user:tenant}\"}\nparams: {setOwner: {session: \"a b\"}}\n")
 	const end = "X-Tenant: acme\n"
@@ -209,7 +209,7 @@ func TestRequest(t *testing.T) {
 }
 
 // A reduced document lacks the operations that except leaves out; readTools reads both.
-func TestExcept(t *testing.T) {
+func TestExceptHidesOperations(t *testing.T) {
 	tools := mustReadTools(t, petstore(t, "https://pets.example.com"), "spec: api.yaml\nauth: {api_key: k}\nexcept: [listPets, {method: DELETE}, {method: PUT}]\n")
 	if tools["list_pets"] != nil || tools["get_pet"] == nil {
 		t.Errorf("tools = %v", tools)
@@ -218,7 +218,7 @@ func TestExcept(t *testing.T) {
 
 // A declaration has the parameters in ADK's names, without read-only properties; recursive
 // schemas become definitions.
-func TestDeclaration(t *testing.T) {
+func TestDeclarationUsesADKNames(t *testing.T) {
 	tools := mustReadTools(t, petstore(t, "https://pets.example.com"), "spec: api.yaml\nauth: {api_key: k}\n")
 	for name, want := range map[string]string{
 		"create_pet": `{"$defs":{"pet_1":{"properties":{"class":{"enum":["1","cat",null],"type":["string","null"]},"name":{"type":"string"},"parent":{"$ref":"#/$defs/pet_1"}},"required":["name"],"type":"object"}},` +

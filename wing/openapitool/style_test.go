@@ -27,9 +27,9 @@ func readOperationTool(t *testing.T, path, method, members string) func(args str
 	}
 }
 
-// TestStyles: values become text by their parameter's style (OpenAPI 3, style examples). A
-// deepObject has lists and nested objects as Stripe reads them.
-func TestStyles(t *testing.T) {
+// TestStylesDecideParameterText: values become text by their parameter's style (OpenAPI 3, style
+// examples). A deepObject has lists and nested objects as Stripe reads them.
+func TestStylesDecideParameterText(t *testing.T) {
 	const object = `{"R":100,"G":200}`
 	for _, tt := range []struct{ in, style, value, want string }{
 		{"path", `"style":"simple"`, `[3,4]`, "/x/3,4"},
@@ -80,9 +80,9 @@ func TestStyles(t *testing.T) {
 	}
 }
 
-// TestBodies: a form follows its fields' encoding, a JSON body has the call's nulls and undeclared
-// members, and a merge patch removes members with null.
-func TestBodies(t *testing.T) {
+// TestBodiesFollowMediaType: a form follows its fields' encoding, a JSON body has the call's nulls
+// and undeclared members, and a merge patch removes members with null.
+func TestBodiesFollowMediaType(t *testing.T) {
 	for _, tt := range []struct{ name, mediaType, schema, more, args, want string }{
 		{
 			"a form of Stripe", "application/x-www-form-urlencoded",

@@ -13,7 +13,7 @@ import (
 )
 
 // The SDK can create, update, use and delete a cache.
-func TestCaches(t *testing.T) {
+func TestCachesThroughSDK(t *testing.T) {
 	s := fakegemini.New()
 	defer s.Close()
 	now := time.Unix(1_800_000_000, 0).UTC()

@@ -16,7 +16,7 @@ import (
 
 const helloBody = `{"contents":[{"role":"user","parts":[{"text":"hello there"}]}]}`
 
-func TestAnswers(t *testing.T) {
+func TestAnswersByPathAndReply(t *testing.T) {
 	const unary, stream = "/v1beta/models/m:generateContent", "/v1beta/models/m:streamGenerateContent?alt=sse"
 	tests := []struct {
 		name, path string

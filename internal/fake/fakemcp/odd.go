@@ -115,8 +115,8 @@ func (s *OddServer) newResponse(raw []byte) string {
 	return strings.ReplaceAll(response, "ID", string(req.ID))
 }
 
-// ServeProgram serves on a program's input and output. The program also prints what is no message:
-// a banner, log lines, and the beginning of a line.
+// ServeProgram serves on a program's input and output. The program also prints other lines: a
+// banner, log lines, and the beginning of a line.
 func (s *OddServer) ServeProgram(in io.Reader, out io.Writer) {
 	fmt.Fprint(out, "Server running on stdio\n\n\u001b[32m{ready}\u001b[0m\n{\"level\":\"info\",\"msg\":\"started\"}\n")
 	lines := bufio.NewScanner(in)

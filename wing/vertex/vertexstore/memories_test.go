@@ -89,7 +89,7 @@ var bob = session.Key{App: "app", User: "bob", ID: "s-1"}
 
 // The Memory Bank extracts facts from events, each event once, and finds them only for the app's
 // user. Both ways to add events have the same result.
-func TestMemoryBank(t *testing.T) {
+func TestMemoryBankFindsFactsOnce(t *testing.T) {
 	for _, add := range []string{"", "?add=generate"} {
 		t.Run("add"+add, func(t *testing.T) {
 			s := newMemoryFake()

@@ -20,8 +20,8 @@ import (
 )
 
 // A MemoryBank is a [store.MemoryService] in a reasoning engine's Memory Bank: the service's model
-// extracts facts from events, merges them with what it knows about the user, and finds them by
-// meaning (adk-python memory/vertex_ai_memory_bank_service.py).
+// extracts facts from events, merges them with the user's stored facts, and finds them by meaning
+// (adk-python memory/vertex_ai_memory_bank_service.py).
 type MemoryBank struct {
 	client *client
 	// generates adds events by memories:generate and waits for its result; otherwise

@@ -32,7 +32,7 @@ func openFake(t testing.TB, s *fakevertex.Server) *Sessions {
 	return b
 }
 
-func TestSuite(t *testing.T) {
+func TestSessionsPassSuite(t *testing.T) {
 	su := &storetest.Suite{
 		Durable: true,
 		Create: func(t testing.TB) storetest.Database {

@@ -377,7 +377,7 @@ func mustEncode(t *testing.T, ev *session.Event) []byte {
 }
 
 // A cancelled context ends the retries.
-func TestCancelled(t *testing.T) {
+func TestCancelledContextEndsRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFake()
 		all := openStore(t, s)
@@ -546,7 +546,7 @@ func TestReadWithoutLog(t *testing.T) {
 }
 
 // Sessions exist for the URL's ttl, or until the time that their creation set.
-func TestTTL(t *testing.T) {
+func TestTTLSetsExpiry(t *testing.T) {
 	s := newFake()
 	b, err := Open(t.Context(), testURL+"?ttl=720h", fakeOptions(s))
 	if err != nil {
