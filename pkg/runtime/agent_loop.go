@@ -90,46 +90,45 @@ type loopIteration struct {
 // and whether the run continues. No iteration follows one in which all
 // sub-agents were skipped, because it would have the same result.
 func (r *loopIteration) run(ctx context.Context) (again, ok bool) {
-	for i := range r.loop.Children {
-		r.replayEvents(i)
+	record := func(ev *session.Event, err error) bool {
+		if ev != nil {
+			r.recordEvent(ev)
+		}
+		return r.yield(ev, err)
+	}
+	for i, sub := range r.loop.Children {
+		if r.inv.frame != nil { // before the invocation was resumed
+			for _, ev := range r.inv.run.record.eventsUnder(r.inv.childPath(sub.Name(), strconv.Itoa(r.n+1))) {
+				r.recordEvent(ev)
+			}
+		}
 		if i < r.from {
 			continue
 		}
-		if !r.yieldCheckpoint(i) || !r.inv.childInvocation(i, r.n+1).runAgent(ctx, r.yieldEvent) {
+		if r.inv.Resumable() && !(r.checkpointed && i == r.from) {
+			next := map[string]any{currentSubAgentKey: sub.Name(), timesLoopedKey: r.n}
+			if !r.yield(r.inv.Checkpoint(next), nil) {
+				return false, false
+			}
+		}
+		if !r.inv.childInvocation(i, r.n+1).runAgent(ctx, record) {
 			return false, false
 		}
 		if r.escalated || r.inv.Paused() {
 			return false, true
 		}
-		done, err := r.loop.evaluateUntil(ctx, r.inv)
-		if err != nil {
-			r.yield(nil, err)
-			return false, false
-		}
-		if done {
-			return false, true
+		if until := r.loop.opts.Until; until != nil {
+			done, err := until.evaluateFor(ctx, r.inv, "until")
+			if err != nil {
+				r.yield(nil, err)
+				return false, false
+			}
+			if done {
+				return false, true
+			}
 		}
 	}
 	return r.seen == 0 || r.skips < r.seen, true
-}
-
-// yieldEvent yields an event of a sub-agent.
-func (r *loopIteration) yieldEvent(ev *session.Event, err error) bool {
-	if ev != nil {
-		r.recordEvent(ev)
-	}
-	return r.yield(ev, err)
-}
-
-// replayEvents records what the sub-agent did before the invocation was
-// resumed.
-func (r *loopIteration) replayEvents(i int) {
-	if r.inv.run.record == nil || r.inv.frame == nil {
-		return
-	}
-	for _, ev := range r.inv.run.record.eventsUnder(r.inv.childPath(r.loop.Children[i].Name(), strconv.Itoa(r.n+1))) {
-		r.recordEvent(ev)
-	}
 }
 
 func (r *loopIteration) recordEvent(ev *session.Event) {
@@ -140,19 +139,4 @@ func (r *loopIteration) recordEvent(ev *session.Event) {
 	if r.seen++; isSkip(ev) {
 		r.skips++
 	}
-}
-
-// yieldCheckpoint yields a checkpoint that names the next sub-agent.
-func (r *loopIteration) yieldCheckpoint(i int) bool {
-	if !r.inv.Resumable() || r.checkpointed && i == r.from {
-		return true
-	}
-	return r.yield(r.inv.Checkpoint(map[string]any{currentSubAgentKey: r.loop.Children[i].Name(), timesLoopedKey: r.n}), nil)
-}
-
-func (a *LoopAgent) evaluateUntil(ctx context.Context, inv *Invocation) (bool, error) {
-	if a.opts.Until == nil {
-		return false, nil
-	}
-	return a.opts.Until.evaluateFor(ctx, inv, "until")
 }

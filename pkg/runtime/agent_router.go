@@ -43,8 +43,14 @@ func (a *RouterAgent) Run(ctx context.Context, inv *Invocation) Events {
 
 func (a *RouterAgent) run(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
 	child, chosen, err := inv.readCurrentChild()
-	if err == nil && !chosen {
-		child, err = a.chooseChild(ctx, inv)
+	if !chosen {
+		child = -1
+	}
+	for i := 0; i < len(a.routes) && err == nil && child < 0; i++ {
+		var holds bool
+		if holds, err = a.routes[i].when.evaluateFor(ctx, inv, "a route's when"); holds {
+			child = a.routes[i].child
+		}
 	}
 	switch {
 	case err != nil:
@@ -62,19 +68,4 @@ func (a *RouterAgent) run(ctx context.Context, inv *Invocation, yield func(*sess
 	to := inv.childInvocation(child, 1)
 	to.onLastEvent = inv.passLastEvent()
 	return to.runAgent(ctx, yield)
-}
-
-// chooseChild returns the index of the first agent whose condition is true, or
-// -1.
-func (a *RouterAgent) chooseChild(ctx context.Context, inv *Invocation) (int, error) {
-	for _, r := range a.routes {
-		ok, err := r.when.evaluateFor(ctx, inv, "a route's when")
-		if err != nil {
-			return -1, err
-		}
-		if ok {
-			return r.child, nil
-		}
-	}
-	return -1, nil
 }

@@ -73,7 +73,18 @@ func (a *ParallelAgent) run(ctx context.Context, inv *Invocation, yield func(*se
 			s.acknowledgeEvent(false)
 		}
 	}()
-	p.startChildren(inner)
+	for i := range p.children {
+		s := &p.children[i]
+		go func() {
+			defer func() {
+				if p.running.Add(-1) == 0 {
+					close(p.events)
+				}
+			}()
+			defer safe.Recover(func(p *safe.Panic) { s.sendEvent(nil, s.inv.panicFailure(p)) })
+			s.inv.runAgent(inner, s.sendEvent)
+		}()
+	}
 	for s := range p.events {
 		escalated := s.ev != nil && s.ev.Actions.Escalate
 		if !s.deliverEvent(yield) {
@@ -117,26 +128,4 @@ func newParallelRun(inv *Invocation) *parallelRun {
 		close(p.events)
 	}
 	return p
-}
-
-// startChildren starts each child on a goroutine of its own.
-func (p *parallelRun) startChildren(ctx context.Context) {
-	for i := range p.children {
-		s := &p.children[i]
-		go func() {
-			defer p.markChildDone()
-			defer safe.Recover(s.reportPanic)
-			s.inv.runAgent(ctx, s.sendEvent)
-		}()
-	}
-}
-
-// reportPanic turns an unrecovered panic into an error of the agent, which the
-// consumer receives like any other.
-func (s *parallelChild) reportPanic(p *safe.Panic) { s.sendEvent(nil, s.inv.panicFailure(p)) }
-
-func (p *parallelRun) markChildDone() {
-	if p.running.Add(-1) == 0 {
-		close(p.events)
-	}
 }

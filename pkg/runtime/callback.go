@@ -138,8 +138,15 @@ func appendOwned[F any](list []ownedCallback[F], by string, fns []F) []ownedCall
 func firstAnswer[F, A any](ctx context.Context, inv *Invocation, hook string, list []ownedCallback[F], ask func(F) (*A, error)) (*A, error) {
 	for _, o := range list {
 		answer, err := callRecovering(inv, hook, o, ask)
-		if err != nil {
-			return nil, wrapHookError(ctx, o.owner, hook, err)
+		var runErr *RunError
+		switch {
+		case err == nil:
+		case errors.As(err, &runErr):
+			return nil, &hookError{runErr}
+		case ctx.Err() != nil:
+			return nil, &hookError{AsRunError(ctx.Err())}
+		default:
+			return nil, &hookError{failf(CodeCallbackFailed, err, "%s of %s failed: %s", hook, o.owner, err)}
 		}
 		if answer != nil {
 			return answer, nil
@@ -169,18 +176,6 @@ func (f *hookError) Error() string { return f.runErr.Message }
 
 func (f *hookError) Unwrap() error { return f.runErr }
 
-func wrapHookError(ctx context.Context, by, hook string, err error) error {
-	var runErr *RunError
-	switch {
-	case errors.As(err, &runErr):
-	case ctx.Err() != nil:
-		runErr = AsRunError(ctx.Err())
-	default:
-		runErr = failf(CodeCallbackFailed, err, "%s of %s failed: %s", hook, by, err)
-	}
-	return &hookError{runErr}
-}
-
 // asHookError returns the error of a callback in an error chain.
 func asHookError(err error) (*RunError, bool) {
 	var f *hookError
@@ -194,10 +189,4 @@ func asHookError(err error) (*RunError, bool) {
 func (inv *Invocation) panicFailure(p *safe.Panic) error {
 	p.Log(inv.run.logger(), "agent panicked", "agent", inv.node.agent.Name())
 	return failf(CodeAgentFailed, errPanicked, "agent %s panicked", inv.node.agent.Name())
-}
-
-// endsRun reports whether the error of a sub-agent also ends the run of its parent.
-func endsRun(ctx context.Context, err error) bool {
-	_, hook := asHookError(err)
-	return hook || ctx.Err() != nil || errors.Is(err, errBudget)
 }

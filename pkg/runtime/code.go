@@ -49,15 +49,21 @@ func (s *step) executeCode(ctx context.Context, m *CallbackContext, source strin
 		code.ExecutionID = m.Session().Key.String()
 	}
 	var result *CodeResult
-	err := c.prepareExecutor(ctx)
+	var err error
+	if p, ok := c.Executor.(CodePreparer); ok {
+		err = p.PrepareCode(ctx)
+	}
 	if err == nil {
 		result, err = s.executeWithTimeout(ctx, m, code)
 	}
 	if ctx.Err() != nil {
 		return nil, AsRunError(ctx.Err())
 	}
-	if err == nil {
-		err = saveCodeFiles(ctx, m, result.Files)
+	for i := 0; err == nil && i < len(result.Files); i++ {
+		f := result.Files[i]
+		if _, err = m.Artifacts.Save(ctx, f.DisplayName, &genai.Part{InlineData: f}); err != nil {
+			err = fmt.Errorf("saving the file %s: %w", f.DisplayName, err)
+		}
 	}
 	if err == nil {
 		err = s.checkWrites(m.Actions)
@@ -71,13 +77,6 @@ func (s *step) executeCode(ctx context.Context, m *CallbackContext, source strin
 		return failedCodePart(genai.OutcomeFailed, c.truncateOutput(result.Stderr)), nil
 	}
 	return codeResultPart(c.truncateOutput(result.Stdout), result.Files), nil
-}
-
-func (c *CodeExecution) prepareExecutor(ctx context.Context) error {
-	if p, ok := c.Executor.(CodePreparer); ok {
-		return p.PrepareCode(ctx)
-	}
-	return nil
 }
 
 var errCodeTimeout = errors.New("the code exceeded its timeout of")
@@ -102,15 +101,6 @@ func (s *step) executeWithTimeout(ctx context.Context, m *CallbackContext, code 
 		}
 	}()
 	return c.Executor.ExecuteCode(ctx, m, code)
-}
-
-func saveCodeFiles(ctx context.Context, m *CallbackContext, files []*genai.Blob) error {
-	for _, f := range files {
-		if _, err := m.Artifacts.Save(ctx, f.DisplayName, &genai.Part{InlineData: f}); err != nil {
-			return fmt.Errorf("saving the file %s: %w", f.DisplayName, err)
-		}
-	}
-	return nil
 }
 
 // truncateOutput limits an output.
@@ -209,7 +199,7 @@ func (c *CodeExecution) extractCode(content *genai.Content) (*genai.Content, str
 		if before != "" {
 			upTo.Parts = append(upTo.Parts, &genai.Part{Text: before})
 		}
-		upTo.Parts = append(upTo.Parts, newCodePart(code))
+		upTo.Parts = append(upTo.Parts, &genai.Part{ExecutableCode: &genai.ExecutableCode{Language: genai.LanguagePython, Code: code}})
 		return upTo, code
 	}
 	return nil, ""
@@ -229,10 +219,6 @@ func (c *CodeExecution) findDelimited(text string) (before, code string, found b
 		}
 	}
 	return before, code, found
-}
-
-func newCodePart(code string) *genai.Part {
-	return &genai.Part{ExecutableCode: &genai.ExecutableCode{Language: genai.LanguagePython, Code: code}}
 }
 
 // countCodeFailures returns the number of consecutive code failures of the

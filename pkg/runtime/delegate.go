@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -116,23 +117,36 @@ func (s *callRunner) runDelegate(ctx context.Context, t *delegateTool, call *too
 	case s.delegated == nil:
 		return textResult("Error running sub-agent: a live conversation cannot run agent " + t.decl.Name), nil
 	}
-	child := s.newDelegateInvocation(t, call.ID)
-	child.input = &nodeValue{args}
+	// The sub-agent runs on the branch name@call. In resumable apps its path has the number of the call.
+	nth, start := s.findDelegation(t.decl.Name, call.ID)
+	child := s.inv.newChildInvocation(t.node, joinBranch(s.inv.branch, t.decl.Name, call.ID), nth)
+	child.turnStart, child.input = start, &nodeValue{args}
 	if t.input == nil {
 		child.input = &nodeValue{args["request"]}
 	}
-	d := &delegateRun{inv: child, handoff: eventHandoff{out: s.delegated}}
+	d := &delegateRun{handoff: eventHandoff{out: s.delegated}}
 	if child.frame != nil {
 		for _, ev := range s.inv.run.record.eventsUnder(child.frame.path) {
 			d.recordEvent(ev)
 		}
 	}
-	child.runAgent(ctx, d.forwardEvent)
+	var failure error // ends only the sub-agent, unless the run cannot continue
+	child.runAgent(ctx, func(ev *session.Event, err error) bool {
+		if err != nil {
+			failure = err
+			return false
+		}
+		d.recordEvent(ev)
+		child.markOutput(ev)
+		d.stopped = !d.handoff.sendEvent(ev, nil)
+		return !d.stopped
+	})
+	_, fromHook := asHookError(failure)
 	switch {
-	case d.failure != nil && endsRun(ctx, d.failure):
-		return nil, d.failure
-	case d.failure != nil:
-		return textResult("Error running sub-agent: " + d.failure.Error()), nil
+	case failure != nil && (fromHook || ctx.Err() != nil || errors.Is(failure, errBudget)):
+		return nil, failure
+	case failure != nil:
+		return textResult("Error running sub-agent: " + failure.Error()), nil
 	case d.stopped:
 		return nil, AsRunError(context.Canceled)
 	case d.isPending():
@@ -143,15 +157,6 @@ func (s *callRunner) runDelegate(ctx context.Context, t *delegateTool, call *too
 
 func textResult(text string) *tool.Result {
 	return &tool.Result{Response: map[string]any{"result": text}}
-}
-
-// newDelegateInvocation returns the invocation of a sub-agent for a call. It runs on the
-// branch name@call. In resumable apps the path has the number of the call.
-func (s *callRunner) newDelegateInvocation(t *delegateTool, call string) *Invocation {
-	nth, start := s.findDelegation(t.decl.Name, call)
-	child := s.inv.newChildInvocation(t.node, joinBranch(s.inv.branch, t.decl.Name, call), nth)
-	child.turnStart = start
-	return child
 }
 
 // findDelegation returns the number of a call among the agent's calls of this name in
@@ -199,30 +204,13 @@ func (inv *Invocation) delegateResult(ctx context.Context, last *session.Event) 
 
 // A delegateRun collects what a sub-agent yields.
 type delegateRun struct {
-	inv     *Invocation
 	handoff eventHandoff
 	// last is the last final event with content.
 	last *session.Event
 	// pending tracks the calls that wait for the user.
 	pending frame
-	failure error
 	// stopped reports that the consumer stopped the run.
 	stopped bool
-}
-
-// forwardEvent passes on an event to the goroutine of the run. Errors end only the
-// sub-agent.
-func (d *delegateRun) forwardEvent(ev *session.Event, err error) bool {
-	if err != nil {
-		d.failure = err
-		return false
-	}
-	d.recordEvent(ev)
-	d.inv.markOutput(ev)
-	if !d.handoff.sendEvent(ev, nil) {
-		d.stopped = true
-	}
-	return !d.stopped
 }
 
 func (d *delegateRun) recordEvent(ev *session.Event) {
@@ -297,7 +285,11 @@ func (inv *Invocation) callsDelegate(c *genai.FunctionCall) bool {
 // buildDelegateTurn returns the contents of a sub-agent that its parent called. With
 // IncludeDefault they begin with the conversation before the call.
 func (inv turnContents) buildDelegateTurn(key viewKey, include IncludeContents) ([]*genai.Content, error) {
-	input := inv.newInputEvent(model.UserText(delegateInput(inv.input.v)))
+	text, isText := inv.input.v.(string)
+	if !isText {
+		text = jsonText(inv.input.v)
+	}
+	input := inv.newInputEvent(model.UserText(text))
 	all := inv.run.sess.Events()
 	start := min(inv.turnStart, len(all))
 	var before, own []*session.Event
@@ -312,14 +304,6 @@ func (inv turnContents) buildDelegateTurn(key viewKey, include IncludeContents) 
 	v := contentsView{viewKey: key}
 	v.appendEvents(slices.Concat(before, []*session.Event{input}, own))
 	return v.currentContents()
-}
-
-// delegateInput returns the input of a sub-agent as text: JSON of arguments.
-func delegateInput(v any) string {
-	if text, ok := v.(string); ok {
-		return text
-	}
-	return jsonText(v)
 }
 
 // continueDelegate runs the sub-agent again that made the call which the user answers. In resumable

@@ -153,7 +153,10 @@ func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 	return func(yield func(*session.Event, error) bool) {
 		ctx, span := h.beginRunSpan(ctx, req.App, req.SessionID)
 		guarded := panicGuard[*session.Event]{yield: span.recordErrors(yield)}
-		guarded.onPanic = func(_ *Invocation, p *safe.Panic) error { return h.runPanicked(req, p) }
+		guarded.onPanic = func(_ *Invocation, p *safe.Panic) error { // outside of any agent
+			p.Log(h.logger, "run panicked", "app", req.App, "session", req.SessionID)
+			return AsRunError(errPanicked)
+		}
 		defer guarded.recoverPanic()
 		defer span.endSpan()
 		yield = guarded.forwardValue
@@ -260,12 +263,6 @@ func checkMessage(c *genai.Content) error {
 	return nil
 }
 
-// runPanicked handles a panic of the run outside of any agent.
-func (h *Host) runPanicked(req *RunRequest, p *safe.Panic) error {
-	p.Log(h.logger, "run panicked", "app", req.App, "session", req.SessionID)
-	return AsRunError(errPanicked)
-}
-
 // acquire returns the app of a revision and acquires a reference to it. The
 // cache keeps at most KeepRevisions apps per name.
 func (r *revisionCache) acquire(ctx context.Context, serving *App, revision string) (*App, error) {
@@ -359,19 +356,16 @@ func (h *Host) chooseRevision(ctx context.Context, serving *App, sess *session.S
 	if len(answers) > 0 {
 		invocation = cmp.Or(indexEvents(events).findAnsweredInvocation(answers), invocation)
 	}
-	if len(answers) == 0 && hasFailed(events, invocation) {
-		return "", false, nil
-	}
-	return session.RevisionOf(events, invocation), serving.resumable, nil
-}
-
-// hasFailed reports whether an invocation ended with an error. It is then
-// resumed on the current revision, which most likely contains the fix.
-func hasFailed(events []*session.Event, invocation string) bool {
-	for _, ev := range slices.Backward(events) {
-		if ev.InvocationID == invocation {
-			return ev.ErrorCode != ""
+	if len(answers) == 0 {
+		for _, ev := range slices.Backward(events) {
+			if ev.InvocationID != invocation {
+				continue
+			}
+			if ev.ErrorCode != "" { // it ended with an error, which the current revision most likely fixes
+				return "", false, nil
+			}
+			break
 		}
 	}
-	return false
+	return session.RevisionOf(events, invocation), serving.resumable, nil
 }

@@ -3,7 +3,6 @@ package runtime
 import (
 	"context"
 	"errors"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -25,19 +24,6 @@ var finalCodes = []string{
 // an app. Elsewhere they have no effect.
 func (b *Base) SetAttempts(a Attempts) { b.attempts = a }
 
-// allowsRetry reports whether an error is retried.
-func (a *Attempts) allowsRetry(err *RunError) bool {
-	return !slices.Contains(finalCodes, err.Code) && (a.Codes == nil || slices.Contains(a.Codes, err.Code))
-}
-
-// delayBefore returns the delay before an attempt; the second one is 2.
-func (a *Attempts) delayBefore(attempt int) time.Duration {
-	delay := float64(a.Initial) * math.Pow(a.Backoff, float64(attempt-2))
-	delay = min(delay, float64(a.Longest))
-	delay += delay * a.Jitter * (2*rand.Float64() - 1)
-	return time.Duration(max(0, min(delay, float64(a.Longest))))
-}
-
 var errNodeTimeout = errors.New("the time of the node is over")
 
 func (a *Attempts) isSet() bool { return a.Timeout > 0 || a.Max > 1 }
@@ -51,32 +37,39 @@ type nodeAttempts struct {
 }
 
 // runAttempts runs the node until an attempt does not fail, or the failure is final. It returns
-// the invocation of the last attempt.
+// the invocation of the last attempt. Each attempt that is repeated has an event with its failure.
 func (n *nodeAttempts) runAttempts(ctx context.Context, child *Invocation) *Invocation {
+	delay := float64(n.Initial)
 	for attempt := 1; ; attempt++ {
 		failure, reported := n.runAttempt(ctx, child)
-		switch {
-		case failure == nil:
-			return child
-		case attempt >= n.Max || ctx.Err() != nil || !n.allowsRetry(failure):
-			n.sink(nil, failure)
-			return child
-		case !reported && !n.sink(newFailedAttempt(child, failure), nil):
+		if failure == nil {
 			return child
 		}
-		if !sleepUntil(ctx, n.delayBefore(attempt+1)) {
+		retries := !slices.Contains(finalCodes, failure.Code) && (n.Codes == nil || slices.Contains(n.Codes, failure.Code))
+		if attempt >= n.Max || ctx.Err() != nil || !retries {
+			n.sink(nil, failure)
+			return child
+		}
+		if !reported {
+			ev := child.NewEvent()
+			ev.ErrorCode, ev.ErrorMessage = failure.Code, failure.Message
+			if !n.sink(ev, nil) {
+				return child
+			}
+		}
+		wait := min(delay, float64(n.Longest))
+		wait += wait * n.Jitter * (2*rand.Float64() - 1)
+		timer := time.NewTimer(time.Duration(max(0, min(wait, float64(n.Longest)))))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
 			n.sink(nil, AsRunError(ctx.Err()))
 			return child
 		}
+		delay *= n.Backoff
 		child = n.fresh()
 	}
-}
-
-// newFailedAttempt returns the event of an attempt that is repeated.
-func newFailedAttempt(child *Invocation, failure *RunError) *session.Event {
-	ev := child.NewEvent()
-	ev.ErrorCode, ev.ErrorMessage = failure.Code, failure.Message
-	return ev
 }
 
 // runAttempt runs the node once, and returns its failure. It reports whether an event of the node
@@ -100,16 +93,4 @@ func (n *nodeAttempts) runAttempt(ctx context.Context, child *Invocation) (failu
 		return failf(CodeNodeTimeout, errNodeTimeout, "node %s did not end within %s", child.node.agent.Name(), n.Timeout), false
 	}
 	return failure, reported && failure != nil
-}
-
-// sleepUntil waits for a delay, and returns false if the context ends before.
-func sleepUntil(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

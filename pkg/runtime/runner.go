@@ -44,24 +44,35 @@ func (h *Host) runInvocation(ctx context.Context, app *App, sess *session.Sessio
 	abort := &abortRecorder{inv: inv, clientLeft: req.ClientLeft}
 	yield = abort.watchEvents(ctx, yield)
 	defer abort.storeAbort(ctx)
-	if app.compactor != nil {
-		inv.runAndCompact(ctx, yield)
+	if app.compactor == nil {
+		if len(app.plugins) == 0 {
+			inv.onLastEvent = req.OnLastEvent
+		}
+		r.runWithPlugins(ctx, inv, yield)
 		return
 	}
-	if len(app.plugins) == 0 {
-		inv.onLastEvent = req.OnLastEvent
+	ended := true // without an error, and the consumer did not stop it
+	r.runWithPlugins(ctx, inv, func(ev *session.Event, err error) bool {
+		ended = yield(ev, err) && err == nil
+		return ended
+	})
+	if ended && ctx.Err() == nil {
+		compaction{inv}.compactAfter(ctx)
 	}
-	r.runWithPlugins(ctx, inv, yield)
 }
 
 // prepareRun starts a new invocation or resumes an earlier one, stores the
 // user's event, and chooses the agent. It completes the run: later code only reads it.
 func (h *Host) prepareRun(ctx context.Context, r *run, req *RunRequest) (*Invocation, error) {
-	events, err := h.loadHistory(ctx, r, req)
-	if err != nil {
-		return nil, err
-	}
+	events := r.sess.Events()
 	if req.InvocationID != "" || req.joined.invocation != "" || len(model.ResponsesOf(req.Message)) > 0 {
+		if r.app.resumable && r.config.SessionWindow.storeOptions() != nil { // the run sees only the latest ones
+			all, err := h.store.Sessions.Get(ctx, r.sess.Key, nil)
+			if err != nil {
+				return nil, storeFailure(r.sess.Key, err)
+			}
+			events = all.Events()
+		}
 		r.calls = newCallIndex(events)
 	}
 	id, rec, err := r.resolveInvocation(req, events)
@@ -91,20 +102,6 @@ func (h *Host) prepareRun(ctx context.Context, r *run, req *RunRequest) (*Invoca
 		r.sess.State.Apply(r.decisions.credentials) // temp: keys are not stored
 	}
 	return r.newRootInvocation()
-}
-
-// loadHistory returns all events of the session if an invocation may be
-// resumed, even if runs of the app see only the latest ones.
-func (h *Host) loadHistory(ctx context.Context, r *run, req *RunRequest) ([]*session.Event, error) {
-	answers := len(model.ResponsesOf(req.Message)) > 0
-	if !r.app.resumable || r.config.SessionWindow.storeOptions() == nil || req.InvocationID == "" && req.joined.invocation == "" && !answers {
-		return r.sess.Events(), nil
-	}
-	whole, err := h.store.Sessions.Get(ctx, r.sess.Key, nil)
-	if err != nil {
-		return nil, storeFailure(r.sess.Key, err)
-	}
-	return whole.Events(), nil
 }
 
 func (h *Host) newRun(app *App, sess *session.Session, req *RunRequest) *run {
@@ -209,7 +206,13 @@ func (r *run) saveBlobs(ctx context.Context, ev *session.Event) error {
 // storeEvent commits one event. Partial events are not stored.
 func (r *run) storeEvent(ctx context.Context, ev *session.Event) error {
 	r.stampMetadata(ev)
-	if ev.Partial || r.twoWay != nil && holdsLiveMedia(ev) {
+	if ev.Partial {
+		return nil
+	}
+	// Audio, video and images of a live model are yielded and not stored (adk-python runners.py
+	// _is_live_model_audio_event_with_inline_data).
+	if r.twoWay != nil && ev.Author != session.UserAuthor && ev.Content != nil &&
+		slices.ContainsFunc(ev.Content.Parts, func(p *genai.Part) bool { return p.InlineData != nil }) {
 		return nil
 	}
 	// Writes of tools and answers are checked earlier; this check is for
@@ -223,15 +226,6 @@ func (r *run) storeEvent(ctx context.Context, ev *session.Event) error {
 		}
 	}
 	return r.commit(ctx, ev)
-}
-
-// holdsLiveMedia reports whether an event has audio, video or an image of the model, which is
-// yielded and not stored (adk-python runners.py _is_live_model_audio_event_with_inline_data).
-func holdsLiveMedia(ev *session.Event) bool {
-	if ev.Author == session.UserAuthor || ev.Content == nil {
-		return false
-	}
-	return slices.ContainsFunc(ev.Content.Parts, func(p *genai.Part) bool { return p.InlineData != nil })
 }
 
 // commitThenYield wraps yield: each event is stored before it is yielded, and
@@ -280,19 +274,6 @@ func (r *run) storeRefusal(ctx context.Context, refused *session.Event, err erro
 		return nil
 	}
 	return ev
-}
-
-// runAndCompact runs the invocation, and compacts the history afterwards if
-// the run completed without error and the consumer did not stop it.
-func (inv *Invocation) runAndCompact(ctx context.Context, yield func(*session.Event, error) bool) {
-	ended := true
-	inv.run.runWithPlugins(ctx, inv, func(ev *session.Event, err error) bool {
-		ended = yield(ev, err) && err == nil
-		return ended
-	})
-	if ended && ctx.Err() == nil {
-		compaction{inv}.compactAfter(ctx)
-	}
 }
 
 // runWithPlugins runs an agent with the plugins of the app.
