@@ -19,7 +19,7 @@ type llmConfig struct {
 	Common CommonConfig `yaml:",inline"`
 
 	Model             spec.Text       `yaml:"model" doc:"The model: a name from models, provider/model, or a Gemini model. Default: the model of the nearest ancestor that has one."`
-	ModelCode         *spec.Node      `yaml:"model_code" doc:"ADK's name of a model that is code, instead of model; functions in app.yaml declares its replacement."`
+	ModelCode         *spec.Node      `yaml:"model_code" doc:"ADK's name for a model in code, instead of model; functions in app.yaml declares its replacement."`
 	Instruction       instructionText `yaml:"instruction" doc:"The instruction for the model; {key} is replaced by the value in the session state. It can be a prompt of an MCP server: {mcp_prompt: {server: …, name: …}}. Required unless instruction_provider is set."`
 	StaticInstruction *staticContent  `yaml:"static_instruction" doc:"Fixed system instruction without placeholders; instruction is then sent as user content."`
 	GlobalInstruction spec.Text       `yaml:"global_instruction" doc:"On the root agent: instruction for every agent of the tree, sent first."`
@@ -31,15 +31,15 @@ type llmConfig struct {
 
 	OutputKey                string                  `yaml:"output_key" doc:"State key that receives the text of the agent's final answer, or with output_schema its value."`
 	OutputSchema             outputSchema            `yaml:"output_schema" doc:"Schema of the final answer, as a short schema or a JSON Schema."`
-	Mode                     runtime.Mode            `yaml:"mode" enum:"chat|task|single_turn" doc:"How the agent works for its parent: chat (the default) takes over the conversation; task is a tool of the parent that talks with the user until it calls finish_task; single_turn is a tool of the parent that sees its input and no history, and is the default of nodes of a Workflow."`
+	Mode                     runtime.Mode            `yaml:"mode" enum:"chat|task|single_turn" doc:"How the agent works for its parent: chat (the default) takes over the conversation; task is a parent's tool that talks with the user until it calls finish_task; single_turn is a tool of the parent that sees its input and no history, and is the default of nodes of a Workflow."`
 	InputSchema              inputSchema             `yaml:"input_schema" doc:"Schema of the parameters when the agent is called as a tool, as a short schema or a JSON Schema."`
-	IncludeContents          runtime.IncludeContents `yaml:"include_contents" enum:"default|none" doc:"The part of the conversation that the model sees: all of it (the default), or only the current turn. A node of a Workflow sees only its input unless this is set to default."`
+	IncludeContents          runtime.IncludeContents `yaml:"include_contents" enum:"default|none" doc:"The part of the conversation that the model sees: all (the default), or only the current turn. A Workflow node sees only its input unless this is set to default."`
 	DisallowTransferToParent bool                    `yaml:"disallow_transfer_to_parent" doc:"Do not allow transfers to the parent agent."`
 	DisallowTransferToPeers  bool                    `yaml:"disallow_transfer_to_peers" doc:"Do not allow transfers to sibling agents."`
 
 	Worker workerConfig `yaml:",inline"`
 
-	InstructionProvider spec.Expr `yaml:"instruction_provider" doc:"Expression that computes the whole instruction; inject(text) replaces placeholders, file(path) returns the text of a file of the app."`
+	InstructionProvider spec.Expr `yaml:"instruction_provider" doc:"Expression that computes the whole instruction; inject(text) replaces placeholders, file(path) returns an app file's text."`
 
 	GenerateContentConfig *genai.GenerateContentConfig `yaml:"generate_content_config" doc:"Settings of the model call, named as in the Gemini API: temperature, max_output_tokens, safety_settings and so on."`
 

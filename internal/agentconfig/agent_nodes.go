@@ -19,14 +19,14 @@ import (
 type nodeConfig struct {
 	AgentClass  spec.Text  `yaml:"agent_class" doc:"FunctionNode or ToolNode."`
 	Name        spec.Text  `yaml:"name" required:"true" doc:"The node's name: letters, digits and underscores."`
-	Description string     `yaml:"description" doc:"Description of the node."`
+	Description string     `yaml:"description" doc:"Node description."`
 	When        *Condition `yaml:"when" doc:"Run the node only when this is true, and skip it otherwise."`
-	OutputKey   string     `yaml:"output_key" doc:"State key that receives the output of the node."`
+	OutputKey   string     `yaml:"output_key" doc:"State key that receives the node output."`
 
-	RerunOnResume *bool        `yaml:"rerun_on_resume" doc:"false: the user's answer to a question or a long-running call is the output of the node, as it always is; not for a tool with confirm, which runs after the answer."`
+	RerunOnResume *bool        `yaml:"rerun_on_resume" doc:"false: the user's answer to a question or a long-running call is the node output, as it always is; not for a tool with confirm, which runs after the answer."`
 	Worker        workerConfig `yaml:",inline"`
 
-	Timeout     seconds      `yaml:"timeout" doc:"Time limit of each attempt of the node, in seconds or with a unit. Default: no limit."`
+	Timeout     seconds      `yaml:"timeout" doc:"Time limit for each node attempt, in seconds or with a unit. Default: no limit."`
 	RetryConfig *retryConfig `yaml:"retry_config" doc:"Repeat the node in a Workflow when it fails. Each failed attempt is an event with its error."`
 
 	Callbacks agentCallbackLists `yaml:",inline"`
@@ -108,8 +108,8 @@ func newConfiguredFunctionNode(_ context.Context, _ AgentEnv, c *functionNodeCon
 
 // workerConfig is the YAML of a node that runs for each list element.
 type workerConfig struct {
-	ParallelWorker bool `yaml:"parallel_worker" doc:"In a Workflow: run the node once for each element of its input, at the same time. The output is the list of the outputs."`
-	MaxWorkers     int  `yaml:"max_parallel_workers" doc:"Maximum number of these runs at the same time. Default: no limit."`
+	ParallelWorker bool `yaml:"parallel_worker" doc:"In a Workflow: run the node once for each input element, at the same time. The output is the list of all outputs."`
+	MaxWorkers     int  `yaml:"max_parallel_workers" doc:"Maximum runs at the same time. Default: no limit."`
 }
 
 // checkWorker reports a limit without effect.
@@ -233,7 +233,7 @@ func (c *toolNodeConfig) evaluateArgs(ctx context.Context, m *runtime.CallbackCo
 type joinConfig struct {
 	AgentClass  spec.Text `yaml:"agent_class" doc:"JoinNode."`
 	Name        spec.Text `yaml:"name" required:"true" doc:"The node's name."`
-	Description string    `yaml:"description" doc:"Description of the node."`
+	Description string    `yaml:"description" doc:"Node description."`
 }
 
 func newJoin(_ context.Context, _ AgentEnv, c *joinConfig) (runtime.Agent, error) {

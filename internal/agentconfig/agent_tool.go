@@ -23,7 +23,7 @@ type agentToolConfig struct {
 
 // agentCallConfig holds the settings for agent calls.
 type agentCallConfig struct {
-	IncludePlugins bool `yaml:"include_plugins" default:"true" doc:"Whether the app's plugins also apply to runs of the agent."`
+	IncludePlugins bool `yaml:"include_plugins" default:"true" doc:"Whether the app's plugins also apply to the agent's runs."`
 
 	LongRunning bool                   `yaml:"long_running" doc:"Long-running: the agent's output is returned as an interim response, if there is any, and the client supplies the final one later."`
 	Call        toolconfig.CallConfig  `yaml:",inline"`

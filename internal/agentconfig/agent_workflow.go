@@ -12,8 +12,8 @@ import (
 // agents/config_agent_utils.py, adk-go configurable_workflow.go).
 type workflowConfig struct {
 	Common         CommonConfig  `yaml:",inline"`
-	Edges          workflowEdges `yaml:"edges" required:"true" doc:"Chains and edges. A chain is a list of nodes, of lists of nodes, and of routes: {value: node}, or {route: EXPR, to: {value: node}}. An edge is {from_node, to_node, route}."`
-	InputSchema    inputSchema   `yaml:"input_schema" doc:"Schema of the input, and of the parameters when the workflow is called as a tool, as a short schema or a JSON Schema. The text of a message is JSON then."`
+	Edges          workflowEdges `yaml:"edges" required:"true" doc:"Chains and edges. A chain lists nodes, node lists, and routes: {value: node}, or {route: EXPR, to: {value: node}}. An edge is {from_node, to_node, route}."`
+	InputSchema    inputSchema   `yaml:"input_schema" doc:"Schema for the input, and for the parameters when the workflow is called as a tool, as a short schema or a JSON Schema. A message is JSON text then."`
 	MaxConcurrency int           `yaml:"max_concurrency" doc:"Maximum number of nodes that run at the same time; 0 means no limit."`
 }
 

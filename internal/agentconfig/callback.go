@@ -17,24 +17,24 @@ import (
 
 // agentCallbackLists are the callbacks in YAML that all agents have.
 type agentCallbackLists struct {
-	Before callbackList `yaml:"before_agent_callbacks" doc:"Called before the agent: respond answers instead of it, set writes state, fail ends the run."`
+	Before callbackList `yaml:"before_agent_callbacks" doc:"Called before the agent: respond answers instead, set writes state, fail ends the run."`
 	After  callbackList `yaml:"after_agent_callbacks" doc:"Called after the agent: emit adds an event with text, set writes state, fail ends the run."`
 }
 
 // llmCallbackLists are the additional callbacks for LLM agents.
 type llmCallbackLists struct {
-	BeforeModel  callbackList `yaml:"before_model_callbacks" doc:"Called before the model: respond and deny answer instead of it, set writes state, fail ends the run."`
+	BeforeModel  callbackList `yaml:"before_model_callbacks" doc:"Called before the model: respond and deny answer instead, set writes state, fail ends the run."`
 	AfterModel   callbackList `yaml:"after_model_callbacks" doc:"Called after each response of the model, including partial ones: replace changes its text, respond the whole response, set writes state, fail ends the run."`
-	OnModelError callbackList `yaml:"on_model_error_callbacks" doc:"Called when the model fails: respond answers instead of it, set writes state, fail ends the run."`
+	OnModelError callbackList `yaml:"on_model_error_callbacks" doc:"Called when the model fails: respond answers instead, set writes state, fail ends the run."`
 
 	Tools toolCallbackLists `yaml:",inline"`
 }
 
 // toolCallbackLists are the callbacks for agents that call tools.
 type toolCallbackLists struct {
-	BeforeTool  callbackList `yaml:"before_tool_callbacks" doc:"Called before a tool: respond and deny answer instead of it, confirm requires approval by a person, set writes state, fail ends the run."`
+	BeforeTool  callbackList `yaml:"before_tool_callbacks" doc:"Called before a tool: respond and deny answer instead, confirm requires approval by a person, set writes state, fail ends the run."`
 	AfterTool   callbackList `yaml:"after_tool_callbacks" doc:"Called after a tool: replace and respond change its result, set writes state, fail ends the run."`
-	OnToolError callbackList `yaml:"on_tool_error_callbacks" doc:"Called when a tool fails or does not exist: respond answers instead of it, set writes state, fail ends the run."`
+	OnToolError callbackList `yaml:"on_tool_error_callbacks" doc:"Called when a tool fails or does not exist: respond answers instead, set writes state, fail ends the run."`
 }
 
 // callbackList is a list that [DecodeCallbacks] decodes.
@@ -56,10 +56,10 @@ type CallbackConfig struct {
 	Respond *spec.Node               `yaml:"respond" doc:"Answers with a string with placeholders; for tools also with a mapping of such strings."`
 	Deny    spec.Text                `yaml:"deny" doc:"Denies the call with a message: a tool returns {error: message}; a model response gets the errorCode DENIED."`
 	Confirm spec.Text                `yaml:"confirm" doc:"Requires a person to approve the tool call, and shows this text."`
-	Replace spec.Expr                `yaml:"replace" doc:"Replaces the text of the model response, without thoughts, or the tool result with the value of an expression; null keeps it."`
+	Replace spec.Expr                `yaml:"replace" doc:"Replaces the text of the model response, without thoughts, or the tool result with an expression's value; null keeps it."`
 	Emit    spec.Text                `yaml:"emit" doc:"Adds an event with this text."`
 	Writes  toolconfig.StateWrites   `yaml:",inline"`
-	Saves   toolconfig.ArtifactSaves `yaml:"save_artifact" doc:"Artifacts of the session to save, each with its expression. Names may contain placeholders. A string has the media type of the name's extension, any other value is JSON; null saves nothing."`
+	Saves   toolconfig.ArtifactSaves `yaml:"save_artifact" doc:"Session artifacts to save, each with its expression. Names may contain placeholders. A string has the media type for the name's extension, any other value is JSON; null saves nothing."`
 	Fail    spec.Text                `yaml:"fail" doc:"Ends the run with this message."`
 }
 

@@ -15,11 +15,11 @@ import (
 type CommonConfig struct {
 	AgentClass  spec.Text  `yaml:"agent_class" doc:"The agent class. Absent or empty: LlmAgent."`
 	Name        spec.Text  `yaml:"name" required:"true" doc:"The agent's name: letters, digits and underscores, unique among its siblings."`
-	Description string     `yaml:"description" doc:"Description of the agent; other agents use it to decide about transfers."`
+	Description string     `yaml:"description" doc:"Agent description; other agents use it to decide about transfers."`
 	SubAgents   []AgentRef `yaml:"sub_agents" doc:"The sub-agents, in order."`
 	When        *Condition `yaml:"when" doc:"Run the agent only when this is true, and skip it otherwise; can use state, user, session, run_config, invocation and agent."`
 
-	StateSchema StateSchemaConfig `yaml:"state_schema" doc:"On the root agent: types and defaults of the state keys, as a short schema or a JSON Schema."`
+	StateSchema StateSchemaConfig `yaml:"state_schema" doc:"On the root agent: types and defaults for state keys, as a short schema or a JSON Schema."`
 
 	Resumability *ResumabilityConfig `yaml:"resumability_config" doc:"On the root agent: whether invocations can be resumed; also in app.yaml."`
 

@@ -19,9 +19,9 @@ import (
 type consultConfig struct {
 	Model              spec.Text            `yaml:"model" default:"gemini-3.1-pro-preview" doc:"The advisor: a name from models, provider/model, or a Gemini model."`
 	Name               string               `yaml:"name" default:"model_consult" doc:"The name that the model calls."`
-	Description        string               `yaml:"description" doc:"Description of the tool for the model."`
-	MaxUses            int                  `yaml:"max_uses" doc:"Maximum number of successful consultations of an invocation; default: no limit but max_llm_calls."`
-	SessionMaxUses     int                  `yaml:"session_max_uses" doc:"Maximum number of successful consultations of a session; default: no limit."`
+	Description        string               `yaml:"description" doc:"Tool description for the model."`
+	MaxUses            int                  `yaml:"max_uses" doc:"Maximum successful consultations in an invocation; default: no limit but max_llm_calls."`
+	SessionMaxUses     int                  `yaml:"session_max_uses" doc:"Maximum successful consultations in a session; default: no limit."`
 	ThinkingLevel      string               `yaml:"thinking_level" enum:"minimal|low|medium|high" default:"high" doc:"How much the advisor thinks, if its model can."`
 	MaxOutputTokens    int                  `yaml:"max_output_tokens" doc:"Maximum length of the guidance, in tokens."`
 	TimeoutSeconds     float64              `yaml:"timeout_seconds" doc:"Maximum duration of a consultation, in seconds; default: no limit."`
@@ -29,7 +29,7 @@ type consultConfig struct {
 	ExecutorNote       *string              `yaml:"executor_instruction" doc:"Instruction about consultations for the calling model; an empty string adds none."`
 	AdvisorInstruction string               `yaml:"advisor_instruction" doc:"System instruction of the advisor."`
 	AddInstruction     bool                 `yaml:"include_agent_instruction" doc:"Whether the advisor sees the instruction of the calling agent."`
-	AddInventory       bool                 `yaml:"include_tool_inventory" doc:"Whether the advisor sees the names and descriptions of the tools of the calling agent."`
+	AddInventory       bool                 `yaml:"include_tool_inventory" doc:"Whether the advisor sees tool names and descriptions of the calling agent."`
 
 	Config *genai.GenerateContentConfig `yaml:"generate_content_config" doc:"Settings of the advisor's requests, named as in the Gemini API."`
 
@@ -38,7 +38,7 @@ type consultConfig struct {
 
 type consultContextConfig struct {
 	IncludeSession  bool `yaml:"include_session" default:"true" doc:"Whether the advisor sees the conversation."`
-	MaxEvents       int  `yaml:"max_events" doc:"Number of the last contents of the conversation; default: all."`
+	MaxEvents       int  `yaml:"max_events" doc:"Number of last contents in the conversation; default: all."`
 	MaxChars        int  `yaml:"max_chars" default:"200000" doc:"Maximum length of the conversation, in characters; the oldest contents are left out."`
 	MaxPartChars    int  `yaml:"max_part_chars" default:"4000" doc:"Maximum length of a string, call or result, in characters."`
 	IncludeMedia    bool `yaml:"include_media" default:"true" doc:"Whether the advisor sees images and other files."`

@@ -35,12 +35,12 @@ func (*seconds) SchemaSpec() map[string]any {
 
 // retryConfig is the YAML for ADK's retry_config.
 type retryConfig struct {
-	MaxAttempts   int      `yaml:"max_attempts" default:"5" doc:"Number of attempts, including the first; 0 and 1 do not retry."`
+	MaxAttempts   int      `yaml:"max_attempts" default:"5" doc:"Attempts, including the first; 0 and 1 do not retry."`
 	InitialDelay  seconds  `yaml:"initial_delay" default:"1s" doc:"Delay before the second attempt, in seconds or with a unit."`
 	MaxDelay      seconds  `yaml:"max_delay" default:"60s" doc:"Longest delay."`
 	BackoffFactor float64  `yaml:"backoff_factor" default:"2" doc:"Factor between a delay and the next one."`
 	Jitter        float64  `yaml:"jitter" default:"1" doc:"Part of a delay by which it varies at random, 0 to 1."`
-	Exceptions    []string `yaml:"exceptions" doc:"Error codes to retry, such as TOOL_FAILED. Default: all failures of the node."`
+	Exceptions    []string `yaml:"exceptions" doc:"Error codes to retry, such as TOOL_FAILED. Default: all node failures."`
 }
 
 // checkValues reports values that exceed their range and invalid error codes.

@@ -18,7 +18,7 @@ import (
 
 type contextFilterConfig struct {
 	Keep   int          `yaml:"num_invocations_to_keep" doc:"Number of latest turns that models see, including the current one. Default: all."`
-	Custom filterConfig `yaml:"custom_filter" doc:"Filter of those contents: an expression that is true for the contents to keep and can use content (role, text, calls, responses), index, count, state, user, session, run_config, invocation and agent; or {name: NAME}, a function of the program."`
+	Custom filterConfig `yaml:"custom_filter" doc:"Filter for those contents: an expression that is true for the contents to keep and can use content (role, text, calls, responses), index, count, state, user, session, run_config, invocation and agent; or {name: NAME}, a function in the program."`
 }
 
 // DecodeSpec requires at least one setting, and keeps at least the current turn.
@@ -152,9 +152,9 @@ func newLogging(_ context.Context, env PluginEnv, c *loggingConfig) (*runtime.Pl
 }
 
 type retryAndReflectConfig struct {
-	MaxRetries int    `yaml:"max_retries" default:"3" doc:"Number of consecutive failures of a tool that are retried."`
+	MaxRetries int    `yaml:"max_retries" default:"3" doc:"Number of consecutive tool failures that are retried."`
 	Throw      bool   `yaml:"throw_exception_if_retry_exceeded" default:"true" doc:"Whether one more failure ends the run; otherwise the model is instructed not to call the tool again."`
-	Scope      string `yaml:"tracking_scope" enum:"invocation|global" default:"invocation" doc:"Whether failures of a tool are counted per run or across all runs of the app."`
+	Scope      string `yaml:"tracking_scope" enum:"invocation|global" default:"invocation" doc:"Whether tool failures are counted per run or across all runs in the app."`
 
 	Model *retryModelConfig `yaml:"model" doc:"Also returns guidance to the model when its own response is malformed, and calls it again; {} for the defaults."`
 }

@@ -20,10 +20,10 @@ type grantConfig struct {
 	Secrets   []spec.Text    `yaml:"secrets" doc:"The shared secrets that the app may use: files in the folder of --secrets and variables, by name; a trailing * matches any suffix."`
 	Commands  [][]spec.Text  `yaml:"commands" doc:"The programs that tools may run, each with its arguments; * is any one argument that is not an option, ... at the end is any further arguments."`
 	Env       []string       `yaml:"env" doc:"The variables that an app may set for the commands."`
-	Skills    []skillConfig  `yaml:"skills" doc:"The skills of apps whose scripts may run, by their folder and the hash of its content."`
-	Sampling  bool           `yaml:"sampling" doc:"Whether MCP servers of the apps may use the models of their agents."`
-	Google    bool           `yaml:"google_account" doc:"Whether connections of the apps may use the Google account of the host (application default credentials)."`
-	Sandbox   *sandboxConfig `yaml:"sandbox" doc:"Limits of the commands, by Landlock and seccomp (Linux 6.12); without it, they have the permissions of the host."`
+	Skills    []skillConfig  `yaml:"skills" doc:"The app skills whose scripts may run, by folder and content hash."`
+	Sampling  bool           `yaml:"sampling" doc:"Whether the apps' MCP servers may use their agents' models."`
+	Google    bool           `yaml:"google_account" doc:"Whether the apps' connections may use the host's Google account (application default credentials)."`
+	Sandbox   *sandboxConfig `yaml:"sandbox" doc:"Limits on the commands, by Landlock and seccomp (Linux 6.12); without it, they have the host's permissions."`
 }
 
 // Decode decodes a policy file. It reports all problems.

@@ -28,9 +28,9 @@ type Sandbox struct {
 
 type sandboxConfig struct {
 	Network   string      `yaml:"network" enum:"none|host" default:"none" doc:"Whether programs may use the network of the host. Unix sockets are never available."`
-	Read      []spec.Text `yaml:"read" doc:"The absolute paths that programs may read and execute, with all below them; app is the folder of the app. Default: the folders of the system, such as /usr."`
+	Read      []spec.Text `yaml:"read" doc:"The absolute paths that programs may read and execute, with all below them; app is the app folder. Default: the system folders, such as /usr."`
 	Write     []spec.Text `yaml:"write" doc:"The paths that programs may also change: absolute paths, and work, the folder of the session. Default: work."`
-	Memory    spec.Size   `yaml:"memory" default:"512MiB" doc:"Maximum memory of all processes of a call together; at least 16MiB."`
+	Memory    spec.Size   `yaml:"memory" default:"512MiB" doc:"Maximum memory for all processes in a call together; at least 16MiB."`
 	Processes int         `yaml:"processes" default:"64" doc:"Maximum number of processes and threads."`
 	FileSize  spec.Size   `yaml:"file_size" default:"64MiB" doc:"Maximum size of each file that programs write."`
 }

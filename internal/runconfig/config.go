@@ -14,26 +14,26 @@ import (
 // A Config is run_config's YAML.
 type Config struct {
 	StreamingMode runtime.StreamingMode `yaml:"streaming_mode" enum:"none|sse|bidi" default:"none" doc:"How responses arrive: none sends one event per response, sse streams partial events first, bidi is for live runs and means sse otherwise. streaming in a request takes precedence."`
-	MaxLLMCalls   int                   `yaml:"max_llm_calls" default:"500" doc:"Maximum number of model calls of one invocation, including agents called as tools. 0 or less means no limit."`
+	MaxLLMCalls   int                   `yaml:"max_llm_calls" default:"500" doc:"Maximum model calls in one invocation, including agents called as tools. 0 or less means no limit."`
 
 	MaxFunctionCalls int `yaml:"max_function_calls" default:"128" doc:"Maximum number of function calls in one model response, at least 1; more end the run. A request can only lower it."`
 
 	MaxCost float64 `yaml:"max_cost" doc:"Maximum cost of one invocation in US dollars, including agents called as tools: no model is called after it is reached. All models must have a price. Default: no limit. A request can only lower it."`
 
 	SaveInputBlobsAsArtifacts bool           `yaml:"save_input_blobs_as_artifacts" default:"false" doc:"Save files in user messages as artifacts, and replace them by a line of text."`
-	CustomMetadata            map[string]any `yaml:"custom_metadata" doc:"Added to the customMetadata of every event of a run."`
+	CustomMetadata            map[string]any `yaml:"custom_metadata" doc:"Added to every event's customMetadata in a run."`
 
-	TextAnswers bool `yaml:"text_answers" default:"false" doc:"A message of text answers the question that the last invocation waits for: the one open call of request_input or get_user_choice."`
+	TextAnswers bool `yaml:"text_answers" default:"false" doc:"A text message answers the question that the last invocation waits for: the one open call to request_input or get_user_choice."`
 
-	Labels      map[string]string `yaml:"labels" doc:"Labels of model requests on Vertex AI, for billing; at most 64. Those in generate_content_config of an agent take precedence."`
-	ServiceTier genai.ServiceTier `yaml:"service_tier" enum:"flex|standard|priority" doc:"Service tier of requests to Gemini; generate_content_config of an agent takes precedence."`
+	Labels      map[string]string `yaml:"labels" doc:"Labels for model requests on Vertex AI, for billing; at most 64. Those in an agent's generate_content_config take precedence."`
+	ServiceTier genai.ServiceTier `yaml:"service_tier" enum:"flex|standard|priority" doc:"Service tier for Gemini requests; an agent's generate_content_config takes precedence."`
 
 	SessionWindow        *SessionWindow `yaml:"get_session_config" doc:"The events of the session that a run sees. Default: all."`
-	ToolThreadPoolConfig *ToolPool      `yaml:"tool_thread_pool_config" doc:"Number of calls of one response that run at the same time. Default: 8."`
-	ResponseModalities   []string       `yaml:"response_modalities" enum:"TEXT|IMAGE|AUDIO|VIDEO" doc:"Modalities of responses, in live runs one, by default AUDIO; generate_content_config of an agent takes precedence."`
+	ToolThreadPoolConfig *ToolPool      `yaml:"tool_thread_pool_config" doc:"Number of calls in one response that run at the same time. Default: 8."`
+	ResponseModalities   []string       `yaml:"response_modalities" enum:"TEXT|IMAGE|AUDIO|VIDEO" doc:"Response modalities, in live runs one, by default AUDIO; an agent's generate_content_config takes precedence."`
 	SupportCFC           bool           `yaml:"support_cfc" default:"false" doc:"Compositional function calling: models answer over their live API and can execute code that calls functions. Requires streaming_mode: sse, and models with a live API."`
 
-	SpeechConfig             *genai.SpeechConfig                   `yaml:"speech_config" doc:"Voice of spoken responses; generate_content_config of an agent takes precedence."`
+	SpeechConfig             *genai.SpeechConfig                   `yaml:"speech_config" doc:"Voice for spoken responses; an agent's generate_content_config takes precedence."`
 	OutputAudioTranscription *genai.AudioTranscriptionConfig       `yaml:"output_audio_transcription" doc:"Live runs: transcription of the model's speech; transcripts are always on."`
 	InputAudioTranscription  *genai.AudioTranscriptionConfig       `yaml:"input_audio_transcription" doc:"Live runs: transcription of the user's speech; transcripts are always on."`
 	RealtimeInputConfig      *genai.RealtimeInputConfig            `yaml:"realtime_input_config" doc:"Live runs: voice activity detection."`
@@ -46,7 +46,7 @@ type Config struct {
 	HistoryConfig            *genai.HistoryConfig                  `yaml:"history_config" doc:"Live runs: whether the first contents are history, which the model does not answer. Default: true if the session has events."`
 	AvatarConfig             *genai.AvatarConfig                   `yaml:"avatar_config" doc:"Live runs: the avatar that is shown."`
 	Live                     LiveLimits                            `yaml:"live" doc:"Live runs: limits of one conversation. Requests cannot change them."`
-	SaveLiveBlob             bool                                  `yaml:"save_live_blob" default:"false" doc:"Live runs: save the audio of each turn as WAV artifacts, one of the user and one of the model."`
+	SaveLiveBlob             bool                                  `yaml:"save_live_blob" default:"false" doc:"Live runs: save each turn's audio as WAV artifacts, one for the user and one for the model."`
 	SaveLiveAudio            bool                                  `yaml:"save_live_audio" default:"false" deprecated:"use save_live_blob" doc:"Former name of save_live_blob in ADK."`
 }
 
@@ -58,14 +58,14 @@ type SessionWindow struct {
 
 // A ToolPool is the YAML for a [runtime.ToolPool].
 type ToolPool struct {
-	MaxWorkers int `yaml:"max_workers" default:"4" doc:"Number of calls of one response that run at the same time, at least 1."`
+	MaxWorkers int `yaml:"max_workers" default:"4" doc:"Number of calls in one response that run at the same time, at least 1."`
 }
 
 // LiveLimits are the YAML for [runtime.LiveLimits].
 type LiveLimits struct {
 	MaxDuration spec.Duration `yaml:"max_duration" doc:"Maximum duration of a live conversation, such as 30m. Default: no limit."`
 	IdleTimeout spec.Duration `yaml:"idle_timeout" default:"15m" doc:"Ends a live conversation in which nothing arrives from the client or from the model for this time."`
-	MaxTokens   int           `yaml:"max_tokens" doc:"Maximum number of tokens that the models of a live conversation report. Default: no limit."`
+	MaxTokens   int           `yaml:"max_tokens" doc:"Maximum tokens that the models in a live conversation report. Default: no limit."`
 }
 
 func (l *LiveLimits) convertLimits() runtime.LiveLimits {

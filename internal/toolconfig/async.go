@@ -19,10 +19,10 @@ type AsyncConfig struct {
 
 // StreamConfig is the YAML for a [tool.Stream].
 type StreamConfig struct {
-	Every spec.Duration `yaml:"every" doc:"Pause between two calls, at least 1s. Without it, the source must stream: a response as SSE or NDJSON, the progress of an MCP tool."`
+	Every spec.Duration `yaml:"every" doc:"Pause between two calls, at least 1s. Without it, the source must stream: a response as SSE or NDJSON, or MCP tool progress."`
 	On    string        `yaml:"on" enum:"change|always" default:"change" doc:"With every: whether a result that equals the last one is returned as well."`
 	For   spec.Duration `yaml:"for" default:"10m" doc:"Maximum duration."`
-	Watch string        `yaml:"watch" enum:"video|audio" doc:"With every: each call waits for, and receives, the newest image of the user's camera, or what the user's microphone has recorded since the last call."`
+	Watch string        `yaml:"watch" enum:"video|audio" doc:"With every: each call waits for, and receives, the newest image from the user's camera, or what the user's microphone has recorded since the last call."`
 }
 
 // minStreamPause bounds how often a tool is called.

@@ -42,7 +42,7 @@ var _ tool.StateConfig = (*BuiltinConfig)(nil)
 // A CallConfig is the YAML for the call settings of built-in tools and agent tools.
 type CallConfig struct {
 	OnError string        `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether an error is returned to the model or ends the invocation."`
-	Timeout spec.Duration `yaml:"timeout" doc:"Maximum duration of a call."`
+	Timeout spec.Duration `yaml:"timeout" doc:"Maximum call duration."`
 	Confirm spec.Expr     `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, run_config, invocation and agent."`
 }
 

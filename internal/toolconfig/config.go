@@ -17,7 +17,7 @@ import (
 // A Config holds the settings common to all kinds.
 type Config struct {
 	Name        spec.Text        `yaml:"name" required:"true" doc:"The name that the model calls."`
-	Description string           `yaml:"description" doc:"Description of the tool for the model."`
+	Description string           `yaml:"description" doc:"Tool description for the model."`
 	Params      spec.ShortSchema `yaml:"params" doc:"The parameters, as a short schema or a JSON Schema."`
 	OnError     string           `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether an error is returned to the model or ends the invocation."`
 	LongRunning bool             `yaml:"long_running" doc:"Long-running: the client supplies the final result later; null returns no interim response."`

@@ -18,7 +18,7 @@ type StateWrites struct {
 	Set    map[string]spec.Expr `yaml:"set" doc:"State keys to write, each with its expression; null removes the key."`
 	Add    map[string]spec.Expr `yaml:"add" doc:"State keys to add a number to, each with its expression. The database does the addition, so concurrent sessions lose no update."`
 	Append map[string]spec.Expr `yaml:"append" doc:"State keys with lists to append one element to, each with its expression."`
-	Max    map[string]spec.Expr `yaml:"max" doc:"State keys that become the greater of their value and the expression's, numbers or strings."`
+	Max    map[string]spec.Expr `yaml:"max" doc:"State keys that become the maximum of their value and the expression's, numbers or strings."`
 	Min    map[string]spec.Expr `yaml:"min" doc:"State keys that become the smaller of their value and the expression's."`
 }
 

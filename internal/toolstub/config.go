@@ -17,7 +17,7 @@ type stubConfig struct {
 	Latency     spec.Duration        `yaml:"latency" doc:"How long the response takes, at most 2m. Tests do not wait."`
 	Return      *spec.Node           `yaml:"return" doc:"The tool's response: a mapping, or the value of result; null means no response yet."`
 	Fail        string               `yaml:"fail" doc:"Instead of return: the error that the tool fails with; timeout simulates a timeout."`
-	Error       *errorConfig         `yaml:"error" doc:"Instead of return: the response of a service that failed."`
+	Error       *errorConfig         `yaml:"error" doc:"Instead of return: the response from a failed service."`
 	Simulate    bool                 `yaml:"simulate" doc:"Instead of return: a model writes the response, as simulation configures it."`
 	State       map[string]any       `yaml:"state" doc:"The state keys that the call sets; null removes a key."`
 }
@@ -55,16 +55,16 @@ func (c *Config) SchemaSpec() map[string]any {
 
 // A SimulationConfig has the simulation settings other than the model.
 type SimulationConfig struct {
-	Data     *spec.Node           `yaml:"data" doc:"Data of the simulated services, such as rows of a database: text, or any value."`
-	Traces   *spec.Node           `yaml:"traces" doc:"Examples of earlier calls with their responses: text, or any value."`
+	Data     *spec.Node           `yaml:"data" doc:"Data for the simulated services, such as database rows: text, or any value."`
+	Traces   *spec.Node           `yaml:"traces" doc:"Earlier calls with their responses, as examples: text, or any value."`
 	Stateful []*StatefulParameter `yaml:"stateful_parameters" doc:"Parameters that identify resources, and the tools that create and read them. Default: the model finds them before its first response."`
-	MaxCalls *int                 `yaml:"max_model_calls" default:"100" doc:"The maximum number of model calls in a conversation, at most 1000."`
+	MaxCalls *int                 `yaml:"max_model_calls" default:"100" doc:"The maximum model calls in a conversation, at most 1000."`
 }
 
 // A StatefulParameter is a parameter that identifies a resource. The keys are those in ADK's
 // tool connection map.
 type StatefulParameter struct {
-	Name      string   `yaml:"parameter_name" json:"parameter_name" required:"true" doc:"The name of the parameter, such as order_id."`
+	Name      string   `yaml:"parameter_name" json:"parameter_name" required:"true" doc:"The parameter name, such as order_id."`
 	Creating  []string `yaml:"creating_tools" json:"creating_tools" doc:"The tools that create or change the resource."`
 	Consuming []string `yaml:"consuming_tools" json:"consuming_tools" doc:"The tools that only read it."`
 }

@@ -198,7 +198,7 @@ type parts struct {
 	Models      map[string]modelNode      `yaml:"models" doc:"Models by the names that agents use, each with its provider."`
 	Agents      map[string]agentNode      `yaml:"agents" doc:"Agents by name, for {use: NAME}."`
 	Tools       map[string]toolNode       `yaml:"tools" doc:"Tools by name, for {use: NAME}."`
-	Functions   map[string]functionNode   `yaml:"functions" doc:"Replacements of names of code: a tool, a callback rule or a list of them, a schema, an agent, or a model."`
+	Functions   map[string]functionNode   `yaml:"functions" doc:"Replacements for code names: a tool, a callback rule or a list, a schema, an agent, or a model."`
 	Connections map[string]connectionNode `yaml:"connections" doc:"Connections by name, for auth: the credentials of tools, and the hosts that may receive them; see [connections.md](connections.md)."`
 	Schemas     map[string]schemaNode     `yaml:"schemas" doc:"Schemas by name, for output_schema, input_schema, state_schema and params."`
 	Defaults    map[string]defaultsNode   `yaml:"defaults" doc:"Default values of agents, by class."`
@@ -326,7 +326,7 @@ func (c *compactionNode) SchemaSpec() map[string]any {
 // EventsCompactionConfig).
 type compactionConfig struct {
 	Interval       int `yaml:"compaction_interval" default:"10" doc:"Number of new invocations after which they are summarized. With token_threshold and without this field, only the threshold counts."`
-	Overlap        int `yaml:"overlap_size" default:"0" doc:"Number of invocations of the previous summary that are summarized again."`
+	Overlap        int `yaml:"overlap_size" default:"0" doc:"Number of invocations in the previous summary that are summarized again."`
 	TokenThreshold int `yaml:"token_threshold" doc:"Prompt size in tokens at which the conversation is summarized, even during a run. Requires event_retention_size."`
 	EventRetention int `yaml:"event_retention_size" doc:"Number of latest events that a summary by token threshold keeps."`
 
@@ -425,7 +425,7 @@ type reloadConfig struct {
 // budgetConfig is a gate's budget.
 type budgetConfig struct {
 	Time spec.Duration `yaml:"time" default:"2m" doc:"Maximum time of all checks together, at most 1h."`
-	Cost float64       `yaml:"cost" doc:"Maximum cost of the model calls of evals, in US dollars, including judges. All models must have a price. Default: no limit."`
+	Cost float64       `yaml:"cost" doc:"Maximum cost of model calls in evals, in US dollars, including judges. All models must have a price. Default: no limit."`
 }
 
 // maxBudgetTime limits a gate's time.

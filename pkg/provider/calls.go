@@ -21,7 +21,7 @@ type CallsConfig struct {
 
 type retryConfig struct {
 	Codes    []int `yaml:"codes" doc:"The HTTP status codes to retry. Default: 429, 500, 502, 503, 504 and 529."`
-	Attempts int   `yaml:"attempts" default:"3" doc:"The maximum number of attempts, including the first."`
+	Attempts int   `yaml:"attempts" default:"3" doc:"The maximum attempts, including the first."`
 }
 
 // ValidateCalls reports problems in the settings, which were decoded from the mapping n.

@@ -36,9 +36,9 @@ const defaultLimitWait = time.Minute
 
 // LimitsConfig is the YAML for [Limits].
 type LimitsConfig struct {
-	Concurrent int           `yaml:"concurrent" doc:"The maximum number of concurrent calls."`
-	Requests   RateConfig    `yaml:"requests" doc:"The maximum number of requests in a period, such as 60/1m. Retries count."`
-	Tokens     RateConfig    `yaml:"tokens" doc:"The maximum number of prompt and response tokens in a period, such as 200k/1m. The next call waits until the tokens of earlier ones fit."`
+	Concurrent int           `yaml:"concurrent" doc:"The maximum concurrent calls."`
+	Requests   RateConfig    `yaml:"requests" doc:"The maximum requests in a period, such as 60/1m. Retries count."`
+	Tokens     RateConfig    `yaml:"tokens" doc:"The maximum prompt and response tokens in a period, such as 200k/1m. The next call waits until earlier ones' tokens fit."`
 	Wait       spec.Duration `yaml:"wait" default:"1m" doc:"How long a call waits for the limits before it fails with 429."`
 }
 

@@ -30,7 +30,7 @@ type ScriptEntry struct {
 	Error      *ScriptFailure    `yaml:"error" doc:"The error that the call fails with."`
 	Finish     *ScriptFinish     `yaml:"finish" doc:"A finish reason other than STOP. Without content, and when streaming, it is an error on the event."`
 	Tool       *ScriptTool       `yaml:"tool" doc:"Instead of a model's answer: a tool call's result. Used by run --replay."`
-	Transcript *ScriptTranscript `yaml:"transcript" doc:"Instead of a model's answer: the transcript of the user's audio in a live conversation."`
+	Transcript *ScriptTranscript `yaml:"transcript" doc:"Instead of a model's answer: the user's audio transcript in a live conversation."`
 	Close      *ScriptClose      `yaml:"close" doc:"Ends a live conversation's connection after the text, before the reply is complete. Other calls fail."`
 	Usage      *ScriptUsage      `yaml:"usage" doc:"The tokens that the answer reports."`
 	Times      int               `yaml:"times" doc:"How many times the entry answers in a session. Default: unlimited."`

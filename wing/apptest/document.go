@@ -13,9 +13,9 @@ import (
 // testConfig is an item in a test file: the first turn and the later ones.
 type testConfig struct {
 	Name       spec.Text                  `yaml:"name" required:"true" doc:"Short description of the test."`
-	Model      answersNode                `yaml:"model" doc:"Answers of the models: a list for each agent, one list for all agents, or a script file of the app."`
+	Model      answersNode                `yaml:"model" doc:"Model answers: a list for each agent, one list for all agents, or a script file in the app."`
 	Tools      map[string]toolstub.Config `yaml:"tools" doc:"Stubs by tool name: one response or a list. Tools without a stub run without network access."`
-	Simulation *simulationConfig          `yaml:"simulation" doc:"How a model writes the responses of stubs with simulate: true."`
+	Simulation *simulationConfig          `yaml:"simulation" doc:"How a model writes the responses for stubs with simulate: true."`
 	Live       bool                       `yaml:"live" doc:"Hold the conversation live, by text: each turn is a live conversation of one message."`
 	First      turnConfig                 `yaml:",inline"`
 	Then       []turnConfig               `yaml:"then" doc:"The turns after the first, in order."`
@@ -23,19 +23,19 @@ type testConfig struct {
 
 // simulationConfig configures responses by a model.
 type simulationConfig struct {
-	Model                     answersNode `yaml:"model" required:"true" doc:"Answers of the model: a list, or a script file of the app. The first answer has the stateful parameters, unless they are set here."`
+	Model                     answersNode `yaml:"model" required:"true" doc:"Model answers: a list, or a script file in the app. The first answer has the stateful parameters, unless they are set here."`
 	toolstub.SimulationConfig `yaml:",inline"`
 }
 
 // turnConfig is one turn: the user's input, and the expectations after it.
 type turnConfig struct {
-	User    *spec.Text     `yaml:"user" doc:"The text of the user's message."`
-	Parts   []*genai.Part  `yaml:"parts" doc:"Further parts of the user's message, such as files."`
+	User    *spec.Text     `yaml:"user" doc:"The user message text."`
+	Parts   []*genai.Part  `yaml:"parts" doc:"Further parts in the user message, such as files."`
 	Confirm *bool          `yaml:"confirm" doc:"Instead of user: approve (true) or reject (false) the pending confirmations."`
 	Payload *spec.Node     `yaml:"payload" doc:"The payload that the user sends with an approval."`
 	Respond map[string]any `yaml:"respond" doc:"Instead of user: responses to pending calls, by function name."`
-	State   map[string]any `yaml:"state" doc:"The initial session state; in later turns of a session, the state delta sent with the message."`
-	Session string         `yaml:"session" doc:"The session of the turn. Default: the session of the previous turn."`
+	State   map[string]any `yaml:"state" doc:"The initial session state; in later turns, the state delta sent with the message."`
+	Session string         `yaml:"session" doc:"The turn's session. Default: the previous turn's session."`
 	Expect  []spec.Expr    `yaml:"expect" doc:"Expressions that must be true after the turn."`
 }
 

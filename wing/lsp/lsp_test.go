@@ -399,7 +399,7 @@ func TestHoverOverFieldsAndNames(t *testing.T) {
 	defer e.close()
 	for _, tt := range []struct{ name, file, text, want string }{
 		{"a field", "root_agent.yaml", "name: a\noutput_¦key: last\ninstruction: x\n", "**output_key**"},
-		{"a field of a tool", "app.yaml", "tools:\n  stock:\n    http:\n      tim¦eout: 5s\n", "Maximum duration of a call."},
+		{"a field of a tool", "app.yaml", "tools:\n  stock:\n    http:\n      tim¦eout: 5s\n", "Maximum call duration."},
 		{"a value", "root_agent.yaml", "name: a\nmethod: x\ninclude¦_contents: none\n", "One of `default`, `none`."},
 		{"a key of an eval file", "root_agent.eval.yaml", "cases:\n- name: a\n  final_state¦_match: EXACT\n", "must be exactly final_state"},
 		{"an expression of a metric", "root_agent.eval.yaml", "metrics:\n  short:\n    ex¦pr: 'true'\n", "true, false or a number from 0 to 1"},

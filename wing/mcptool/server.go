@@ -131,7 +131,7 @@ func isLocalPath(name string) bool {
 // An offer configures which of a server's tools are provided, and how.
 type offer struct {
 	ToolFilter     []string        `yaml:"tool_filter" doc:"The tools to provide, by their names on the server; default: all."`
-	ToolNamePrefix string          `yaml:"tool_name_prefix" doc:"Prefix of the tool names, joined with _."`
+	ToolNamePrefix string          `yaml:"tool_name_prefix" doc:"Prefix for tool names, joined with _."`
 	OnError        string          `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether an error is returned to the model or ends the invocation."`
 	Confirm        spec.Expr       `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, invocation, agent and mcp, such as mcp.destructive."`
 	Elicitation    bool            `yaml:"elicitation" doc:"Whether the server may ask the user questions during a call: the turn then ends with a request for confirmation that has a form, and the call is made again with the answers."`

@@ -16,7 +16,7 @@ type adkConfig[A connection.ADKAuth] struct {
 	SpecStrType           string      `yaml:"spec_str_type" enum:"json|yaml" default:"json" doc:"The format in spec_str."`
 	SpecDict              *spec.Node  `yaml:"spec_dict" doc:"The document as a mapping."`
 	ToolFilter            []spec.Text `yaml:"tool_filter" doc:"The tools to provide, by their names without the prefix; default: all."`
-	ToolNamePrefix        string      `yaml:"tool_name_prefix" doc:"Prefix of the tool names, joined with _."`
+	ToolNamePrefix        string      `yaml:"tool_name_prefix" doc:"Prefix for tool names, joined with _."`
 	SSLVerify             *bool       `yaml:"ssl_verify" doc:"Whether to verify certificates; only true is supported."`
 	PreservePropertyNames bool        `yaml:"preserve_property_names" doc:"Whether parameters keep the document's names; by default they are in snake_case."`
 

@@ -25,15 +25,15 @@ import (
 // downloads the document when it loads an agent.
 type googleConfig struct {
 	Spec              spec.Text              `yaml:"spec" doc:"The API's discovery document: a file in the app folder, or an https URL with sha256."`
-	SHA256            spec.Text              `yaml:"sha256" doc:"The SHA-256 hash of the document at the URL, in hexadecimal."`
+	SHA256            spec.Text              `yaml:"sha256" doc:"The document's SHA-256 hash, in hexadecimal."`
 	ClientID          spec.Secret            `yaml:"client_id" doc:"A Google OAuth client's ID: each user authorizes the app in a browser."`
 	ClientSecret      spec.Secret            `yaml:"client_secret" secret:"true" doc:"The OAuth client's secret."`
 	ServiceAccount    *serviceAccount        `yaml:"service_account" doc:"The service account that calls the API for all users, instead of an OAuth client: its key in JSON, such as ${secret:ROBOT}, or {service_account_credential, scopes} or {use_default_credential: true}."`
-	Scopes            []string               `yaml:"scopes" doc:"The scopes to request, instead of the scopes that the operations need."`
+	Scopes            []string               `yaml:"scopes" doc:"The scopes to request, instead of those that the operations need."`
 	AdditionalScopes  []string               `yaml:"additional_scopes" doc:"Scopes to request besides those that the operations need."`
 	AdditionalHeaders map[string]spec.Secret `yaml:"additional_headers" doc:"Request headers; they may contain state keys, as in openapi tools."`
 	ToolFilter        []spec.Text            `yaml:"tool_filter" doc:"The tools to provide, by their names without the prefix, such as calendar_events_list; default: all."`
-	ToolNamePrefix    string                 `yaml:"tool_name_prefix" doc:"Prefix of the tool names, joined with _."`
+	ToolNamePrefix    string                 `yaml:"tool_name_prefix" doc:"Prefix for tool names, joined with _."`
 
 	api googleAPI
 	// google is nil in a program without connections.

@@ -28,11 +28,11 @@ import (
 
 type config struct {
 	Spec                  spec.Text                        `yaml:"spec" required:"true" doc:"The OpenAPI 3 document, or a Google API's discovery document, as JSON or YAML: a file in the app folder, or an https URL with sha256."`
-	SHA256                spec.Text                        `yaml:"sha256" doc:"The SHA-256 hash of the document at the URL, in hexadecimal."`
+	SHA256                spec.Text                        `yaml:"sha256" doc:"The document's SHA-256 hash, in hexadecimal."`
 	Operations            []selector                       `yaml:"operations" doc:"The operations to provide: an operationId, a method with its path such as GET /pets/{petId}, {tag: NAME} or {method: GET}; default: all."`
 	Except                []selector                       `yaml:"except" doc:"Operations to leave out, written as in operations."`
 	BaseURL               spec.Text                        `yaml:"base_url" doc:"The service's address, instead of the document's servers."`
-	ToolNamePrefix        string                           `yaml:"tool_name_prefix" doc:"Prefix of the tool names, joined with _."`
+	ToolNamePrefix        string                           `yaml:"tool_name_prefix" doc:"Prefix for tool names, joined with _."`
 	Names                 map[string]spec.Text             `yaml:"names" doc:"Tool names by operation, instead of the names that ADK derives from the operationId."`
 	Auth                  *authConfig                      `yaml:"auth" doc:"The credential: the name of a connection under connections in app.yaml, {bearer: …}, {api_key: …} at the place that the document names, {api_key: {in, name, value}}, or {basic: {username, password}}."`
 	Headers               map[string]spec.Secret           `yaml:"headers" doc:"Request headers; they may contain {user:key} and other state keys, {session.user_id} and {agent}. An optional placeholder without a value omits the header."`

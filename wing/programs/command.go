@@ -19,11 +19,11 @@ type commandConfig struct {
 	Command   []spec.Text            `yaml:"command" required:"true" doc:"The program and its arguments, which may contain {args.x}, {state.key} and {user:name?}; there is no shell, and a placeholder never becomes several arguments. The host policy must allow it."`
 	Stdin     spec.Text              `yaml:"stdin" doc:"The input, with placeholders; default: none."`
 	Env       map[string]spec.Secret `yaml:"env" doc:"Environment variables, with placeholders; from the host the program only has PATH and LANG."`
-	Cwd       string                 `yaml:"cwd" enum:"work|app" default:"work" doc:"Working directory: the folder of the session, or the folder of the app."`
+	Cwd       string                 `yaml:"cwd" enum:"work|app" default:"work" doc:"Working directory: the session folder, or the app folder."`
 	Files     commandFiles           `yaml:"files" doc:"Artifacts of the session as files."`
 	Result    spec.Expr              `yaml:"result" doc:"The result, computed from exit, stdout, stderr and files; default: these values."`
-	Timeout   spec.Duration          `yaml:"timeout" default:"60s" doc:"Maximum duration of a call; then all processes of the program are killed."`
-	MaxOutput spec.Size              `yaml:"max_output" default:"64KiB" doc:"Maximum size of stdout, and of stderr; the rest is dropped."`
+	Timeout   spec.Duration          `yaml:"timeout" default:"60s" doc:"Maximum call duration; then all the program's processes are killed."`
+	MaxOutput spec.Size              `yaml:"max_output" default:"64KiB" doc:"Maximum size of stdout and stderr each; the rest is dropped."`
 }
 
 var (

@@ -36,23 +36,23 @@ func Builtins() spec.Kinds[tool.Env, tool.Set] {
 
 // skillsConfig configures the kind "skills".
 type skillsConfig struct {
-	From           []spec.Text     `yaml:"from" required:"true" doc:"Folders of the app: skills, and folders of skills. A skill is a folder with SKILL.md."`
+	From           []spec.Text     `yaml:"from" required:"true" doc:"App folders: skills, and folders with skills. A skill is a folder with SKILL.md."`
 	Tools          []string        `yaml:"tools" enum:"list|load|resource|script" doc:"The tools to provide; default: all. script runs the scripts of the skills that the host policy grants."`
 	Discovery      string          `yaml:"discovery" enum:"lazy|eager" default:"lazy" doc:"lazy: the model calls list_skills; eager: each request lists the skills."`
 	Additional     additionalTools `yaml:"additional_tools" doc:"Tools that the model can use once a skill with their names in adk_additional_tools is loaded."`
-	ToolNamePrefix string          `yaml:"tool_name_prefix" doc:"Prefix of the tool names, joined with _."`
+	ToolNamePrefix string          `yaml:"tool_name_prefix" doc:"Prefix for tool names, joined with _."`
 	Confirm        spec.Expr       `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, invocation, agent and tool, such as tool.name == \"run_skill_script\"."`
-	Timeout        spec.Duration   `yaml:"timeout" default:"5m" doc:"Maximum duration of a script; then all of its processes are killed."`
-	MaxOutput      spec.Size       `yaml:"max_output" default:"64KiB" doc:"Maximum size of stdout, and of stderr; the rest is dropped."`
+	Timeout        spec.Duration   `yaml:"timeout" default:"5m" doc:"Maximum script duration; then all its processes are killed."`
+	MaxOutput      spec.Size       `yaml:"max_output" default:"64KiB" doc:"Maximum size of stdout and stderr each; the rest is dropped."`
 }
 
 // adkSkillsConfig are the args for SkillToolset (adk-python tools/skill_toolset.py).
 type adkSkillsConfig struct {
-	Skills         []spec.Text     `yaml:"skills" required:"true" doc:"Folders of the app: skills, and folders of skills. A skill is a folder with SKILL.md."`
+	Skills         []spec.Text     `yaml:"skills" required:"true" doc:"App folders: skills, and folders with skills. A skill is a folder with SKILL.md."`
 	ScriptTimeout  float64         `yaml:"script_timeout" default:"300" doc:"Maximum duration of a script, in seconds."`
 	Additional     additionalTools `yaml:"additional_tools" doc:"Tools that the model can use once a skill with their names in adk_additional_tools is loaded."`
 	DiscoveryMode  string          `yaml:"discovery_mode" enum:"lazy|eager" default:"lazy" doc:"lazy: the model calls list_skills; eager: each request lists the skills."`
-	ToolNamePrefix string          `yaml:"tool_name_prefix" doc:"Prefix of the tool names, joined with _."`
+	ToolNamePrefix string          `yaml:"tool_name_prefix" doc:"Prefix for tool names, joined with _."`
 	ToolFilter     []string        `yaml:"tool_filter" enum:"list_skills|load_skill|load_skill_resource|run_skill_script" doc:"The tools to provide, by their names without the prefix; default: all."`
 }
 

@@ -32,7 +32,7 @@ type exampleArgs struct {
 
 type exampleConfig struct {
 	Input  *genai.Content   `yaml:"input" required:"true" doc:"The message of the user."`
-	Output []*genai.Content `yaml:"output" required:"true" doc:"The answer: contents of the model, with calls, and responses of tools as contents of the user."`
+	Output []*genai.Content `yaml:"output" required:"true" doc:"The answer: model contents, with calls, and tool responses as user contents."`
 }
 
 func newExampleTool(_ context.Context, _ tool.Env, c *exampleArgs) (tool.Set, error) {

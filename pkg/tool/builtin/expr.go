@@ -15,8 +15,8 @@ type exprConfig struct {
 	Tool    toolconfig.Config        `yaml:",inline"`
 	Value   spec.Expr                `yaml:"value" required:"true" doc:"The result: a map is returned unchanged, any other value as {result: …}."`
 	Writes  toolconfig.StateWrites   `yaml:",inline"`
-	Saves   toolconfig.ArtifactSaves `yaml:"save_artifact" doc:"Artifacts of the session to save, each with its expression. Names may contain {args.x} and {state.key}. A string has the media type of the name's extension, any other value is JSON; null saves nothing."`
-	Timeout spec.Duration            `yaml:"timeout" doc:"Maximum duration of a call."`
+	Saves   toolconfig.ArtifactSaves `yaml:"save_artifact" doc:"Session artifacts to save, each with its expression. Names may contain {args.x} and {state.key}. A string has the media type for the name's extension, any other value is JSON; null saves nothing."`
+	Timeout spec.Duration            `yaml:"timeout" doc:"Maximum call duration."`
 }
 
 var (

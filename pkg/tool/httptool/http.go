@@ -45,8 +45,8 @@ type httpConfig struct {
 	Auth        *connection.Ref        `yaml:"auth" doc:"The connection that authorizes the requests: its name under connections in app.yaml, or the connection itself."`
 	Body        *spec.Node             `yaml:"body" doc:"The request body: a map or list, sent as JSON, or a string. By default, POST, PUT and PATCH send the arguments that url and query do not use."`
 	Result      spec.Expr              `yaml:"result" doc:"The result, computed from status, headers and body; default: the body."`
-	Artifact    spec.Text              `yaml:"artifact" doc:"The artifact of the session that the response is saved as; it may contain {args.x} and {state.key}. The body is then {artifact, version, mime_type, size}. Default: only a response that is neither JSON nor text is saved, under the name of the tool."`
-	Timeout     spec.Duration          `yaml:"timeout" default:"30s" doc:"Maximum duration of a call."`
+	Artifact    spec.Text              `yaml:"artifact" doc:"The session artifact that the response is saved as; it may contain {args.x} and {state.key}. The body is then {artifact, version, mime_type, size}. Default: only a response that is neither JSON nor text is saved, under the tool's name."`
+	Timeout     spec.Duration          `yaml:"timeout" default:"30s" doc:"Maximum call duration."`
 	MaxResponse spec.Size              `yaml:"max_response" default:"1MiB" doc:"Maximum size of the response."`
 }
 

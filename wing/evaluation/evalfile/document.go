@@ -14,7 +14,7 @@ import (
 // fileConfig is an eval file.
 type fileConfig struct {
 	Description string           `yaml:"description" doc:"Short description of the set."`
-	Metrics     metricsNode      `yaml:"metrics" doc:"Criteria by metric, in order: the threshold, or a criterion; or a custom metric with expr by a name of its own. Default: those of the test_config.json next to the file, or else tool_trajectory: 1 and response_match: 0.8."`
+	Metrics     metricsNode      `yaml:"metrics" doc:"Criteria by metric, in order: the threshold, or a criterion; or a custom metric with expr by its own name. Default: those in the test_config.json next to the file, or else tool_trajectory: 1 and response_match: 0.8."`
 	Rubrics     rubricsNode      `yaml:"rubrics" doc:"Properties that judges check, by their IDs. Criteria, cases and turns refer to them."`
 	Simulator   *simulatorConfig `yaml:"user_simulator_config" doc:"The simulated user of cases with a plan."`
 	Live        bool             `yaml:"live" doc:"Hold the conversations of the cases live: with a live model by its own connection, with another one by text."`
@@ -28,36 +28,36 @@ type caseConfig struct {
 	First      turnConfig     `yaml:",inline"`
 	Then       []turnConfig   `yaml:"then" doc:"The turns after the first, in order."`
 	Plan       *spec.Text     `yaml:"plan" doc:"Instead of expect and then: what a simulated user wants after its first message user, and how the conversation continues."`
-	Persona    personaNode    `yaml:"persona" doc:"The persona of the simulated user: the ID of a prebuilt one, or its description and behaviors."`
+	Persona    personaNode    `yaml:"persona" doc:"The simulated user's persona: a prebuilt one's ID, or its description and behaviors."`
 	UserID     string         `yaml:"user_id" doc:"The user of the session. Default: test_user_id."`
 	State      map[string]any `yaml:"state" doc:"The initial session state."`
 	FinalState map[string]any `yaml:"final_state" doc:"Values that the session state must have after the conversation; null for none."`
 	StateMatch string         `yaml:"final_state_match" enum:"SUBSET|EXACT" default:"SUBSET" doc:"Whether the state and its objects may have other keys, or must be exactly final_state."`
-	Rubrics    rubricsNode    `yaml:"rubrics" doc:"Rubrics of all turns: IDs of the rubrics of the file, or properties by ID."`
+	Rubrics    rubricsNode    `yaml:"rubrics" doc:"Rubrics for all turns: rubric IDs from the file, or properties by ID."`
 	Stubs      stubsConfig    `yaml:",inline"`
-	Metrics    metricsNode    `yaml:"metrics" doc:"Criteria of this case, instead of or besides those of the set. A threshold alone keeps the rest of a criterion of the set."`
+	Metrics    metricsNode    `yaml:"metrics" doc:"Criteria for this case, which replace or extend the set's. A threshold alone keeps the other settings of a set criterion."`
 }
 
 // turnConfig is a turn: the user's message, and what the agent should do.
 type turnConfig struct {
-	User    *spec.Text     `yaml:"user" doc:"The text of the user's message."`
-	Parts   []*genai.Part  `yaml:"parts" doc:"Further parts of the user's message, such as files."`
+	User    *spec.Text     `yaml:"user" doc:"The user message text."`
+	Parts   []*genai.Part  `yaml:"parts" doc:"Further parts in the user message, such as files."`
 	Confirm *bool          `yaml:"confirm" doc:"Instead of user: approve (true) or reject (false) the pending confirmations."`
 	Payload *spec.Node     `yaml:"payload" doc:"The payload that the user sends with an approval."`
 	Respond map[string]any `yaml:"respond" doc:"Instead of user: responses to pending calls, by function name."`
-	Expect  *expectConfig  `yaml:"expect" doc:"The expected behavior of the agent, which the metrics compare."`
+	Expect  *expectConfig  `yaml:"expect" doc:"The expected agent behavior, which the metrics compare."`
 }
 
 // expectConfig declares what a turn must do.
 type expectConfig struct {
 	Text    *spec.Text   `yaml:"text" doc:"The expected final response."`
 	Calls   []callConfig `yaml:"calls" doc:"The expected tool calls in order. Default: none."`
-	Rubrics rubricsNode  `yaml:"rubrics" doc:"Rubrics of the turn: IDs of the rubrics of the file, or properties by ID."`
+	Rubrics rubricsNode  `yaml:"rubrics" doc:"Turn rubrics: rubric IDs from the file, or properties by ID."`
 }
 
 // callConfig is an expected tool call.
 type callConfig struct {
-	Name spec.Text      `yaml:"name" required:"true" doc:"The name of the tool."`
+	Name spec.Text      `yaml:"name" required:"true" doc:"The tool name."`
 	Args map[string]any `yaml:"args" doc:"The expected arguments."`
 }
 
@@ -69,7 +69,7 @@ type criterionConfig struct {
 	Tools            map[string]argsConfig `yaml:"tools" doc:"tool_trajectory: how arguments match, by the name of the tool; * for all others."`
 	PartialScore     bool                  `yaml:"partial_score" doc:"tool_trajectory: score the share of calls that match instead of 0 or 1."`
 	OnlyExpected     bool                  `yaml:"only_expected" doc:"Metrics that compare with expected turns: score only turns with an expected response, or with expected calls, and leave out cases without any."`
-	Rubrics          rubricsNode           `yaml:"rubrics" doc:"Rubrics of the metric: IDs of the rubrics of the file, or properties by ID."`
+	Rubrics          rubricsNode           `yaml:"rubrics" doc:"Metric rubrics: rubric IDs from the file, or properties by ID."`
 	Judge            *judgeConfig          `yaml:"judge_model_options" doc:"The judge of a metric that has one."`
 	WithIntermediate bool                  `yaml:"include_intermediate_responses_in_final" doc:"final_response_match_v2 and rubric_based_quality: count the texts before the final response as part of it."`
 	CheckTexts       bool                  `yaml:"evaluate_intermediate_nl_responses" doc:"hallucinations: also check the texts before the final response."`
@@ -86,21 +86,21 @@ type exprConfig struct {
 type argsConfig struct {
 	Only      []string             `yaml:"only" doc:"The arguments to compare. Default: all."`
 	Ignore    []string             `yaml:"ignore" doc:"Arguments that are not compared."`
-	Patterns  map[string]spec.Text `yaml:"patterns" doc:"Regular expressions for whole arguments of the actual call, instead of the expected values."`
+	Patterns  map[string]spec.Text `yaml:"patterns" doc:"Regular expressions for whole arguments in the actual call, instead of the expected values."`
 	Tolerance float64              `yaml:"tolerance" doc:"The difference that numbers may have."`
 }
 
 // judgeConfig selects a judge.
 type judgeConfig struct {
-	Model    string `yaml:"judge_model" doc:"A model of the app, or another by its name. Default: that of --judge."`
+	Model    string `yaml:"judge_model" doc:"A model in the app, or another by its name. Default: the --judge model."`
 	Samples  *int   `yaml:"num_samples" doc:"How often each turn is judged, at most 100. Default: 5."`
 	Parallel *int   `yaml:"parallelism_limit" doc:"How many samples are requested at the same time, at most 100. Default: 1."`
 }
 
 // simulatorConfig configures the simulated user.
 type simulatorConfig struct {
-	Model        string `yaml:"model" doc:"A model of the app, or another by its name. Default: that of --judge."`
-	MaxMessages  *int   `yaml:"max_allowed_invocations" doc:"The maximum number of messages of the user; negative for no limit. Default: 20."`
+	Model        string `yaml:"model" doc:"A model in the app, or another by its name. Default: the --judge model."`
+	MaxMessages  *int   `yaml:"max_allowed_invocations" doc:"The maximum user messages; negative for no limit. Default: 20."`
 	Instructions string `yaml:"custom_instructions" doc:"Replaces the prompt. It contains {{ stop_signal }}, {{ conversation_plan }} and {{ conversation_history }}, and {{ persona }} if a case has one."`
 	IncludeCalls bool   `yaml:"include_function_calls" doc:"Show tool calls and their responses to the simulated user."`
 }
@@ -124,7 +124,7 @@ type behaviorConfig struct {
 type rubricConfig struct {
 	Text        spec.Text `yaml:"text" required:"true" doc:"The property."`
 	Description string    `yaml:"description" doc:"Why the property matters."`
-	Type        string    `yaml:"type" enum:"FINAL_RESPONSE_QUALITY|TOOL_USE_QUALITY|TRAJECTORY_QUALITY" default:"FINAL_RESPONSE_QUALITY" doc:"The metric that checks a rubric of a case or turn: that of responses, tool calls or conversations."`
+	Type        string    `yaml:"type" enum:"FINAL_RESPONSE_QUALITY|TOOL_USE_QUALITY|TRAJECTORY_QUALITY" default:"FINAL_RESPONSE_QUALITY" doc:"The metric that checks a rubric in a case or turn: for responses, tool calls or conversations."`
 }
 
 // metricsNode keeps the metrics node, because the order matters.

@@ -18,13 +18,13 @@ const (
 
 // stubsConfig has the stubs for a file or a case.
 type stubsConfig struct {
-	Tools      map[string]toolstub.Config `yaml:"tools" doc:"Stubs by tool name: one response or a list. Those of a case come before those of the file. Other calls run the tool."`
-	Simulation *simulationConfig          `yaml:"simulation" doc:"How a model writes the responses of stubs with simulate: true."`
+	Tools      map[string]toolstub.Config `yaml:"tools" doc:"Stubs by tool name: one response or a list. Case stubs come before file stubs. Other calls run the tool."`
+	Simulation *simulationConfig          `yaml:"simulation" doc:"How a model writes the responses for stubs with simulate: true."`
 }
 
 // simulationConfig configures responses by a model.
 type simulationConfig struct {
-	Model                     string `yaml:"model" doc:"A model of the app, or another by its name. Default: that of --judge."`
+	Model                     string `yaml:"model" doc:"A model in the app, or another by its name. Default: the --judge model."`
 	toolstub.SimulationConfig `yaml:",inline"`
 }
 

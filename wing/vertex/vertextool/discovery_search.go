@@ -47,7 +47,7 @@ type discoverySearchArgs struct {
 	Engine      spec.Text                            `yaml:"search_engine_id" doc:"The search engine: projects/P/locations/L/collections/C/engines/E."`
 	DataStores  []*genai.VertexAISearchDataStoreSpec `yaml:"data_store_specs" doc:"The engine's data stores to search, with their filters."`
 	Filter      string                               `yaml:"filter" doc:"A filter in the service's syntax."`
-	MaxResults  int                                  `yaml:"max_results" doc:"Maximum number of results; the service's default is 10."`
+	MaxResults  int                                  `yaml:"max_results" doc:"Maximum results; the service's default is 10."`
 	Mode        string                               `yaml:"search_result_mode" enum:"CHUNKS|DOCUMENTS" doc:"The results: document chunks, or documents, as structured data stores require. Default: chunks, or documents if the store requires them."`
 	Location    spec.Text                            `yaml:"location" doc:"The service's location, such as eu; default: the store's or engine's."`
 	Name        spec.Text                            `yaml:"name" doc:"The name that the model calls; default: discovery_engine_search."`

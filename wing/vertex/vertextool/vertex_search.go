@@ -34,7 +34,7 @@ type vertexSearchArgs struct {
 	Engine     spec.Text                            `yaml:"search_engine_id" doc:"The search engine: projects/P/locations/L/collections/C/engines/E."`
 	DataStores []*genai.VertexAISearchDataStoreSpec `yaml:"data_store_specs" doc:"The engine's data stores to search, with their filters."`
 	Filter     string                               `yaml:"filter" doc:"A filter in the service's syntax."`
-	MaxResults int                                  `yaml:"max_results" doc:"Maximum number of results; the service's default is 10."`
+	MaxResults int                                  `yaml:"max_results" doc:"Maximum results; the service's default is 10."`
 	Bypass     bool                                 `yaml:"bypass_multi_tools_limit" doc:"Whether the tool becomes DiscoveryEngineSearchTool if the agent has other tools, which some models do not allow besides a search."`
 }
 
