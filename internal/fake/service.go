@@ -79,7 +79,7 @@ func (s *Service[Q, R]) Requests() []Q {
 	return slices.Clone(s.requests)
 }
 
-// DecodeBody returns a request's body, a JSON object, with its numbers' digits.
+// DecodeBody returns a request body, a JSON object, with all digits of its numbers.
 func DecodeBody(r *http.Request) (map[string]any, error) {
 	raw, err := io.ReadAll(r.Body)
 	if err != nil {

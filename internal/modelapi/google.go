@@ -76,7 +76,7 @@ func IsGemini3(name string) bool {
 	return ok && version != "" && '3' <= version[0] && version[0] <= '9'
 }
 
-// unsignedCall is Google's documented signature for other models' calls, which have none: Gemini 3
+// unsignedCall is Google's documented signature for unsigned calls of other models: Gemini 3
 // rejects a step whose first call is not signed.
 const unsignedCall = "skip_thought_signature_validator"
 

@@ -8,8 +8,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A HostedModel has the settings for one vendor's model on another's platform, such as Claude on
-// Vertex AI.
+// A HostedModel has the settings for a vendor's model on another platform, such as Claude on Vertex
+// AI.
 type HostedModel struct {
 	Name    string
 	BaseURL spec.Text
@@ -28,8 +28,8 @@ type HostedConfig interface {
 	BuildModel(ctx context.Context, env provider.Env) (model.LLM, error)
 }
 
-// A HostVendor returns the config for a vendor's model on the platform, or nil if the name is not
-// one of the vendor's models. A nil HostVendor is a vendor that the program does not have.
+// A HostVendor returns the config for a vendor's model on the platform, or nil if the vendor has no
+// such model. A nil HostVendor is a vendor that the program does not have.
 type HostVendor func(HostedModel) HostedConfig
 
 // ConfigOf returns a model's config, or nil.

@@ -24,7 +24,7 @@ type Variables struct {
 	app  map[string]string
 }
 
-// NewVariables returns the host's and the app's variables; a nil host is [os.LookupEnv].
+// NewVariables returns the variables of host and app; a nil host is [os.LookupEnv].
 func NewVariables(host func(name string) (string, bool), app map[string]string) Variables {
 	if host == nil {
 		host = os.LookupEnv

@@ -44,8 +44,8 @@ type VendorEndpoint struct {
 	Problem string
 }
 
-// ResolveEndpoint chooses the address and the key. An address in the document gets only the
-// document's key, and one in the app's .env does not get the host's key.
+// ResolveEndpoint chooses the address and the key. An address in the document gets only the key in
+// the document, and one in the app's .env does not get the host key.
 func (v *Vendor) ResolveEndpoint(vars Variables, key, base string) VendorEndpoint {
 	e := VendorEndpoint{Base: Setting{Value: v.Base}}
 	switch own := vars.FirstSet(v.BaseVariables...); {
@@ -104,7 +104,7 @@ func (v *Vendor) MissingKey(e VendorEndpoint) string {
 		"or give the model an api_key or a base_url under models: in app.yaml", v.Title, v.KeyVariables[0])
 }
 
-// DescribeCredential describes a model's key, given the document's key and address.
+// DescribeCredential describes a model's key, from the key and the address in the document.
 func (v *Vendor) DescribeCredential(env provider.Env, key, base string) provider.Credential {
 	vars := NewVariables(env.Lookup, env.App)
 	e := v.ResolveEndpoint(vars, key, base)

@@ -35,8 +35,8 @@ func (c *sentCall) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer)), Request: req}, nil
 }
 
-// callModel calls a model as the loader builds it from settings, with the host's and the app's
-// environment.
+// callModel calls a model as the loader builds it from settings, with the environments of host and
+// app.
 func callModel(t *testing.T, settings string, host, app map[string]string) (sentCall, error) {
 	t.Helper()
 	n, ds := spec.Parse("app.yaml", []byte(settings))

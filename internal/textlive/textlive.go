@@ -78,7 +78,7 @@ var (
 	errInterrupted = errors.New("the user interrupted the answer")
 )
 
-// The textConn of a conversation. An answer's goroutine owns the model's side.
+// The textConn of a conversation. The goroutine of an answer owns the model's side.
 type textConn struct {
 	model  *textModel
 	setup  *model.LiveSetup

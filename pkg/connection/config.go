@@ -15,7 +15,7 @@ type Kind interface {
 	Decode(n *spec.Node, inline bool) (Config, spec.Diagnostics)
 	// Open returns the source of a connection's credentials. It sends no requests.
 	Open(c Config, env Env) (Source, error)
-	// ConfigType is the fields' struct, for the schema and the reference.
+	// ConfigType is the struct with the fields, for the schema and the reference.
 	ConfigType() reflect.Type
 }
 

@@ -22,11 +22,11 @@ type Credential struct {
 	In, Name string
 	// Value is what is sent.
 	Value string
-	// Secrets are the value's secret parts, which responses must not show.
+	// Secrets are the secret parts of the value. Responses must not show them.
 	Secrets []string
 }
 
-// String returns the credential's place without its value.
+// String returns where the credential goes, without its value.
 func (c *Credential) String() string { return c.In + " " + c.Name }
 
 // GoString is String, so that no format prints the value.
@@ -51,8 +51,8 @@ type Connection struct {
 	hosts  []HostPattern
 }
 
-// New returns a connection. Its credentials go only to the hosts, which have [ParseHostPattern]'s
-// form.
+// New returns a connection. Its credentials go only to the hosts, in the form of
+// [ParseHostPattern].
 func New(name string, source Source, hosts []string) *Connection {
 	c := &Connection{name: name, source: source}
 	for _, host := range hosts {

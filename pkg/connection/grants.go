@@ -9,7 +9,7 @@ import (
 // A Grant is a row of a [GrantStore]: a user's tokens for a connection, or a consent that was
 // requested and has no answer yet.
 type Grant struct {
-	// ID is at most 64 characters. A consent's ID is its state's hash.
+	// ID is at most 64 characters. A consent's ID is the hash of its state.
 	ID         string
 	User       User
 	Connection string

@@ -28,7 +28,7 @@ func ParseHostPattern(text string) HostPattern {
 	return HostPattern{strings.Trim(strings.TrimSuffix(host, "."), "[]"), port, subdomains}
 }
 
-// IsHostPattern reports whether a string has [ParseHostPattern]'s form.
+// IsHostPattern reports whether a string has the form of [ParseHostPattern].
 func IsHostPattern(text string) bool {
 	p := ParseHostPattern(text)
 	u, err := url.Parse("https://" + strings.TrimPrefix(text, "*."))

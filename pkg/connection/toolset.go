@@ -4,7 +4,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// An ADKAuth is a toolset's credential in ADK's syntax: a struct with the fields auth_scheme,
+// An ADKAuth is a toolset credential in ADK's syntax: a struct with the fields auth_scheme,
 // auth_credential and credential_key, which toolset configs inline.
 type ADKAuth interface {
 	// Check reports what the settings lack, and what is not supported. hosts are the service's, if

@@ -45,7 +45,7 @@ func describeKey(names []string, env Env) Credential {
 	return Credential{Variable: names[0], Missing: "no key: set " + strings.Join(names, " or ") + " in the environment or in the app's .env"}
 }
 
-// lookupValue returns the host's variable, or else the one in the app's .env.
+// lookupValue returns a host variable, or else the one in the app's .env.
 func (env Env) lookupValue(name string) string {
 	host := env.Lookup
 	if host == nil {

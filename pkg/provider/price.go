@@ -138,7 +138,8 @@ func (p *Price) describeCost(u *genai.GenerateContentResponseUsageMetadata) map[
 	return map[string]any{"usd": p.CostOf(u), "input_tokens": input, "cached_tokens": cached, "output_tokens": output}
 }
 
-// Live returns the model's live conversations, with each answer's cost; see [model.LiveProvider].
+// Live returns the model's live conversations, with the cost of each answer; see
+// [model.LiveProvider].
 func (m *pricedModel) Live() model.LiveLLM {
 	inner := model.LiveOf(m.LLM)
 	if inner == nil {

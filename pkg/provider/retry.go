@@ -41,7 +41,7 @@ type RetryOptions struct {
 	Provider string
 }
 
-// Retry returns a model that retries llm's failed calls, by the request's policy if it has one. A
+// Retry returns a model that retries failed calls to llm, by the request's policy if it has one. A
 // delay requested by the service takes precedence over opts. A call that has yielded a response is
 // not retried, nor is one whose context would end before the next attempt. opts may be nil.
 func Retry(llm model.LLM, opts *RetryOptions) model.LLM {

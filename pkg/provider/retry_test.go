@@ -43,8 +43,8 @@ func (f *failing) Generate(context.Context, *model.Request) iter.Seq2[*model.Res
 	}
 }
 
-// TestRetryPolicyOfRequest: a request's policy replaces the model's for its call only, with its
-// attempts, delays and statuses.
+// TestRetryPolicyOfRequest: the retry policy in a request replaces the model's policy for its call
+// only, with its attempts, delays and statuses.
 func TestRetryPolicyOfRequest(t *testing.T) {
 	var waits []time.Duration
 	llm := &failing{}

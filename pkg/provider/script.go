@@ -193,7 +193,7 @@ func (d *scriptDecoder) checkAnswer(n *spec.Node) {
 	}
 }
 
-// checkTranscript rejects an entry that has both a user's words and a model's reply.
+// checkTranscript rejects an entry that has both user words and a model reply.
 func (d *scriptDecoder) checkTranscript(n, at *spec.Node, others []string) {
 	for _, key := range append(others, "usage", "chunks", "delay") {
 		if n.Get(key) != nil {

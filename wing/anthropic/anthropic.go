@@ -24,7 +24,7 @@ import (
 )
 
 // Options configure a Claude model. The zero value is Anthropic's own API with the key from the
-// process's environment.
+// process environment.
 type Options struct {
 	// Lookup reads a host environment variable; nil is [os.LookupEnv].
 	Lookup func(name string) (string, bool)

@@ -89,8 +89,8 @@ func systemBlocks(req *model.Request) []anthropicBlock {
 }
 
 // addThinking adds the thinking mode, the effort and the response limit. The service rejects a
-// budget with forced calls, or if the current loop's calls have no thoughts, such as another
-// model's calls; thinking is then off for this call.
+// budget with forced calls, or if the calls in the current loop have no thoughts, such as those of
+// another model; thinking is then off for this call.
 func (c *anthropicCall) addThinking(config *genai.GenerateContentConfig, messages []anthropicMessage) error {
 	mode, err := c.thinkingMode(config.ThinkingConfig)
 	if err != nil {

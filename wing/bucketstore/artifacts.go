@@ -307,7 +307,7 @@ func (b *Artifacts) objectURI(name string) string {
 	return b.at.scheme + "://" + b.at.bucket + "/" + name
 }
 
-// scopePrefix returns the object name prefix for a session's or a user's artifacts.
+// scopePrefix returns the object name prefix for the artifacts of a session or user.
 func (b *Artifacts) scopePrefix(at store.ArtifactKey) string {
 	folder := userScope
 	if at.Session != "" {

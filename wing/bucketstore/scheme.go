@@ -15,7 +15,7 @@ func Schemes() []storeurl.Scheme {
 	}
 }
 
-// openArtifacts is a [storeurl.Scheme]'s Artifacts.
+// openArtifacts is the Artifacts of a [storeurl.Scheme].
 func openArtifacts(ctx context.Context, url string, o *storeurl.Options) (store.ArtifactBackend, error) {
 	return Open(ctx, url, &Options{Clock: o.Clock, HTTP: o.HTTP, Lookup: o.Lookup, MaxArtifactBytes: o.MaxArtifactBytes})
 }

@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// An ADKAuth is a toolset's credential in ADK's syntax
+// An ADKAuth is a toolset credential in ADK's syntax
 type ADKAuth struct {
 	Scheme     *adkScheme     `yaml:"auth_scheme" doc:"How the service expects the credential."`
 	Credential *adkCredential `yaml:"auth_credential" doc:"The credential."`
@@ -282,7 +282,7 @@ func (a ADKAuth) connectOAuth(config *Config) spec.Diagnostics {
 	return o.checkValues(s.node)
 }
 
-// connectGoogle sets the Google Cloud account. The host's account is only for the service's hosts.
+// connectGoogle sets the Google Cloud account. The host account is only for hosts of the service.
 func (a ADKAuth) connectGoogle(config *Config, hosts []string) spec.Diagnostics {
 	account, at := a.Credential.ServiceAccount, a.Credential.node
 	g := &googleConfig{Scopes: account.Scopes}

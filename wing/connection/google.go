@@ -131,8 +131,8 @@ func newGoogleTokens(c *googleConfig, env connection.Env) *sharedToken {
 	return newSharedToken(env, issue)
 }
 
-// openProvider returns what issues tokens. Requests for the app's key use the app's client,
-// requests for the host's account use the library's.
+// openProvider returns what issues tokens. Requests with an app key use the app's client, those for
+// the host account use the library's.
 func (c *googleConfig) openProvider(env connection.Env) (auth.TokenProvider, error) {
 	switch {
 	case c.key != nil:

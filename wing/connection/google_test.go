@@ -148,7 +148,7 @@ func TestServiceAccountFailures(t *testing.T) {
 	}
 }
 
-// The host's account authorizes only requests to Google, or to its ID tokens' audience.
+// The host's account authorizes only requests to Google, or to the audience of its ID tokens.
 func TestHostAccount(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"{google: {scopes: [a]}, hosts: [sheets.googleapis.com, '*.googleapis.com']}": "",

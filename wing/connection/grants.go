@@ -85,8 +85,8 @@ type userTokens struct {
 	app, name, configID string
 }
 
-// addSource makes a source answer its connection's consents, instead of the previous revision's
-// source.
+// addSource makes a source answer consents for its connection, instead of the source of the
+// previous revision.
 func (g *Grants) addSource(s *userTokens) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -59,7 +59,7 @@ func (s *authServer) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// openSource returns a document's source; SERVER is the server's address.
+// openSource returns the source from a document; SERVER is the server address.
 func (s *authServer) openSource(t *testing.T, yaml string, now func() time.Time) connection.Source {
 	t.Helper()
 	n, ds := spec.Parse("app.yaml", []byte(strings.ReplaceAll(yaml, "SERVER", s.URL)))
@@ -74,7 +74,7 @@ func (s *authServer) openSource(t *testing.T, yaml string, now func() time.Time)
 	return source
 }
 
-// open returns a document's connection, for the server's host.
+// open returns the connection from a document, for the server's host.
 func (s *authServer) open(t *testing.T, yaml string, now func() time.Time) *connection.Connection {
 	t.Helper()
 	return connection.New("crm", s.openSource(t, yaml, now), []string{connection.HostOf(s.URL)})

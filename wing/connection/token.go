@@ -240,8 +240,8 @@ func (s *tokenServer) findMetadata(ctx context.Context) (*serverMetadata, error)
 	return nil, fmt.Errorf("metadata of %s: %w", s.issuer, last)
 }
 
-// metadataURLs returns the places for an issuer's metadata, in ADK's order (RFC 8414, 3.1 and
-// OpenID Connect Discovery 1.0, 4).
+// metadataURLs returns the places for issuer metadata, in ADK's order (RFC 8414, 3.1 and OpenID
+// Connect Discovery 1.0, 4).
 func metadataURLs(issuer string) []string {
 	u, err := url.Parse(strings.TrimSuffix(issuer, "/"))
 	if err != nil {

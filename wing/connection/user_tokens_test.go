@@ -168,7 +168,7 @@ func TestConsentAcrossReplicas(t *testing.T) {
 }
 
 // TestConsentAnswers checks answers that are not the request's. Each uses up the state, except
-// other users', sessions' and calls' answers. The control is the same answer without the change: it
+// those for other users, sessions and calls. The control is the same answer without the change: it
 // gets a token. Of 20 equal answers at once, one gets a token.
 func TestConsentAnswers(t *testing.T) {
 	now := time.Now()

@@ -1,6 +1,6 @@
 // Package gemini provides Google's models: Gemini through the Gemini API and Vertex AI, the kinds
-// vertex_ai and apigee, Gemini's live conversations, and Vertex AI's evaluation service. Kinds are
-// for the loader ([Kind], [VertexKind], [ApigeeKind]), and [New] is for Go callers.
+// vertex_ai and apigee, live conversations, and the Vertex AI evaluation service. Kinds are for the
+// loader ([Kind], [VertexKind], [ApigeeKind]), and [New] is for Go callers.
 package gemini
 
 import (
@@ -153,8 +153,8 @@ func (c *geminiCall) addAgentLabel(agent string) {
 	c.config.Labels = labels
 }
 
-// copyConfig copies what the SDK modifies: the instruction's role and the config's headers, which
-// parallel agents may share. It also disables automatic function calling.
+// copyConfig copies what the SDK modifies: the instruction role and the config headers. Parallel
+// agents may share the config. copyConfig also disables automatic function calling.
 func copyConfig(shared *genai.GenerateContentConfig) *genai.GenerateContentConfig {
 	var own genai.GenerateContentConfig
 	if shared != nil {

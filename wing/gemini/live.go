@@ -248,7 +248,7 @@ type geminiLiveConn struct {
 	err error
 	// tokens is what the connection's answers used.
 	tokens atomic.Int64
-	// release returns the connection's place within the model's limits.
+	// release gives up the connection's place in the model limits.
 	release func(tokens int)
 
 	// rules are what the service accepts in a frame.

@@ -14,7 +14,8 @@ import (
 	"agenthost/pkg/model"
 )
 
-// liveSetup is a connection's first message, in the Live API's form (BidiGenerateContentSetup).
+// liveSetup is the first message on a connection, as the Live API defines it
+// (BidiGenerateContentSetup).
 type liveSetup struct {
 	Model                    string                                `json:"model"`
 	GenerationConfig         *liveGenerationConfig                 `json:"generationConfig,omitempty"`

@@ -55,7 +55,7 @@ func (c *vertexConfig) geminiAccess() geminiAccess {
 	return geminiAccess{key: c.APIKey.Reveal(), base: c.BaseURL.Value, backend: vertexBackend}
 }
 
-// claudeConfig returns a Claude model's config, or nil for Google's models.
+// claudeConfig returns the config for a Claude model, or nil for Google's models.
 func (c *vertexConfig) claudeConfig() modelapi.HostedConfig {
 	return c.claude.ConfigOf(modelapi.HostedModel{Name: c.Model, BaseURL: c.BaseURL, APIKey: c.APIKey, Calls: c.CallsConfig})
 }

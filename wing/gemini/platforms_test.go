@@ -47,7 +47,7 @@ func TestPlatformsWithoutVendors(t *testing.T) {
 }
 
 // vertex_ai is Vertex AI and gemini follows the switch, and apigee calls the proxy in the API that
-// the name selects. The app's proxy does not get the host's key.
+// the name selects. A proxy that the app names does not get the host key.
 func TestGooglePrefixes(t *testing.T) {
 	const proxy = "https://proxy.example/llm"
 	for _, tt := range []struct {

@@ -56,7 +56,7 @@ func newRecordedGemini(t *testing.T, replies ...fakegemini.Reply) (model.LLM, *b
 }
 
 // Every request value that may be any object keeps its digits: arguments, responses, metadata, and
-// the tools' and the answer's schemas. The caller's request is not modified.
+// the schemas of tools and answer. The caller's request is not modified.
 func TestGeminiKeepsDigitsOfRequests(t *testing.T) {
 	llm, sent := newRecordedGemini(t, fakegemini.Text("ok"))
 	contents := []*genai.Content{

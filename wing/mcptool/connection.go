@@ -153,7 +153,7 @@ func (s *server) newDialer(env tool.Env, l *link, header http.Header) transportD
 	}
 }
 
-// filterMessages returns a new connection's client, which repairs the server's messages.
+// filterMessages returns the client for a new connection. It repairs server messages.
 func (l *link) filterMessages(client *http.Client, guard *connGuard, answersPosts bool) *http.Client {
 	filtered := *client
 	filtered.Transport = &messageTransport{next: client.Transport, filter: l.newFilter(guard), answersPosts: answersPosts}

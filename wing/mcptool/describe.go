@@ -52,7 +52,7 @@ func cutText(text string, limit int) string {
 	return text
 }
 
-// annotations are a server's hints about a tool, with MCP's defaults.
+// annotations are the server's hints about a tool, with the MCP defaults.
 type annotations struct{ readOnly, destructive, idempotent, openWorld bool }
 
 func readAnnotations(t *mcp.Tool) annotations {

@@ -36,10 +36,10 @@ const (
 	maxCancelWait = 5 * time.Second
 )
 
-// elicitKey is a question's key in a confirmation's payload.
+// elicitKey is the question key in the payload of a confirmation.
 const elicitKey = "mcp_elicitation"
 
-// newElicitCall returns a call's questions, with its confirmation's answers.
+// newElicitCall returns the questions for a call, with the answers in its confirmation.
 func (l *link) newElicitCall(call *tool.Call, stop func()) *elicitCall {
 	c := &elicitCall{link: l, stop: stop}
 	if call.Confirmation == nil || call.Requested == nil {

@@ -136,7 +136,7 @@ func (b *responseBody) repairBody(raw []byte, err error) []byte {
 	return response
 }
 
-// newEventReader returns a body's reader; request is the answered request's id, or "".
+// newEventReader returns a reader for a body; request is the id of the answered request, or "".
 func (t *messageTransport) newEventReader(body io.ReadCloser, request string) *eventReader {
 	return &eventReader{Closer: body, lines: bufio.NewReaderSize(body, 64<<10), filter: t.filter, request: request, onlyMessages: !t.answersPosts}
 }

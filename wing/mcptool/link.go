@@ -51,8 +51,8 @@ const (
 	maxIdleLinks = 10 * time.Minute
 )
 
-// A linkRedactor removes the document's secrets, and the connection's last credentials, from what a
-// server sends. It is safe for concurrent use.
+// A linkRedactor removes the secrets in the document, and the last credentials of the connection,
+// from what a server sends. It is safe for concurrent use.
 type linkRedactor struct {
 	base *spec.Redactor
 

@@ -1,5 +1,5 @@
 // Package mcptool provides MCP servers' tools: the tool kind mcp, and ADK's McpToolset. To use
-// them, add both lists to the loader's kinds, the toolsets with their credentials' settings:
+// them, add both lists to the loader's kinds, the toolsets with their credential settings:
 //
 //	loader.Kinds{
 //		Tools:    append(builtin.Kinds(), mcptool.Kinds()...),

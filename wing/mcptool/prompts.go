@@ -65,7 +65,7 @@ func (s *serverSet) loadPrompt(ctx context.Context, l *link, call *tool.Call, re
 	})
 }
 
-// findPrompt returns a prompt's entry in the server's list.
+// findPrompt returns the entry for a prompt in the server's list.
 func (s *serverSet) findPrompt(ctx context.Context, l *link, invocation, name string) (*mcp.Prompt, error) {
 	key, age := s.cacheKey(invocation)
 	listed, err := l.lists.prompts.getList(key, s.now(), age, func() (listed []*mcp.Prompt, err error) {

@@ -24,7 +24,7 @@ func addResource(s *mcp.Server, name string, c *mcp.ResourceContents) {
 }
 
 // editRequest lets a set's resource tool edit the request after a call that named resources, and
-// returns the notes and the contents' texts.
+// returns the notes and the texts of the contents.
 func editRequest(t *testing.T, set tool.Set, invocation string, names ...any) (notes string, texts []string, err error) {
 	t.Helper()
 	tools, err := set.Tools(t.Context())

@@ -38,7 +38,7 @@ func (c *toolboxConfig) StateUse(*spec.Node) tool.StateUse { return c.newServer(
 // Check reports settings with which the server can never be reached.
 func (c *toolboxConfig) Check(*spec.Node) spec.Diagnostics { return c.newServer().checkConfig() }
 
-// newServer returns the toolset's MCP server, with ADK's timeouts.
+// newServer returns the MCP server for the toolset, with ADK's timeouts.
 func (c *toolboxConfig) newServer() *server {
 	address := c.ServerURL
 	if toolhttp.ConstantHost(address.Value) != "" {

@@ -81,7 +81,7 @@ func (t *chatTarget) assumeOpenAI() {
 	t.reasoning, t.plain = isReasoningModel(t.model), plainModels.MatchString(t.model)
 }
 
-// addThinking adds the thinking config's settings in the service's form.
+// addThinking adds the thinking settings in the service's form.
 func (t *chatTarget) addThinking(body map[string]any, c *genai.ThinkingConfig) {
 	level := t.effortOf(c)
 	switch {

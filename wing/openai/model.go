@@ -15,7 +15,7 @@ import (
 )
 
 // Options configure a server with OpenAI's chat completions API. The zero value is OpenAI itself
-// with the key from the process's environment.
+// with the key from the process environment.
 type Options struct {
 	// Lookup reads a host environment variable; nil is [os.LookupEnv].
 	Lookup func(name string) (string, bool)

@@ -12,8 +12,8 @@ import (
 	"agenthost/pkg/model"
 )
 
-// chatThoughts collect what must be sent back with a response's thoughts: their field, and
-// OpenRouter's or LiteLLM's signed items.
+// chatThoughts collect what must be sent back with a response's thoughts: their field, and the
+// signed items of OpenRouter or LiteLLM.
 type chatThoughts struct {
 	field string
 	items []*thoughtItem

@@ -34,7 +34,7 @@ const (
 	fieldDetails          = "reasoning_details"
 	fieldBlocks           = "thinking_blocks"
 
-	// thoughtFieldKey is the field's key in a part's metadata.
+	// thoughtFieldKey is the metadata key of the field.
 	thoughtFieldKey = "field"
 )
 

@@ -42,9 +42,8 @@ func discoveryMode(path []string) readMode {
 }
 
 // A discoveryConverter converts a discovery document to an OpenAPI document, as ADK does
-// (adk-python tools/google_api_tool/googleapi_to_openapi_converter.py). The OpenAPI document's
-// nodes have the discovery document's positions. Methods and schemas are converted when they are
-// needed.
+// (adk-python tools/google_api_tool/googleapi_to_openapi_converter.py). The OpenAPI nodes have the
+// positions in the discovery document. Methods and schemas are converted when they are needed.
 type discoveryConverter struct {
 	doc  *document
 	root *spec.Node
@@ -232,9 +231,8 @@ func listSecurity(method *spec.Node) *spec.Node {
 	return newSequence(method, newMapping(at, newMember(at, oauthScheme, scopes)), key)
 }
 
-// listParameters lists a method's parameters: path parameters in the path's order, the others in
-// the document's order, and from those that all methods have the ones that choose a response's
-// content.
+// listParameters lists a method's parameters: path parameters in path order, the others in document
+// order, and those common parameters that choose the response content.
 func (c *discoveryConverter) listParameters(method *spec.Node) []*spec.Node {
 	at, path := findMethodPath(method)
 	if at == method {

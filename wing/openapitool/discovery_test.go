@@ -22,7 +22,7 @@ func planner(tb testing.TB, host string) string {
 	return strings.ReplaceAll(string(raw), "HOST", host)
 }
 
-// A discovery document's methods are tools with ADK's names.
+// The methods in a discovery document are tools with ADK's names.
 func TestDiscoveryDeclaration(t *testing.T) {
 	tools := mustReadTools(t, planner(t, "https://planner.googleapis.com"), "spec: x\nauth: {bearer: t}\n")
 	const fields = `"fields":{"description":"The fields of the response.","type":"string"}`
@@ -62,7 +62,7 @@ func TestDiscoveryDeclaration(t *testing.T) {
 	}
 }
 
-// A discovery document's requests have the arguments where it places them.
+// Requests have the arguments where the discovery document places them.
 func TestDiscoveryRequest(t *testing.T) {
 	s := serve(t, echo)
 	tools := mustReadTools(t, planner(t, s.URL), "spec: x\nauth: {bearer: \"${secret:TOKEN}\"}\nparams: {planner.plans.steps.get: {fields: \"title,steps(title)\"}}\n")

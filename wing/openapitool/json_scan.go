@@ -448,7 +448,7 @@ func isUnusedMember(key string) bool {
 	return key == "responses" || key == "callbacks" || key == "externalDocs" || strings.HasPrefix(key, "x-")
 }
 
-// methodNames lists a path's members that are operations, in ADK's order.
+// methodNames lists the path members that are operations, in ADK's order.
 func methodNames() []string {
 	return []string{"get", "post", "put", "delete", "patch", "head", "options", "trace"}
 }

@@ -32,7 +32,7 @@ const (
 	maxToolName = 64
 )
 
-// operationName returns an operation's name without its tools' prefix.
+// operationName returns the name of an operation without the tool prefix.
 func operationName(id string) string {
 	name := snakeName(id)
 	return name[:min(len(name), maxOperationName)]

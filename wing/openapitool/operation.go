@@ -169,8 +169,8 @@ func (r *operationReader) readOperation(op *operation) {
 	r.readSecurity(op, full)
 }
 
-// readParameters reads an operation's parameters and then its path's, which the operation's own
-// override.
+// readParameters reads the parameters of an operation and then those of its path. The operation's
+// own parameters take precedence.
 func (r *operationReader) readParameters(op *operation, full *spec.Node) {
 	type key struct{ name, in string }
 	seen := map[key]bool{}
@@ -465,8 +465,8 @@ func encodingOf(mediaType string) encoding {
 	return noEncoding
 }
 
-// readSecurity reads an operation's schemes, in the document's order. An empty list asks for no
-// credential, and so does an empty requirement among others.
+// readSecurity reads the security schemes of an operation, in document order. An empty list asks
+// for no credential, and so does an empty requirement among others.
 func (r *operationReader) readSecurity(op *operation, full *spec.Node) {
 	at := full.Get("security")
 	if at == nil {

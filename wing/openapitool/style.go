@@ -19,7 +19,7 @@ type style struct {
 	explode bool
 }
 
-// readStyle reads a parameter's or an encoding's style; the default depends on its place.
+// readStyle reads the style of a parameter or an encoding; the default depends on its place.
 func readStyle(n *spec.Node, place string) style {
 	s := style{name: "form"}
 	if place == "path" || place == "header" {

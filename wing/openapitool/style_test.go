@@ -80,8 +80,8 @@ func TestStylesDecideParameterText(t *testing.T) {
 	}
 }
 
-// TestBodiesFollowMediaType: a form follows its fields' encoding, a JSON body has the call's nulls
-// and undeclared members, and a merge patch removes members with null.
+// TestBodiesFollowMediaType: a form follows the encoding of its fields, a JSON body has nulls and
+// undeclared members from the call, and a merge patch removes members with null.
 func TestBodiesFollowMediaType(t *testing.T) {
 	for _, tt := range []struct{ name, mediaType, schema, more, args, want string }{
 		{

@@ -16,10 +16,10 @@ const (
 	metadataHost  = "169.254.169.254"
 )
 
-// AWS issues temporary credentials as Amazon's services do, selected by a request's host: sts.…
-// with AssumeRoleWithWebIdentity, the container credentials endpoint 169.254.170.23/v1/credentials,
-// and the instance metadata service 169.254.169.254 in version 2. Each credential set is new, and
-// S3 accepts it until it expires.
+// AWS issues temporary credentials as Amazon's services do, selected by the host in a request:
+// sts.… with AssumeRoleWithWebIdentity, the container credentials endpoint
+// 169.254.170.23/v1/credentials, and the instance metadata service 169.254.169.254 in version 2.
+// Each credential set is new, and S3 accepts it until it expires.
 type AWS struct {
 	// Role is the role that may be assumed, and WebToken the web identity token that
 	// it trusts.

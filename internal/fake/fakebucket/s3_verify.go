@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// verifySignature returns the code of S3's error for a request that is not signed with the issuer's
-// valid credentials, or "". It follows the AWS Signature Version 4 documentation, independently of
-// the SDK.
+// verifySignature returns the code of S3's error for a request that is not signed with valid
+// credentials from the issuer, or "". It follows the AWS Signature Version 4 documentation,
+// independently of the SDK.
 func (a *AWS) verifySignature(r *http.Request, payload string) string {
 	fields := map[string]string{}
 	rest, _ := strings.CutPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 ")

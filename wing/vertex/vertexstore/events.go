@@ -17,8 +17,8 @@ import (
 	"agenthost/pkg/store/backend"
 )
 
-// markKey is the key of the host's record in an event envelope's custom metadata. rawEvent, which
-// other programs read, does not have it.
+// markKey is the key of the host record in the custom metadata of an event envelope. rawEvent,
+// which other programs read, does not have it.
 const markKey = "_agenthost"
 
 // A mark is the host's record next to an event.
@@ -139,7 +139,7 @@ func selectColumns(content map[string]any) map[string]any {
 }
 
 // roundToDoubles returns an event's JSON with doubles for its numbers, and with strings for numbers
-// beyond doubles' range, which the service rejects.
+// beyond the range of doubles: the service rejects those.
 func roundToDoubles(text []byte) ([]byte, error) {
 	v, err := number.DecodeObject(text)
 	if err != nil {

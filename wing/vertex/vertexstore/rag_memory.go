@@ -248,7 +248,7 @@ type ragEvent struct {
 	Text      string  `json:"text"`
 }
 
-// A ragSession has a session's chunks in the result's order.
+// A ragSession has the chunks of a session, in result order.
 type ragSession struct {
 	key    session.Key
 	chunks [][]ragEvent

@@ -69,7 +69,7 @@ func (b *Sessions) sessionPath(key session.Key) (string, error) {
 	return b.client.resourceName() + "/sessions/" + id, err
 }
 
-// getSession reads a session without its events. Another user's or app's session is missing.
+// getSession reads a session without its events. A session of another user or app is missing.
 func (b *Sessions) getSession(ctx context.Context, key session.Key) (*receivedSession, error) {
 	r, err := b.readSessionOfAny(ctx, key)
 	if err == nil && !r.isOf(key) {
@@ -78,7 +78,7 @@ func (b *Sessions) getSession(ctx context.Context, key session.Key) (*receivedSe
 	return r, err
 }
 
-// readSessionOfAny reads any user's and app's session.
+// readSessionOfAny reads a session of any user and app.
 func (b *Sessions) readSessionOfAny(ctx context.Context, key session.Key) (*receivedSession, error) {
 	path, err := b.sessionPath(key)
 	if err != nil {

@@ -43,8 +43,8 @@ var (
 	_ store.ExpiringBackend = (*Sessions)(nil)
 )
 
-// listFreshFor is the default for [Sessions.freshFor]. Listing before each append would double a
-// turn's requests, which the service's quota limits.
+// listFreshFor is the default for [Sessions.freshFor]. Listing before each append would double the
+// requests in a turn, and the service has a request quota.
 const listFreshFor = 2 * time.Second
 
 // minTTL is the service's minimum.

@@ -281,8 +281,8 @@ func TestStateInexact(t *testing.T) {
 	}
 }
 
-// An event keeps integers above 2^53, numbers beyond doubles' range, and its provenance, which
-// rawEvent does not have.
+// An event keeps integers above 2^53, numbers beyond the range of doubles, and its provenance,
+// which rawEvent does not have.
 func TestEventExact(t *testing.T) {
 	s := newFake()
 	all := openStore(t, s)

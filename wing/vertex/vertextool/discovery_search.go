@@ -99,7 +99,7 @@ func (c *discoverySearchArgs) StateUse(*spec.Node) tool.StateUse {
 	return toolconfig.ConfirmUse(c.Call.Confirm)
 }
 
-// serviceURL returns the service's address in the store's location.
+// serviceURL returns the service address in the location of the store.
 func (c *discoverySearchArgs) serviceURL() string {
 	host := "discoveryengine.googleapis.com"
 	if found := searchResource.FindStringSubmatch(c.storeName().Value); found != nil && found[1] != "global" {
@@ -359,8 +359,8 @@ type searchDocument struct {
 	} `json:"derivedStructData"`
 }
 
-// toResult returns the result for the model: a structured document's fields as JSON, or another
-// document's snippets or answers.
+// toResult returns the result for the model: the fields of a structured document as JSON, or
+// snippets or answers from another document.
 func (d *searchDocument) toResult() map[string]any {
 	if len(d.Data) > 0 {
 		title, _ := d.Data["title"].(string)

@@ -40,8 +40,8 @@ func answerWith(status int, body string) *http.Response {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-// A search is one request to the service in the store's location, with the host's token. It returns
-// what ADK returns.
+// A search is one request to the service in the location of the store, with the host token. It
+// returns what ADK returns.
 func TestDiscoverySearch(t *testing.T) {
 	const chunks = `{"results": [{"chunk": {"content": "Tea is hot.", "documentMetadata": {"title": "Tea", "uri": "gs://b/tea", "structData": {"uri": "https://a.example.com/tea"}}}}, {"document": {}},
 	 {"chunk": {"content": "Cups.", "documentMetadata": {"title": "Cups", "uri": "gs://b/cups"}}}]}`

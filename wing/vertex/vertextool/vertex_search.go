@@ -77,7 +77,7 @@ func (c *vertexSearchArgs) Addresses() []spec.Text {
 	return []spec.Text{serviceAddress(at, "https://discoveryengine.googleapis.com")}
 }
 
-// serviceAddress returns a service's address at a setting's position.
+// serviceAddress returns a service address at the position of a setting.
 func serviceAddress(at spec.Text, url string) spec.Text {
 	at.Value = url
 	return at
