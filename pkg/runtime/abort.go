@@ -10,11 +10,11 @@ import (
 	"agenthost/pkg/session"
 )
 
-// CodeAborted is the error code of the event that ends an invocation whose client left
+// CodeAborted is the error code on the event that ends an invocation after its client left
 // (adk-python since 2.11).
 const CodeAborted = "INVOCATION_ABORTED"
 
-// The results of calls that were open when the client left or the time was up.
+// The results for calls that were open when the client left or the time was up.
 const (
 	abortedCallText  = "This call was canceled because the client left."
 	timedOutCallText = "This call was canceled because the turn exceeded its time limit."
@@ -50,8 +50,8 @@ func (a *abortRecorder) watchEvents(ctx context.Context, yield func(*session.Eve
 	}
 }
 
-// timeLimitOf returns the error with which the caller of a run limited its time, as the
-// cause of the context's end; nil if that is not the reason.
+// timeLimitOf returns the error with which the caller limited the run's time, if that ended the
+// context; otherwise nil.
 func timeLimitOf(ctx context.Context) *RunError {
 	var cause *RunError
 	if errors.As(context.Cause(ctx), &cause) && cause.Code == CodeTimeLimit {
@@ -86,9 +86,9 @@ func (a *abortRecorder) storeAbort(ctx context.Context) {
 	}
 }
 
-// answerOpenCalls returns an event with error responses for each event of the invocation
-// whose calls have none. Calls that wait for a person stay open, and so do tasks, which
-// continue with the next message.
+// answerOpenCalls returns an event with error responses for each event in the invocation whose
+// calls have none. Calls that wait for a person stay open, and so do tasks, which continue with the
+// next message.
 func (a *abortRecorder) answerOpenCalls() []*session.Event {
 	r := a.inv.run
 	var own, answers []*session.Event

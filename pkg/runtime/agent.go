@@ -21,8 +21,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// An Agent is a node in the agent tree of an app. It is immutable once built,
-// and many runs use it concurrently.
+// An Agent is a node in an app's agent tree. It is immutable once built, and many runs use it
+// concurrently.
 type Agent interface {
 	// Name is unique among its siblings, an identifier, and not "user".
 	Name() string
@@ -72,23 +72,22 @@ type baseAgent interface {
 
 var _ baseAgent = (*Base)(nil)
 
-// Callbacks are functions that are called at certain points of an agent's run
-// (adk-python agents/callback_context.py and the callbacks of its agents). The
-// functions of a list are called in order until one returns an answer; nil
-// continues normally. An error ends the run; a [*RunError] is reported
-// unchanged. Functions are called concurrently. The lists for models and tools
-// apply to LLM agents only.
+// Callbacks are functions that are called at certain points in an agent's run (adk-python
+// agents/callback_context.py and its agents' callbacks). The functions in a list are called in
+// order until one returns an answer; nil continues normally. An error ends the run; a [*RunError]
+// is reported unchanged. Functions are called concurrently. The lists for models and tools apply to
+// LLM agents only.
 type Callbacks struct {
-	// BeforeAgent: an answer becomes an event instead of the agent's run, and
-	// AfterAgent is not called. Other agents of the run continue.
+	// BeforeAgent: an answer becomes an event instead of the agent's run, and AfterAgent is not
+	// called. The run's other agents continue.
 	BeforeAgent []AgentFunc
 	// AfterAgent: an answer becomes an additional event after the agent's own.
 	AfterAgent []AgentFunc
 	// BeforeModel may change the request. An answer replaces the model call,
 	// does not count as a call, and is not passed to AfterModel.
 	BeforeModel []BeforeModelFunc
-	// AfterModel: an answer replaces the model's response. It is called for
-	// each partial response of a stream and for the whole response.
+	// AfterModel: an answer replaces the model's response. It is called for each partial response
+	// in a stream and for the whole response.
 	AfterModel []AfterModelFunc
 	// OnModelError: an answer replaces the error of a failed call.
 	OnModelError []ModelErrorFunc
@@ -103,9 +102,9 @@ type Callbacks struct {
 	OnToolError []ToolErrorFunc
 }
 
-// The types of callbacks. The contents of a request are shared with the session:
-// replace them, never change them. To change a response, return a changed Clone,
-// which preserves whether the response is partial.
+// The callback types. Request contents are shared with the session: replace them, never change
+// them. To change a response, return a changed Clone, which preserves whether the response is
+// partial.
 type (
 	// AgentFunc is called before or after an agent.
 	AgentFunc func(ctx context.Context, m *CallbackContext) (*genai.Content, error)
@@ -124,20 +123,18 @@ type (
 	ToolErrorFunc func(ctx context.Context, t tool.Tool, call *tool.Call, err error) (*tool.Result, error)
 )
 
-// A CallbackContext is the context of a callback: the invocation of its agent,
-// and the state, actions and artifacts that it can write. It is valid during
-// the call.
+// A CallbackContext is a callback's context: the invocation of its agent, and the state, actions
+// and artifacts that it can write. It is valid during the call.
 type CallbackContext struct {
 	*Invocation
-	// State reads the session's state including the writes of this callback.
+	// State reads the session's state including this callback's writes.
 	State tool.State
-	// Actions are added to the resulting event: the callback's own, or that of
-	// the model response. Before and after an agent, a state write or a saved
-	// artifact alone yields an event without content.
+	// Actions are added to the resulting event: the callback's own, or the model response. Before
+	// and after an agent, a state write or a saved artifact alone yields an event without content.
 	Actions *session.Actions
-	// Artifacts of the session and its user.
+	// The session's and its user's artifacts.
 	Artifacts tool.Artifacts
-	// Memories of the session's user; a callback can add the session.
+	// The session user's memories; a callback can add the session.
 	Memories tool.Memories
 	// Event is the last event of the agent, or of one below it, in this run.
 	// It is set for callbacks after an agent only, and nil if there is none.
@@ -157,34 +154,30 @@ type hooks struct {
 	onToolError  []ownedCallback[ToolErrorFunc]
 }
 
-// ownedCallback is a callback with the name of its owner.
+// ownedCallback is a callback with its owner's name.
 type ownedCallback[F any] struct {
 	owner string
 	fn    F
 }
 
-// A Plugin applies to every run of an app (adk-python plugins/base_plugin.py).
-// All functions are optional and are called concurrently. Plugins are called
-// in the order of the app's list, before the callbacks of agents. The first
-// answer stops the chain: later plugins and the agent's callbacks are not
+// A Plugin applies to every run in an app (adk-python plugins/base_plugin.py). All functions are
+// optional and are called concurrently. Plugins are called in the app's list order, before agent
+// callbacks. The first answer stops the chain: later plugins and the agent's callbacks are not
 // called. An error ends the run.
 type Plugin struct {
 	// Name is unique in its app.
 	Name string
-	// Callbacks are called for every agent of the app, before the agent's own.
+	// Callbacks are called for every agent in the app, before the agent's own.
 	Callbacks Callbacks
 
-	// OnUserMessage may replace the user's message before it is stored. The
-	// agent of the context is the root; state writes are part of the user's
-	// event.
+	// OnUserMessage may replace the user's message before it is stored. The context's agent is the
+	// root; state writes go into the user's event.
 	OnUserMessage func(ctx context.Context, m *CallbackContext, message *genai.Content) (*genai.Content, error)
-	// BeforeRun: an answer becomes an event of the author model instead of the
-	// agent's run.
+	// BeforeRun: an answer becomes an event with author model instead of the agent's run.
 	BeforeRun func(ctx context.Context, inv *Invocation) (*genai.Content, error)
-	// OnEvent may replace an event, including partial ones, before it is
-	// stored and yielded. The non-zero fields of its answer replace those of
-	// the event, except for ID, invocation and time. It must not change the
-	// event itself, with which the agent continues.
+	// OnEvent may replace an event, including partial ones, before it is stored and yielded. The
+	// answer's non-zero fields replace the event's fields, except for ID, invocation and time. It
+	// must not change the event itself, with which the agent continues.
 	OnEvent func(ctx context.Context, inv *Invocation, ev *session.Event) (*session.Event, error)
 	// AfterRun is called when the run has ended in any way: also by an error, by
 	// BeforeRun, and by a consumer that stopped it (adk-python since 2.10). After
@@ -198,13 +191,13 @@ type Plugin struct {
 	// An error passes through each agent above the failed one, from the inside.
 	OnAgentError func(ctx context.Context, inv *Invocation, failure *RunError)
 	OnRunError   func(ctx context.Context, inv *Invocation, failure *RunError)
-	// Close releases the resources of the plugin, within the five seconds of
-	// its context. It is called once, after the last run of the app.
+	// Close releases the plugin's resources, within its context's five seconds. It is called once,
+	// after the app's last run.
 	Close func(ctx context.Context) error
 }
 
-// A Condition is a boolean expression over an invocation. It can use the names
-// of [ExprEnv]. The zero value is always true.
+// A Condition is a boolean expression over an invocation. It can use the names in [ExprEnv]. The
+// zero value is always true.
 type Condition struct {
 	source   string
 	compiled *template.Expr
@@ -228,7 +221,7 @@ type App struct {
 	resumable                   bool
 	// hasTasks reports that sub-agents have the mode task.
 	hasTasks bool
-	// hasTaskNodes reports that nodes of workflows have the mode task.
+	// hasTaskNodes reports that workflow nodes have the mode task.
 	hasTaskNodes bool
 	retention    time.Duration
 	reload       ReloadOptions
@@ -243,28 +236,27 @@ type App struct {
 	live      LiveDriver
 }
 
-// Name returns the name of the app.
+// Name returns the app's name.
 func (a *App) Name() string { return a.name }
 
 // Description returns what the app does.
 func (a *App) Description() string { return a.description }
 
-// Revision returns the content hash of all sources of the app; empty for apps built by
-// Go code.
+// Revision returns the content hash of all sources in the app; empty for apps built by Go code.
 func (a *App) Revision() string { return a.revision }
 
-// Root returns the root of the agent tree.
+// Root returns the agent tree's root.
 func (a *App) Root() Agent { return a.root }
 
-// Config returns the run config of invocations, which a request can override. Its
-// pointers are shared with the app: do not modify their values.
+// Config returns the run config for invocations. A request can override it. Its pointers are shared
+// with the app: do not modify their values.
 func (a *App) Config() RunConfig {
 	c := a.config
 	c.CustomMetadata, c.ResponseModalities = maps.Clone(c.CustomMetadata), slices.Clone(c.ResponseModalities)
 	return c
 }
 
-// ContextCache returns the context caching of models; nil means that it is disabled.
+// ContextCache returns the context caching for models; nil means that it is disabled.
 func (a *App) ContextCache() *model.CacheConfig {
 	if a.contextCache == nil {
 		return nil
@@ -273,7 +265,7 @@ func (a *App) ContextCache() *model.CacheConfig {
 	return &c
 }
 
-// Live returns what holds live conversations of the app; nil if the program has none.
+// Live returns what holds the app's live conversations; nil if the program has none.
 func (a *App) Live() LiveDriver { return a.live }
 
 // Resumable reports whether invocations can be resumed.
@@ -283,23 +275,23 @@ func (a *App) Resumable() bool { return a.resumable }
 // The program that serves the app deletes expired sessions.
 func (a *App) Retention() time.Duration { return a.retention }
 
-// Reload returns how changes of the app's files are published.
+// Reload returns how changes in the app's files are published.
 func (a *App) Reload() ReloadOptions {
 	c := a.reload
 	c.Gate, c.EvalSets = slices.Clone(c.Gate), slices.Clone(c.EvalSets)
 	return c
 }
 
-// AppOptions are the settings of an app besides its agent tree.
+// AppOptions are an app's settings besides its agent tree.
 type AppOptions struct {
-	// Description is empty to use that of the root agent.
+	// Description is empty to use the root agent's.
 	Description string
 	Revision    string
 	// Config is nil for [DefaultRunConfig].
 	Config *RunConfig
-	// ContextCache configures context caching for every LLM agent of the tree;
-	// nil disables it. Agents that are called as tools are excluded, because
-	// each call is a session of its own that never continues.
+	// ContextCache configures context caching for every LLM agent in the tree; nil disables it.
+	// Agents that are called as tools are excluded, because each call has its own session that
+	// never continues.
 	ContextCache *model.CacheConfig
 	// Retention is how long a session is kept after its last event; 0 means
 	// forever.
@@ -309,9 +301,9 @@ type AppOptions struct {
 	// Compaction replaces the older part of a conversation by summaries; nil
 	// disables it.
 	Compaction *CompactionOptions
-	// Summarizer writes the summaries; nil uses the model of the root agent.
+	// Summarizer writes the summaries; nil uses the root agent's model.
 	Summarizer model.LLM
-	// StateSchema types the keys of the state; nil accepts all values.
+	// StateSchema types the state keys; nil accepts all values.
 	StateSchema *tool.StateSchema
 	// Reload is nil for the defaults.
 	Reload *ReloadOptions
@@ -320,12 +312,11 @@ type AppOptions struct {
 	// Resumable allows invocations to be resumed after an interruption, or to
 	// pause until a call is answered. Events then carry checkpoints.
 	Resumable bool
-	// Close releases the resources of the app. It is called once, after the
-	// last run.
+	// Close releases the app's resources. It is called once, after the last run.
 	Close func()
 	// Plugins apply to every run, in this order; their names are unique.
 	Plugins []*Plugin
-	// Logger receives errors of closing plugins; nil disables logging.
+	// Logger receives errors from closing plugins; nil disables logging.
 	Logger *slog.Logger
 }
 
@@ -335,8 +326,7 @@ type compactor struct {
 	llm model.LLM
 }
 
-// Agent returns the first agent of this name, depth first from the root, or
-// nil.
+// Agent returns the first agent with this name, depth first from the root, or nil.
 func (a *App) Agent(name string) Agent {
 	if n := a.findNode(name); n != nil {
 		return n.agent
@@ -344,10 +334,10 @@ func (a *App) Agent(name string) Agent {
 	return nil
 }
 
-// findNode returns the first agent of this name, depth first from the root.
+// findNode returns the first agent with this name, depth first from the root.
 func (a *App) findNode(name string) *node { return a.rootNode.findNode(name) }
 
-// node is the place of an agent in the tree, with the data that depends on it.
+// node is an agent's place in the tree, with the data that depends on it.
 type node struct {
 	agent    Agent
 	parent   *node
@@ -365,9 +355,8 @@ type node struct {
 	toolsets        []tool.Set
 	delimiters      unique.Handle[shownDelimiters]
 	transferTargets []*node
-	// transferText is the part of the system instruction that lists the
-	// transfer targets. It is built on first use, because it is long for
-	// agents with many peers.
+	// transferText is the system instruction part that lists the transfer targets. It is built on
+	// first use, because it is long for agents with many peers.
 	transferText func() string
 	// fixedRequest is built on first use, too.
 	fixedRequest   func() *fixedRequest
@@ -376,7 +365,7 @@ type node struct {
 	hooks *hooks
 }
 
-// eventAuthor returns the author of the events of the node.
+// eventAuthor returns the author of the node's events.
 func (n *node) eventAuthor() string {
 	if n.parent != nil {
 		switch n.agent.(type) {
@@ -401,7 +390,7 @@ func (n *node) findNode(name string) *node {
 	return nil
 }
 
-// toolbox has the prepared tools of an LLM agent.
+// toolbox has an LLM agent's prepared tools.
 type toolbox struct {
 	byName   map[string]tool.Tool
 	names    []string
@@ -433,7 +422,7 @@ type fixedRequest struct {
 	config *genai.GenerateContentConfig
 }
 
-// shownDelimiters are the delimiters of code and results in requests to a model.
+// shownDelimiters are the delimiters around code and results in requests to a model.
 type shownDelimiters struct{ code, result CodeDelimiters }
 
 // A Host holds apps and runs invocations of them. It is safe for concurrent
@@ -458,15 +447,14 @@ type Host struct {
 
 	revisions revisionCache
 	workers   callWorkers
-	// evaluations bound the large expressions of all runs.
+	// evaluations bound the large expressions in all runs.
 	evaluations template.Slots
 }
 
-// Store returns the store of the host's sessions and artifacts.
+// Store returns the store for the host's sessions and artifacts.
 func (h *Host) Store() *store.Store { return h.store }
 
-// revisionCache holds apps of older revisions, loaded for sessions that still
-// use them.
+// revisionCache holds older app revisions, loaded for sessions that still use them.
 type revisionCache struct {
 	// build is nil when older revisions are not available.
 	build func(ctx context.Context, app, revision string) (*App, error)
@@ -479,10 +467,10 @@ type Options struct {
 	// NewID returns IDs for events, invocations and calls; nil means random
 	// UUIDs.
 	NewID func() string
-	// Clock returns the time of events; nil means time.Now.
+	// Clock returns the time for events; nil means time.Now.
 	Clock func() time.Time
-	// Wait is the longest time that a run waits for another run of its
-	// session; zero means 30 seconds.
+	// Wait is the longest time that a run waits for another run in its session; zero means 30
+	// seconds.
 	Wait time.Duration
 	// LoadRevision loads an app at an older revision, for invocations and
 	// sessions that continue on it. It returns [session.ErrNotFound] for a
@@ -490,38 +478,36 @@ type Options struct {
 	LoadRevision func(ctx context.Context, app, revision string) (*App, error)
 	// Logger receives log records; nil disables logging.
 	Logger *slog.Logger
-	// ToolWorkers is the maximum number of goroutines that execute tool calls,
-	// in addition to the goroutines of the runs; zero means
-	// [DefaultToolWorkers].
+	// ToolWorkers is the maximum number of goroutines that execute tool calls, in addition to the
+	// runs' goroutines; zero means [DefaultToolWorkers].
 	ToolWorkers int
-	// TracerProvider creates the spans of runs, agents, model calls and tool
-	// calls. They are children of the span of the caller's context. Span
-	// processors run on the goroutines of the run, so slow work must be done
-	// elsewhere. Nil disables tracing.
+	// TracerProvider creates the spans for runs, agents, model calls and tool calls. They are
+	// children of the span in the caller's context. Span processors run on the run's goroutines, so
+	// slow work must be done elsewhere. Nil disables tracing.
 	TracerProvider trace.TracerProvider
 	// TraceContents adds messages, tool arguments and tool results to the spans
 	// ([IsContentAttribute]).
 	TraceContents bool
-	// Observe is called with the measurement of each run, model call and tool
-	// call when it ends. It is called on the goroutines of the run, so slow work
-	// must be done elsewhere. Nil disables measurements.
+	// Observe is called with the measurement for each run, model call and tool call when it ends.
+	// It is called on the run's goroutines, so slow work must be done elsewhere. Nil disables
+	// measurements.
 	Observe func(Measurement)
-	// RunTool, if set, runs the calls of all tools instead of the tools, agents
-	// as tools included. Callbacks and approvals come before it.
+	// RunTool, if set, runs all tool calls instead of the tools, agents as tools included.
+	// Callbacks and approvals come before it.
 	RunTool tool.Interceptor
-	// Replay, if set, answers the calls of models and tools of agents. Nil calls them.
+	// Replay, if set, answers agents' model and tool calls. Nil calls them.
 	Replay Replay
-	// Consents take the answers of authorization servers; nil rejects them.
+	// Consents take authorization servers' answers; nil rejects them.
 	Consents ConsentFinisher
 }
 
-// A Replay answers calls of models and tools, such as from recordings. It is called
-// concurrently. It may call the model or the tool itself.
+// A Replay answers model and tool calls, such as from recordings. It is called concurrently. It may
+// call the model or the tool itself.
 type Replay interface {
 	// CallModel answers a model call.
 	CallModel(ctx context.Context, call *ModelCall) iter.Seq2[*model.Response, error]
-	// RunTool answers a tool call. Approvals are part of the execution: while one is
-	// pending, its result is the answer to the model.
+	// RunTool answers a tool call. Approvals belong to the execution: while one is pending, its
+	// result is the answer to the model.
 	RunTool(ctx context.Context, x *tool.Execution) (*tool.Result, error)
 }
 
@@ -529,7 +515,7 @@ type Replay interface {
 type ModelCall struct {
 	Model   model.LLM
 	Request *model.Request
-	// Notes are the parts of the system instruction that the host wrote.
+	// Notes are the system instruction parts that the host wrote.
 	Notes []string
 }
 
@@ -543,19 +529,17 @@ type RunRequest struct {
 	StateDelta map[string]any
 	// Writer is the author of StateDelta; the zero value is a client.
 	Writer session.Writer
-	// Streaming requests partial events; nil uses the setting of the app.
+	// Streaming requests partial events; nil uses the app's setting.
 	Streaming *bool
 	// CustomMetadata is added to every event.
 	CustomMetadata map[string]any
-	// Config replaces the config of the app; nil uses the app's, see
-	// [App.Config].
+	// Config replaces the app config; nil uses the app's, see [App.Config].
 	Config *RunConfig
 	// CreateSession creates the session when it does not exist.
 	CreateSession bool
-	// InvocationID resumes an interrupted invocation of a resumable app,
-	// without a message or with one that answers a call of it. An invocation
-	// that has ended has no more events. A message that answers a call resumes
-	// the invocation of the call even without InvocationID.
+	// InvocationID resumes an interrupted invocation in a resumable app, without a message or with
+	// one that answers its call. An invocation that has ended has no more events. A message that
+	// answers a call resumes the call's invocation even without InvocationID.
 	InvocationID string
 	// OnModelWait, if set, is called before a model call waits for a retry or for a
 	// limit. It does not block. Parallel agents may call it concurrently.
@@ -564,14 +548,14 @@ type RunRequest struct {
 	// is not called when the last event is not known in advance: when
 	// callbacks, plugins, checkpoints or other agents follow.
 	OnLastEvent func()
-	// ClientLeft, if set, reports after a run that was canceled or that the consumer
-	// stopped whether its client has left. The run then stores an error response for
-	// each open call, or else an event of the root agent with [CodeAborted], so that
-	// nothing in the session stays open. They are not yielded.
+	// ClientLeft, if set, reports after a run that was canceled or that the consumer stopped
+	// whether its client has left. The run then stores an error response for each open call, or
+	// else a root agent event with [CodeAborted], so that nothing in the session stays open. They
+	// are not yielded.
 	ClientLeft func() bool
-	// joined is the task of a workflow that the message continues.
+	// joined is the workflow task that the message continues.
 	joined joinedTask
-	// drive holds the parts of LLM agents: see [Host.RunTwoWay]. It is nil for a request with a
+	// drive holds the LLM agents' parts: see [Host.RunTwoWay]. It is nil for a request with a
 	// message.
 	drive func(context.Context, *TwoWayTurn)
 }

@@ -56,14 +56,14 @@ func (a *LLMAgent) run(ctx context.Context, inv *Invocation, yield func(*session
 	if !s.pauseIfPending() {
 		return false
 	}
-	// A task that is a node of a workflow has no output yet: it pauses until the user's next message.
+	// A task that is a workflow node has no output yet: it pauses until the user's next message.
 	if o.kind != finished && inv.frame != nil && inv.node.isTaskNode() && !inv.hasEnded() && !slices.ContainsFunc(inv.frame.prior.allEvents(), isTaskFinish) {
 		inv.frame.markPaused()
 	}
 	return true
 }
 
-// runStep runs the next step: it builds a request, calls the model, and executes the calls of each
+// runStep runs the next step: it builds a request, calls the model, and executes the calls in each
 // whole response while the stream lasts.
 func (s *step) runStep(ctx context.Context) outcome {
 	s.decided, s.modelAnswer = nil, modelAnswer{reached: outcome{kind: answered}}
@@ -80,8 +80,8 @@ func (s *step) runStep(ctx context.Context) outcome {
 	return s.reached
 }
 
-// handleResponse yields a response of the model and executes its calls. It keeps what the response
-// leads to, and returns whether the step takes more responses.
+// handleResponse yields a model response and executes its calls. It keeps what the response leads
+// to, and returns whether the step takes more responses.
 func (s *step) handleResponse(ctx context.Context, resp *model.Response, err error) bool {
 	if err != nil {
 		s.reached = s.handleModelError(err)
@@ -111,8 +111,8 @@ func (s *step) handleResponse(ctx context.Context, resp *model.Response, err err
 	return !o.endsAgent()
 }
 
-// newModelEvent returns the event of a model response. The partial responses
-// of a stream and the whole response share one ID.
+// newModelEvent returns the event for a model response. A stream's partial responses and its whole
+// response share one ID.
 func (s *step) newModelEvent(resp *model.Response) *session.Event {
 	ev := s.inv.newEventWithID(s.id)
 	ev.Response = *resp
@@ -165,8 +165,8 @@ func (s *step) handleModelError(err error) outcome {
 	return failWith(failure)
 }
 
-// callModel calls the model with its callbacks. Only a real model call is counted. The error is
-// one that occurred before the call; yield receives those of the call.
+// callModel calls the model with its callbacks. Only a real model call is counted. The error is one
+// that occurred before the call; yield receives the call's errors.
 func (s *step) callModel(ctx context.Context, req *model.Request, yield responseFunc) error {
 	host, hooked := s.inv.run.host, s.inv.node.hooks != nil
 	if hooked {
@@ -240,8 +240,8 @@ func (s *step) modelCallbackContext() *CallbackContext {
 	return s.callbackContext
 }
 
-// attachCallbackActions adds the writes of the model's callbacks to an event.
-// A partial event gets a copy; the whole response takes them.
+// attachCallbackActions adds the model callbacks' writes to an event. A partial event gets a copy;
+// the whole response takes them.
 func (s *step) attachCallbackActions(ev *session.Event) {
 	if s.callbackContext == nil {
 		return
@@ -255,7 +255,7 @@ func (s *step) attachCallbackActions(ev *session.Event) {
 	s.callbackContext = nil
 }
 
-// streamModel calls the agent's model. A panic of the model is a failed call.
+// streamModel calls the agent's model. A model panic is a failed call.
 func (s *step) streamModel(ctx context.Context, req *model.Request, yield responseFunc) {
 	s.guard = panicGuard[*model.Response]{onPanic: (*Invocation).modelPanicked, inv: s.inv, yield: yield}
 	defer s.guard.recoverPanic()
@@ -271,8 +271,8 @@ func (s *step) streamModel(ctx context.Context, req *model.Request, yield respon
 	llm.Generate(ctx, req)(s.guard.forwardValue)
 }
 
-// emitAnswer stores the output of an event and yields the event. An answer
-// that does not match the schema is stored and ends the run.
+// emitAnswer stores an event's output and yields the event. An answer that does not match the
+// schema is stored and ends the run.
 func (s *step) emitAnswer(ctx context.Context, ev *session.Event) outcome {
 	var failure *RunError
 	if !ev.Partial {
@@ -288,9 +288,8 @@ func (s *step) emitAnswer(ctx context.Context, ev *session.Event) outcome {
 	return stopUnless(proceed)
 }
 
-// storeOutput sets the agent's output key to the text of a final event, so
-// that both are stored together (adk-python llm_agent.py
-// __maybe_save_output_to_state). With an output schema it sets the decoded
+// storeOutput sets the agent's output key to a final event's text, so that both are stored together
+// (adk-python llm_agent.py __maybe_save_output_to_state). With an output schema it sets the decoded
 // value. Text that does not match the schema makes ev an error event.
 func (a *LLMAgent) storeOutput(ctx context.Context, s *tool.StateSchema, ev *session.Event) *RunError {
 	if a.opts.OutputKey == "" || a.opts.Mode == ModeTask || !ev.IsFinal() || ev.Content == nil {

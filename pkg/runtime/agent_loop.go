@@ -7,7 +7,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// LoopOptions are the optional settings of a loop agent.
+// LoopOptions are a loop agent's optional settings.
 type LoopOptions struct {
 	Description string
 	// MaxIterations is nil for no limit; 0 runs no sub-agent.
@@ -18,8 +18,8 @@ type LoopOptions struct {
 	Callbacks Callbacks
 }
 
-// A LoopAgent runs its sub-agents in order, repeatedly, until one of them
-// escalates, its condition is true, or it reaches the maximum of iterations.
+// A LoopAgent runs its sub-agents in order, repeatedly, until one of them escalates, its condition
+// is true, or it reaches the maximum number of iterations.
 type LoopAgent struct {
 	Base
 	opts LoopOptions
@@ -75,9 +75,8 @@ type loopIteration struct {
 	loop *LoopAgent
 	inv  *Invocation
 	n    int
-	// from is the sub-agent at which a resumed iteration continues;
-	// checkpointed reports whether the checkpoint of that sub-agent is already
-	// stored.
+	// from is the sub-agent at which a resumed iteration continues; checkpointed reports whether
+	// that sub-agent's checkpoint is already stored.
 	from         int
 	checkpointed bool
 	yield        func(*session.Event, error) bool

@@ -12,7 +12,7 @@ import (
 	"agenthost/pkg/template"
 )
 
-// FunctionNodeOptions are the optional settings of a function node.
+// FunctionNodeOptions are a function node's optional settings.
 type FunctionNodeOptions struct {
 	Description string
 	// OutputKey is the state key that receives the output.
@@ -22,11 +22,10 @@ type FunctionNodeOptions struct {
 	Message bool
 }
 
-// A FunctionNode is a node of a [Workflow] that computes a value. It yields one event with
-// the output, whose author is the workflow, or none if the value is nil (adk-python
-// workflow/_function_node.py). A [genai.Content] is a message. A FunctionNode may be used
-// anywhere in the agent tree; outside of a workflow its input is the user message, and it is
-// the author.
+// A FunctionNode is a [Workflow] node that computes a value. It yields one event with the output,
+// whose author is the workflow, or none if the value is nil (adk-python
+// workflow/_function_node.py). A [genai.Content] is a message. A FunctionNode may be used anywhere
+// in the agent tree; outside a workflow its input is the user message, and it is the author.
 type FunctionNode struct {
 	Base
 	fn   NodeFunc
@@ -60,7 +59,7 @@ func (a *FunctionNode) Run(ctx context.Context, inv *Invocation) Events {
 	}
 }
 
-// setOutput stores the output of the node in its event.
+// setOutput stores the node's output in its event.
 func (a *FunctionNode) setOutput(ev *session.Event, value any) {
 	stored := session.Normalize(value)
 	if content, ok := value.(*genai.Content); ok {

@@ -6,15 +6,14 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A RouterAgent runs one of its agents: that of the first route whose
-// condition is true. If none is true, it reports so in an event without
-// content.
+// A RouterAgent runs one of its agents: the agent of the first route whose condition is true. If
+// none is true, it reports so in an event without content.
 type RouterAgent struct {
 	Base
 	routes []childRoute
 }
 
-// childRoute is a route with the index of its agent among the children.
+// childRoute is a route with its agent's index among the children.
 type childRoute struct {
 	when  *Condition
 	child int

@@ -8,8 +8,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A SequentialAgent runs its sub-agents one after the other. Escalation of a
-// sub-agent does not stop it (adk-python agents/sequential_agent.py).
+// A SequentialAgent runs its sub-agents one after the other. A sub-agent's escalation does not stop
+// it (adk-python agents/sequential_agent.py).
 type SequentialAgent struct{ Base }
 
 // NewSequential returns a sequential agent.
@@ -55,8 +55,8 @@ func NewParallel(name, description string, subs ...Agent) *ParallelAgent {
 	return &ParallelAgent{Base{AgentName: name, AgentDescription: description, Children: subs}}
 }
 
-// Run yields the events of all sub-agents as they arrive. Each sub-agent waits
-// until its event is stored and consumed.
+// Run yields all sub-agents' events as they arrive. Each sub-agent waits until its event is stored
+// and consumed.
 func (a *ParallelAgent) Run(ctx context.Context, inv *Invocation) Events {
 	return streamEvents(ctx, a, inv)
 }
@@ -101,12 +101,11 @@ func (a *ParallelAgent) run(ctx context.Context, inv *Invocation, yield func(*se
 	return true
 }
 
-// parallelRun is one run of a parallel agent.
+// parallelRun is a parallel agent's run.
 type parallelRun struct {
 	children []parallelChild
 	running  atomic.Int64
-	// events has capacity for one event of each child. The last child to end
-	// closes it.
+	// events has capacity for one event from each child. The last child to end closes it.
 	events chan *eventHandoff
 }
 

@@ -24,10 +24,9 @@ type AgentTool struct {
 	capabilities  tool.Capabilities
 }
 
-// AgentToolOptions are the optional settings of an agent tool.
+// AgentToolOptions are an agent tool's optional settings.
 type AgentToolOptions struct {
-	// SkipSummarization makes the result the answer of the calling agent, whose
-	// turn it ends.
+	// SkipSummarization makes the result the calling agent's answer and ends its turn.
 	SkipSummarization bool
 	// WithoutPlugins excludes the agent's runs from the app's plugins.
 	WithoutPlugins bool
@@ -60,8 +59,8 @@ func IsAgentTool(t tool.Tool) bool {
 	return false
 }
 
-// Declaration has the agent's name and description, and the parameters of its
-// input schema. Without an input schema it has one parameter, request.
+// Declaration has the agent's name and description, and its input schema's parameters. Without an
+// input schema it has one parameter, request.
 func (t *AgentTool) Declaration() *genai.FunctionDeclaration { return t.decl }
 
 // Run fails: an agent requires an invocation, which only the runtime provides.
@@ -93,7 +92,7 @@ func (t *AgentTool) bindToApp(app *App, inherited model.LLM) (*boundAgentTool, e
 	return &boundAgentTool{t, inner, params}, nil
 }
 
-// readParams returns the parameters of calls: those of the input schema, or the request.
+// readParams returns the call parameters: the input schema's, or the request.
 func (t *AgentTool) readParams() (*tool.Params, error) {
 	if t.input != nil {
 		return t.input.Params(t.decl.Name).AsSignature(), nil
@@ -160,8 +159,7 @@ func (t *boundAgentTool) buildRequest(ctx context.Context, args map[string]any) 
 	return jsonText(args), nil
 }
 
-// buildResult returns the result of the call: with an output schema the
-// decoded value, else the text.
+// buildResult returns the call result: with an output schema the decoded value, else the text.
 func (t *boundAgentTool) buildResult(ctx context.Context, text string) (*tool.Result, error) {
 	if t.capabilities.LongRunning && text == "" {
 		return nil, nil
@@ -207,8 +205,7 @@ func (t *boundAgentTool) newInnerRun(inv *Invocation, call *tool.Call, request s
 	return r
 }
 
-// collectEventText returns the texts of an event, without thoughts, one per
-// line.
+// collectEventText returns an event's texts, without thoughts, one per line.
 func collectEventText(ev *session.Event) string {
 	if ev == nil {
 		return ""
@@ -228,9 +225,8 @@ func collectEventText(ev *session.Event) string {
 	return strings.Join(texts, "\n")
 }
 
-// WithCapabilities returns the tool with settings of its calls. The result of a
-// long-running tool is an interim response, if there is any; the client supplies
-// the final one later.
+// WithCapabilities returns the tool with settings for its calls. A long-running tool's result is an
+// interim response, if there is any; the client supplies the final one later.
 func (t *AgentTool) WithCapabilities(c tool.Capabilities) *AgentTool {
 	with := *t
 	with.capabilities = c
@@ -242,5 +238,5 @@ func (t *AgentTool) WithCapabilities(c tool.Capabilities) *AgentTool {
 	return &with
 }
 
-// Capabilities returns the settings of its calls.
+// Capabilities returns the settings for its calls.
 func (t *AgentTool) Capabilities() tool.Capabilities { return t.capabilities }

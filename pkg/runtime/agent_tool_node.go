@@ -13,19 +13,19 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// ToolNodeOptions are the optional settings of a tool node.
+// ToolNodeOptions are a tool node's optional settings.
 type ToolNodeOptions struct {
 	Description string
 	// Args computes the arguments; nil uses the input.
 	Args NodeFunc
-	// OutputKey is the state key that receives the result of the tool.
+	// OutputKey is the state key that receives the tool's result.
 	OutputKey string
 }
 
-// A ToolNode is a node of a [Workflow] that calls a tool. It yields one event with the
-// result, whose author is the workflow (adk-python workflow/_tool_node.py since 2.11). Of a
-// result {"result": …} the output is the value; null is an event without output. A call that
-// needs approval or a credential pauses the workflow, see [nodeConfirmationPrefix].
+// A ToolNode is a [Workflow] node that calls a tool. It yields one event with the result, whose
+// author is the workflow (adk-python workflow/_tool_node.py since 2.11). The output of a result
+// {"result": …} is the value; null is an event without output. A call that needs approval or a
+// credential pauses the workflow, see [nodeConfirmationPrefix].
 //
 // Clients answer a long-running call by its ID, and other agents than workflows have no
 // outputs. In both cases the node stores the call and its response, as for a model.
@@ -57,8 +57,8 @@ func (a *ToolNode) Run(ctx context.Context, inv *Invocation) Events {
 	}
 }
 
-// storesCall reports whether the node stores its call as that of a model. An invocation that
-// agenthost 0.1 started continues in that way.
+// storesCall reports whether the node stores its call like a model's. An invocation that agenthost
+// 0.1 started continues in that way.
 func (a *ToolNode) storesCall(inv *Invocation) bool {
 	if !inv.node.isWorkflowNode() || tool.CapabilitiesOf(a.tool).LongRunning {
 		return true
@@ -70,7 +70,7 @@ func (a *ToolNode) storesCall(inv *Invocation) bool {
 	return d != nil && d.author == a.AgentName && len(d.open) > 0
 }
 
-// isWorkflowNode reports whether the parent of the node is a workflow.
+// isWorkflowNode reports whether the node's parent is a workflow.
 func (n *node) isWorkflowNode() bool {
 	if n.parent == nil {
 		return false
@@ -79,7 +79,7 @@ func (n *node) isWorkflowNode() bool {
 	return ok
 }
 
-// resultOf returns the result of the tool in a response.
+// resultOf returns the tool's result in a response.
 func resultOf(response map[string]any) any {
 	if v, sole := response["result"]; sole && len(response) == 1 {
 		return v
@@ -87,7 +87,7 @@ func resultOf(response map[string]any) any {
 	return response
 }
 
-// storeResult makes a response the output of the node.
+// storeResult makes a response the node's output.
 func (a *ToolNode) storeResult(ev *session.Event, response map[string]any) {
 	if v := resultOf(response); v != nil {
 		ev.Output = v
@@ -97,8 +97,7 @@ func (a *ToolNode) storeResult(ev *session.Event, response map[string]any) {
 	}
 }
 
-// A nodeCall is the call of a ToolNode, of which only the result and requests for human input
-// are stored.
+// A nodeCall is a ToolNode's call. Only its result and its requests for human input are stored.
 type nodeCall struct {
 	*ToolNode
 	*step
@@ -121,7 +120,7 @@ func (c *nodeCall) runOrResume(ctx context.Context) outcome {
 	return c.startCall(ctx)
 }
 
-// lastNodeRequest returns the last event of a ToolNode that requests human input, or nil.
+// lastNodeRequest returns a ToolNode's last event that requests human input, or nil.
 func lastNodeRequest(p *frameRecord) *session.Event {
 	for _, ev := range slices.Backward(p.allEvents()) {
 		if calls := ev.Calls(); len(calls) > 0 && isNodeRequest(calls[0]) {
@@ -157,14 +156,14 @@ func (c *nodeCall) resumeCall(ctx context.Context, request *session.Event) outco
 	return stopUnless(c.pauseIfPending())
 }
 
-// An answeredRequest is a request of a ToolNode with the user's answer.
+// An answeredRequest is a ToolNode's request with the user's answer.
 type answeredRequest struct {
 	request indexedCall
 	answer  *genai.FunctionResponse
 }
 
-// findAnswered returns the requests of the node that the user's message answers. In an app that
-// is not resumable the workflow does not wait, and the node runs alone after the answer.
+// findAnswered returns the node's requests that the user's message answers. In an app that is not
+// resumable the workflow does not wait, and the node runs alone after the answer.
 func (c *nodeCall) findAnswered() []answeredRequest {
 	var all []answeredRequest
 	x := c.inv.run.calls
@@ -180,7 +179,7 @@ func (c *nodeCall) findAnswered() []answeredRequest {
 	return all
 }
 
-// executeDecision makes the call of a stored request as the user has decided.
+// executeDecision makes a stored request's call as the user has decided.
 func (c *nodeCall) executeDecision(ctx context.Context, request indexedCall, answer *genai.FunctionResponse) outcome {
 	d, err := c.readNodeDecision(request, answer)
 	if err != nil {
@@ -191,7 +190,7 @@ func (c *nodeCall) executeDecision(ctx context.Context, request indexedCall, ans
 }
 
 // executeCall makes the call, and yields the event with its result or with a request for human
-// input, and with the earlier actions of the node. The ID of the call is the path of the node.
+// input, and with the node's earlier actions. The call's ID is the node's path.
 func (c *nodeCall) executeCall(ctx context.Context, earlier *session.Actions, args map[string]any) outcome {
 	call := &genai.FunctionCall{ID: c.inv.path, Name: c.tool.Declaration().Name, Args: args}
 	results := c.runCalls(ctx, []*genai.FunctionCall{call})
@@ -219,9 +218,9 @@ func (c *nodeCall) executeCall(ctx context.Context, earlier *session.Actions, ar
 	return stopUnless(c.emitEvent(ev, nil))
 }
 
-// resolveArgs returns the arguments of the call (adk-python workflow/_tool_node.py): a mapping as
-// it is, text that is a JSON object, or any other value as the only parameter or the only required
-// one. Required parameters that are missing are taken from the state.
+// resolveArgs returns the call's arguments (adk-python workflow/_tool_node.py): a mapping as it is,
+// text that is a JSON object, or any other value as the only parameter or the only required one.
+// Required parameters that are missing are taken from the state.
 func (a *ToolNode) resolveArgs(ctx context.Context, m *CallbackContext, input any) (map[string]any, error) {
 	if a.opts.Args != nil {
 		v, err := a.opts.Args(ctx, m, input)
@@ -301,14 +300,14 @@ func (a *ToolNode) runStoredCall(ctx context.Context, inv *Invocation, yield fun
 	}
 }
 
-// answersAgent reports whether the user's message answers a call of the agent.
+// answersAgent reports whether the user's message answers one of the agent's calls.
 func (r *run) answersAgent(agent string) bool {
 	call := r.findAnsweredCall()
 	return call != nil && call.NodeName() == agent
 }
 
-// setAnswerOutput makes the tool result the output of the node, unless the
-// call first requires human input.
+// setAnswerOutput makes the tool result the node's output, unless the call first requires human
+// input.
 func (a *ToolNode) setAnswerOutput(ev *session.Event) {
 	if ev == nil || requestsInput(&ev.Actions) || len(ev.Responses()) == 0 || isCallFailure(ev) {
 		return

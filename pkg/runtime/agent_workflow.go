@@ -9,26 +9,26 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// Start is the From of the first edges of a workflow.
+// Start is the From of a workflow's first edges.
 const Start = -1
 
 // The conditions of an [Edge].
 const (
 	EdgeAlways  EdgeKind = iota // always followed
-	EdgeRoute                   // followed when the route of the node matches
-	EdgeDefault                 // followed when no other route of the node matches
+	EdgeRoute                   // followed when the node's route matches
+	EdgeDefault                 // followed when no other node route matches
 )
 
 // An EdgeKind is the condition under which an edge is followed.
 type EdgeKind int
 
-// An Edge connects two nodes of a workflow.
+// An Edge connects two workflow nodes.
 type Edge struct {
-	// From and To are indexes into the list of nodes; From may be [Start].
+	// From and To are indexes into the node list; From may be [Start].
 	From, To int
 	Kind     EdgeKind
-	// Route is the value that an EdgeRoute matches: a string, an int64 or a bool. It
-	// matches the route of an event by value and type, and anything else as text.
+	// Route is the value that an EdgeRoute matches: a string, an int64 or a bool. It matches an
+	// event's route by value and type, and anything else as text.
 	Route any
 	// By computes the value to match; nil uses the route that the node set, or
 	// else its output. Edges with the same expression share the pointer.
@@ -42,16 +42,16 @@ type WorkflowOptions struct {
 	Edges       []Edge
 	// MaxConcurrency is 0 for no limit.
 	MaxConcurrency int
-	// InputSchema checks the input of the workflow, and has its parameters when it is called
-	// as a tool; nil accepts any input. The text of a message is JSON then.
+	// InputSchema checks the workflow's input, and has its parameters when it is called as a tool;
+	// nil accepts any input. A message's text is JSON then.
 	InputSchema *tool.Schema
 }
 
-// A Workflow runs its nodes along its edges: a node runs when one of its
-// predecessors has ended, a [JoinNode] when all have. After a fork each path
-// runs on its own branch. A node may run many times; the run ends when no node
-// is left to run. The output of the node without edges is the output of the workflow; more
-// than one such node with an output is an error (adk-python workflow/_workflow.py).
+// A Workflow runs its nodes along its edges: a node runs when one of its predecessors has ended, a
+// [JoinNode] when all have. After a fork each path runs on its own branch. A node may run many
+// times; the run ends when no node is left to run. The workflow's output is the output of the node
+// without edges; more than one such node with an output is an error (adk-python
+// workflow/_workflow.py).
 type Workflow struct {
 	Base
 	edges          [][]Edge
@@ -60,8 +60,8 @@ type Workflow struct {
 	input          *tool.Schema
 }
 
-// NewWorkflow returns a workflow. It fails when an edge refers to a missing
-// node or has a route of another type.
+// NewWorkflow returns a workflow. It fails when an edge refers to a missing node or has a route
+// with another type.
 func NewWorkflow(name string, opts *WorkflowOptions) (*Workflow, error) {
 	w := &Workflow{
 		Base:  Base{AgentName: name, AgentDescription: opts.Description, Children: opts.Nodes},
@@ -90,8 +90,8 @@ func NewWorkflow(name string, opts *WorkflowOptions) (*Workflow, error) {
 	return w, nil
 }
 
-// A JoinNode is a node of a [Workflow] that waits for all its predecessors. It yields one
-// event with their outputs by name, whose author is the workflow.
+// A JoinNode is a [Workflow] node that waits for all its predecessors. It yields one event with
+// their outputs by name, whose author is the workflow.
 type JoinNode struct{ Base }
 
 // NewJoin returns a join node.
@@ -99,7 +99,7 @@ func NewJoin(name, description string) *JoinNode {
 	return &JoinNode{Base{AgentName: name, AgentDescription: description}}
 }
 
-// Run yields the input of the node as its output.
+// Run yields the node's input as its output.
 func (j *JoinNode) Run(ctx context.Context, inv *Invocation) Events { return streamEvents(ctx, j, inv) }
 
 func (j *JoinNode) run(_ context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
@@ -111,7 +111,7 @@ func (j *JoinNode) run(_ context.Context, inv *Invocation, yield func(*session.E
 	return yield(ev, nil)
 }
 
-// checkJoin rejects a join outside of a workflow.
+// checkJoin rejects a join outside a workflow.
 func checkJoin(agent Agent, parent *node) error {
 	if _, ok := agent.(*JoinNode); !ok {
 		return nil

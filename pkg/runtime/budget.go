@@ -10,12 +10,12 @@ import (
 
 var errBudget = errors.New("no model calls left")
 
-// callBudget counts the model calls and their cost in an invocation, including those of
-// agents that are called as tools.
+// callBudget counts the model calls and their cost in an invocation, including those that agents
+// called as tools make.
 type callBudget struct {
 	limit int
 	used  atomic.Int64
-	// maxCost is the limit of the cost in US dollars; 0 is none.
+	// maxCost is the cost limit in US dollars; 0 is none.
 	maxCost float64
 	mu      sync.Mutex
 	cost    float64
@@ -44,7 +44,7 @@ func (b *callBudget) spendCall() error {
 	return nil
 }
 
-// addCost adds the cost of a response, and fails when the limit is reached.
+// addCost adds a response's cost, and fails when the limit is reached.
 func (b *callBudget) addCost(resp *model.Response) error {
 	usd, ok := model.CostOf(resp)
 	if !ok || b.maxCost <= 0 {

@@ -12,39 +12,39 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// A callIndex finds the calls of a history by their ID, and the responses and
-// requests that refer to them. It is built in one pass, once for each run that
-// answers calls or resumes an invocation. A model may reuse an ID: each ID has
-// a list, oldest first. Methods accept a nil index, which has no calls.
+// A callIndex finds the calls in a history by their ID, and the responses and requests that refer
+// to them. It is built in one pass, once for each run that answers calls or resumes an invocation.
+// A model may reuse an ID: each ID has a list, oldest first. Methods accept a nil index, which has
+// no calls.
 type callIndex struct {
 	// events are the recorded events: without imported and rewound ones.
 	events    []*session.Event
 	calls     map[string][]indexedCall
 	responses map[string][]indexedResponse
-	// requests are the requests of the runtime, by the call that they are about.
+	// requests are the runtime's requests, by the call that they are about.
 	requests map[string][]indexedCall
-	// lastAgent is the position of the last event of an agent, or -1.
+	// lastAgent is the position of an agent's last event, or -1.
 	lastAgent int
 	// all also has the events that rewinds removed, because calls that were
 	// executed there stay executed. It is the index itself if there are none.
 	all *callIndex
 }
 
-// indexedCall is a call with its event, and the position of the event.
+// indexedCall is a call with its event, and the event's position.
 type indexedCall struct {
 	call  *genai.FunctionCall
 	event *session.Event
 	at    int
 }
 
-// indexedResponse is a response with its event, and the position of the event.
+// indexedResponse is a response with its event, and the event's position.
 type indexedResponse struct {
 	response *genai.FunctionResponse
 	event    *session.Event
 	at       int
 }
 
-// newCallIndex returns the index of all events of a session.
+// newCallIndex returns the index over a session's events.
 func newCallIndex(events []*session.Event) *callIndex {
 	recorded, all := session.Recorded(events), session.WithoutImported(events)
 	x := indexEvents(recorded)
@@ -110,7 +110,7 @@ func (x *callIndex) findResponses(id string) []indexedResponse {
 	return x.responses[id]
 }
 
-// findRequests returns the requests of the runtime about a call.
+// findRequests returns the runtime's requests about a call.
 func (x *callIndex) findRequests(call string) []indexedCall {
 	if x == nil {
 		return nil
@@ -118,7 +118,7 @@ func (x *callIndex) findRequests(call string) []indexedCall {
 	return x.requests[call]
 }
 
-// findLastCall returns the latest call of this ID.
+// findLastCall returns the latest call with this ID.
 func (x *callIndex) findLastCall(id string) (site indexedCall, found bool) {
 	sites := x.findCalls(id)
 	if len(sites) == 0 {
@@ -127,8 +127,7 @@ func (x *callIndex) findLastCall(id string) (site indexedCall, found bool) {
 	return sites[len(sites)-1], true
 }
 
-// findAnsweredInvocation returns the invocation of the latest call that is
-// answered.
+// findAnsweredInvocation returns the invocation with the latest call that is answered.
 func (x *callIndex) findAnsweredInvocation(answers []*genai.FunctionResponse) string {
 	last, invocation := -1, ""
 	for _, f := range answers {
@@ -147,9 +146,8 @@ func (x *callIndex) isAnswered(call, invocation string) bool {
 	})
 }
 
-// isPending reports whether the call waits for the user: it is long-running,
-// it is the latest of its ID, the user has not answered it, and its own result
-// is not a failure.
+// isPending reports whether the call waits for the user: it is long-running, it is the latest with
+// its ID, the user has not answered it, and its own result is not a failure.
 func (x *callIndex) isPending(c *genai.FunctionCall, at int) bool {
 	isLongRunning := func(site indexedCall) bool { return slices.Contains(site.event.LongRunningToolIDs, c.ID) }
 	last := -1
@@ -174,8 +172,8 @@ func (x *callIndex) isPending(c *genai.FunctionCall, at int) bool {
 	return !failed
 }
 
-// wasExecuted reports whether an answer to the request, at a position or after
-// it, was followed by the result of the call.
+// wasExecuted reports whether an answer to the request, at a position or after it, was followed by
+// the call's result.
 func (x *callIndex) wasExecuted(request, call string, from int) bool {
 	for _, answer := range x.findResponses(request) {
 		if answer.at >= from && answer.event.Author == session.UserAuthor {
@@ -187,8 +185,8 @@ func (x *callIndex) wasExecuted(request, call string, from int) bool {
 	return false
 }
 
-// findUserAnswer returns the final answer of the user to a call, or nil. Answers to earlier calls
-// of the same ID do not count.
+// findUserAnswer returns the user's final answer to a call, or nil. Answers to earlier calls with
+// the same ID do not count.
 func (x *callIndex) findUserAnswer(site indexedCall) *genai.FunctionResponse {
 	for _, r := range slices.Backward(x.findResponses(site.call.ID)) {
 		if r.at > site.at && r.event.Author == session.UserAuthor && isFinalAnswer(r.response) {
@@ -199,7 +197,7 @@ func (x *callIndex) findUserAnswer(site indexedCall) *genai.FunctionResponse {
 }
 
 // hasNodeResult reports whether the ToolNode that made a request has yielded a result since the
-// answer of the user.
+// user's answer.
 func (x *callIndex) hasNodeResult(request indexedCall) bool {
 	answered := false
 	for _, ev := range x.events[slices.Index(x.events, request.event)+1:] {
@@ -214,8 +212,8 @@ func (x *callIndex) hasNodeResult(request indexedCall) bool {
 	return false
 }
 
-// wasAnsweredBeforeRewind reports whether a request of the runtime has an answer that a rewind
-// removed, and whose call was executed.
+// wasAnsweredBeforeRewind reports whether a runtime request has an answer that a rewind removed,
+// and whose call was executed.
 func (x *callIndex) wasAnsweredBeforeRewind(request indexedCall) bool {
 	switch {
 	case !IsRequest(request.event, request.call):
@@ -226,12 +224,12 @@ func (x *callIndex) wasAnsweredBeforeRewind(request indexedCall) bool {
 	return x.all.wasExecuted(request.call.ID, requestedCall(request.call), 0)
 }
 
-// hasFinished reports whether the last event of an agent is its final answer.
+// hasFinished reports whether an agent's last event is its final answer.
 func (x *callIndex) hasFinished() bool {
 	return x.lastAgent < 0 || x.events[x.lastAgent].IsFinal()
 }
 
-// findCall returns the event's call of this ID, or nil.
+// findCall returns the event's call with this ID, or nil.
 func findCall(ev *session.Event, id string) *genai.FunctionCall {
 	for _, c := range ev.Calls() {
 		if c.ID == id {
@@ -241,8 +239,8 @@ func findCall(ev *session.Event, id string) *genai.FunctionCall {
 	return nil
 }
 
-// requestedCall returns the ID of the call that a request is about. A request of a ToolNode is
-// about itself.
+// requestedCall returns the ID of the call that a request is about. A ToolNode's request is about
+// itself.
 func requestedCall(request *genai.FunctionCall) string {
 	if isNodeRequest(request) {
 		return request.ID
@@ -256,24 +254,22 @@ func requestedCall(request *genai.FunctionCall) string {
 	return id
 }
 
-// IsRequest reports whether a call is a request of the runtime. Models cannot
-// make one.
+// IsRequest reports whether a call is a runtime request. Models cannot make one.
 func IsRequest(ev *session.Event, c *genai.FunctionCall) bool {
 	return (c.Name == RequestConfirmation || c.Name == RequestCredential || isNodeRequest(c)) && slices.Contains(ev.LongRunningToolIDs, c.ID)
 }
 
-// PendingCalls is an event with calls that wait for the user. One message can
-// answer all of them; calls of two events require two messages.
+// PendingCalls is an event with calls that wait for the user. One message can answer all of them;
+// calls in two events require two messages.
 type PendingCalls struct {
 	Event *session.Event
 	Calls []*genai.FunctionCall
 }
 
-// Pending returns the calls that the user has not answered, oldest first: the
-// requests of the runtime (see [IsRequest]) and the calls of long-running tools.
-// It excludes calls whose own result is a failure: they were not executed, or a
-// separate request asks about them, or they were rejected. It also excludes
-// requests that were answered before a rewind removed the answer.
+// Pending returns the calls that the user has not answered, oldest first: the runtime's requests
+// (see [IsRequest]) and calls to long-running tools. It excludes calls whose own result is a
+// failure: they were not executed, or a separate request asks about them, or they were rejected. It
+// also excludes requests that were answered before a rewind removed the answer.
 func Pending(events []*session.Event) []PendingCalls {
 	x := newCallIndex(events)
 	var pending []PendingCalls
@@ -339,11 +335,10 @@ func requestNoun(request string) string {
 	return "confirmation"
 }
 
-// checkAnswers rejects function responses to calls that are not pending, before
-// the user's message is stored. A response replaces the last response of its
-// call, so a client could otherwise forge the result of a tool. Responses to
-// calls of different events are rejected too, because a response must directly
-// follow its call.
+// checkAnswers rejects function responses to calls that are not pending, before the user's message
+// is stored. A response replaces its call's last response, so a client could otherwise forge a
+// tool's result. Responses to calls in different events are rejected too, because a response must
+// directly follow its call.
 func checkAnswers(x *callIndex, responses []*genai.FunctionResponse) error {
 	var first *session.Event
 	for i, f := range responses {
@@ -379,7 +374,7 @@ func rejectionReason(x *callIndex, site indexedCall, f *genai.FunctionResponse) 
 	if !slices.Contains(site.event.LongRunningToolIDs, f.ID) {
 		return "it does not accept an answer: " + call.Name + " is not long-running"
 	}
-	var last, final *genai.FunctionResponse // of the tool; of the user
+	var last, final *genai.FunctionResponse // the tool's; the user's
 	processed := false
 	for _, r := range x.findResponses(f.ID) {
 		switch {

@@ -10,52 +10,52 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A callOrder makes the calls of one answer of a model see each other's state. In ADK a
-// tool writes the state of the session at once, so the next call of the answer reads it.
-// Here the writes of all calls are committed together, with the event of their results;
-// until then a call reads those of the earlier calls of its answer that have ended. Writes
-// are read and committed by the same merge in the order of the calls, so both are equal.
+// A callOrder makes the calls in one model answer see each other's state. In ADK a tool writes the
+// session state at once, so the next call in the answer reads it. Here all calls' writes are
+// committed together, with the event that has their results; until then a call reads the writes of
+// earlier calls in its answer that have ended. Writes are read and committed by the same merge in
+// call order, so both are equal.
 //
 // Calls may overlap. These rules keep what counts and collects in the state right:
-//   - a call begins after the callbacks before the tool of the earlier calls have ended;
-//   - it begins after the end of earlier calls whose tools declare that they write state;
-//   - callbacks after a tool, or for its error, begin after the end of all earlier calls.
+//   - a call begins after the earlier calls' before-tool callbacks have ended;
+//   - it begins after earlier calls have ended whose tools declare that they write state;
+//   - callbacks after a tool, or for its error, begin after all earlier calls have ended.
 //
 // A call only waits for earlier ones, which began before, so no two wait for each other.
 type callOrder struct {
 	mu    sync.Mutex
 	turns []*callTurn
-	// ended is the number of calls that have ended, of those without a running one before.
+	// ended counts the ended calls before which no call still runs.
 	ended int
-	// keys are the writes of each state key, so that a read merges only those of its key.
+	// keys are each state key's writes, so that a read merges only those of its key.
 	keys map[string]*keyWrites
 }
 
-// A callTurn is the turn of one call. A nil turn is that of a call without others.
+// A callTurn is one call's turn. A call without others has a nil turn.
 type callTurn struct {
 	order *callOrder
 	index int
 	// begun is closed when the next call may begin, ended when this one has ended.
 	begun, ended chan struct{}
-	// hasEnded and writes, the published state writes, are guarded by the lock of the order.
+	// hasEnded and writes, the published state writes, are guarded by the order's lock.
 	hasEnded bool
 	writes   *callWrites
 }
 
-// callWrites are state writes of a call, by key. Keys that the call read after an earlier
-// call had written them are replaced: their values include what the earlier call wrote.
-// Others are merged as ADK merges the actions of parallel calls.
+// callWrites are a call's state writes, by key. Keys that the call read after an earlier call had
+// written them are replaced: their values include what the earlier call wrote. Others are merged as
+// ADK merges parallel calls' actions.
 type callWrites struct {
 	keys     map[string]*session.Actions
 	replaced map[string]bool
 }
 
-// keyWrites are the writes of one key by the calls of an answer. Those of calls that have
-// ended are merged only once: calls that end one after the other cost the same each.
+// keyWrites are one key's writes by the calls in an answer. Ended calls' writes are merged only
+// once: calls that end one after the other cost the same each.
 type keyWrites struct {
-	// calls are the sorted indexes of the calls that published writes of the key.
+	// calls are the sorted indexes of the calls that published writes to the key.
 	calls []int
-	// merged are the writes of the first calls, as many as settled, which have ended.
+	// merged are the writes of the first calls, as many as settled; these have ended.
 	merged  session.Actions
 	settled int
 	// value is that after the first merged updates, as many as applied, from the value base.
@@ -79,7 +79,7 @@ func (t *callTurn) waitToBegin(ctx context.Context) error {
 	return waitClosed(ctx, t.order.turns[t.index-1].begun)
 }
 
-// allowNext publishes the writes of a call that still runs, and lets the next call begin.
+// allowNext publishes a running call's writes, and lets the next call begin.
 func (t *callTurn) allowNext(s *callState) {
 	if t != nil {
 		t.publishWrites(s.copyWrites(), t.begun)
@@ -101,8 +101,8 @@ func (t *callTurn) waitForEarlier(ctx context.Context) {
 	}
 }
 
-// endCall publishes the writes that the results of the call will commit: none, if it has no
-// result now. It lets later calls begin.
+// endCall publishes the writes that the call's results will commit: none, if it has no result now.
+// It lets later calls begin.
 func (t *callTurn) endCall(a *callResult) {
 	if t == nil {
 		return
@@ -168,9 +168,9 @@ func (t *callTurn) earlierKeys() []string {
 	return keys
 }
 
-// earlierValue returns the value of a key after the published writes of the earlier calls,
-// given its value old before them, as [session.Actions.Updated] does. isSet reports that
-// one of them set it, and did not only update it.
+// earlierValue returns a key's value after the earlier calls' published writes, given its value old
+// before them, as [session.Actions.Updated] does. isSet reports that one of them set it, and did
+// not only update it.
 func (t *callTurn) earlierValue(key string, old any) (v any, written, isSet bool, err error) {
 	if t == nil {
 		return old, false, false, nil
@@ -190,7 +190,7 @@ func (t *callTurn) earlierValue(key string, old any) (v any, written, isSet bool
 	return k.computeValue(o, t.index, key, old)
 }
 
-// mergeEnded merges the writes of the calls that have ended. The caller holds the lock.
+// mergeEnded merges the writes by calls that have ended. The caller holds the lock.
 func (k *keyWrites) mergeEnded(o *callOrder, key string) {
 	for ; k.settled < len(k.calls) && k.calls[k.settled] < o.ended; k.settled++ {
 		w := o.turns[k.calls[k.settled]].writes
@@ -204,7 +204,7 @@ func (k *keyWrites) mergeEnded(o *callOrder, key string) {
 	}
 }
 
-// computeValue returns the value after the settled writes, and those of other calls before index.
+// computeValue returns the value after the settled writes, and other calls' writes before index.
 func (k *keyWrites) computeValue(o *callOrder, index int, key string, old any) (v any, written, isSet bool, err error) {
 	later, sets := session.Actions{}, false
 	for _, i := range k.calls[k.settled:] {
@@ -247,7 +247,7 @@ func (k *keyWrites) settledValue(key string, old any) (v any, err error) {
 	return k.value, nil
 }
 
-// mergeCallActions adds the actions of a later call of the answer.
+// mergeCallActions adds a later call's actions in the answer.
 func mergeCallActions(merged, later *session.Actions, replaced map[string]bool) {
 	for key := range replaced {
 		if _, written := later.StateDelta[key]; written {

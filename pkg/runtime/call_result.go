@@ -11,16 +11,16 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// callResult is the result of one call: a part for the model, which is nil
-// when it comes later, the actions, and the outcome: nextStep, paused by a sub-agent,
-// finished by finish_task, or failed with an error that ends the run.
+// callResult is one call's result: a part for the model, which is nil when it comes later, the
+// actions, and the outcome: nextStep, paused by a sub-agent, finished by finish_task, or failed
+// with an error that ends the run.
 type callResult struct {
 	part    *genai.Part
-	values  int // of the response
+	values  int // in the response
 	actions session.Actions
 	outcome outcome
 	span    callSpan
-	// turn is the call's among those of its answer, state its view of the state.
+	// turn is the call's turn in its answer, state its view of the state.
 	turn  *callTurn
 	state *callState
 }

@@ -1,7 +1,7 @@
 package runtime
 
-// NeedsLiveAPI is the error of [RunConfig.SupportCFC] with a model that has no live API. Its
-// arguments are the names of the model and of the agent.
+// NeedsLiveAPI is the error for [RunConfig.SupportCFC] with a model that has no live API. Its
+// arguments are the model's and the agent's names.
 const NeedsLiveAPI = "support_cfc requires models with a live API; model %s of agent %s has none"
 
 // addGenerator makes the agent answer over a live connection, if the run config requires it
@@ -21,7 +21,7 @@ func (s *step) addGenerator() error {
 	return nil
 }
 
-// closeGenerator ends the live connection of the agent.
+// closeGenerator ends the agent's live connection.
 func (s *step) closeGenerator() {
 	if s.generator == nil {
 		return

@@ -10,24 +10,23 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Checkpoint returns an event that stores the progress of the agent. Yield it
-// like any other event, and only if the invocation is Resumable. Models do not
-// see it.
+// Checkpoint returns an event that stores the agent's progress. Yield it like any other event, and
+// only if the invocation is Resumable. Models do not see it.
 func (inv *Invocation) Checkpoint(state map[string]any) *session.Event {
 	ev := inv.NewEvent()
 	ev.Actions.AgentState, _ = session.Normalize(state).(map[string]any)
 	return ev
 }
 
-// A checkpointReader reads the stored progress of an agent. Sessions can be
-// imported and databases edited, so the data is not trusted: the first value
-// that the agent cannot have written fails the turn.
+// A checkpointReader reads an agent's stored progress. Sessions can be imported and databases
+// edited, so the data is not trusted: the first value that the agent cannot have written fails the
+// turn.
 type checkpointReader struct {
 	inv *Invocation
 	err error
 }
 
-// maxShownValue is the maximum length of a rejected value in an error.
+// maxShownValue is a rejected value's maximum length in an error.
 const maxShownValue = 60
 
 // rejectValue records the first problem. got is optional.
@@ -89,8 +88,8 @@ func (r *checkpointReader) readMapping(at string, v any) map[string]any {
 	return m
 }
 
-// currentSubAgentKey is the key of a checkpoint with the running sub-agent
-// (adk-python agents/sequential_agent.py).
+// currentSubAgentKey is the checkpoint key with the running sub-agent (adk-python
+// agents/sequential_agent.py).
 const currentSubAgentKey = "current_sub_agent"
 
 // readCurrentChild returns the index of the sub-agent in the last checkpoint,
@@ -113,8 +112,8 @@ func (inv *Invocation) readCurrentChild() (i int, found bool, err error) {
 	return 0, false, inv.missingNodeError(name)
 }
 
-// timesLoopedKey is the key of a checkpoint with the number of completed
-// iterations (adk-python agents/loop_agent.py).
+// timesLoopedKey is the checkpoint key with the number of completed iterations (adk-python
+// agents/loop_agent.py).
 const timesLoopedKey = "times_looped"
 
 // readTimesLooped returns the number of completed iterations in the last
@@ -128,8 +127,7 @@ func (inv *Invocation) readTimesLooped() (int, error) {
 	return r.readNumber(timesLoopedKey, v, 0, math.MaxInt32), r.err
 }
 
-// PendingCallsKey is the key of an LLM agent's checkpoint with the IDs of its pending
-// calls.
+// PendingCallsKey is the key in an LLM agent's checkpoint with its pending call IDs.
 const PendingCallsKey = "waiting_for"
 
 // readPendingCalls returns the calls that the agent's checkpoints mark as
@@ -151,9 +149,9 @@ func (inv *Invocation) missingNodeError(name string) error {
 		"the invocation cannot be resumed: it was in %s of agent %s, which no longer exists; start a new one", name, inv.node.agent.Name())
 }
 
-// A workflow's checkpoint contains the queued and running tasks with their lanes,
-// and the inputs of waiting joins. It refers to nodes by name. The key "nodes"
-// has the status of each node, which ADK's clients display.
+// A workflow's checkpoint contains the queued and running tasks with their lanes, and waiting
+// joins' inputs. It refers to nodes by name. The key "nodes" has each node's status, which ADK's
+// clients display.
 const (
 	statusRunning = "running"
 	statusWaiting = "waiting"
@@ -210,8 +208,7 @@ func (l *laneList) indexOf(on *lane) int {
 	return len(l.lanes) - 1
 }
 
-// restoreCheckpoint queues the tasks of the last checkpoint, and reports
-// whether there was one.
+// restoreCheckpoint queues the tasks in the last checkpoint, and reports whether there was one.
 func (w *workflowRun) restoreCheckpoint() (bool, error) {
 	saved := w.inv.AgentState()
 	if saved == nil {
@@ -262,7 +259,7 @@ func (r *workflowReader) readNodes(v any) {
 	}
 }
 
-// readJoins reads the inputs of waiting joins.
+// readJoins reads waiting joins' inputs.
 func (r *workflowReader) readJoins(v any) {
 	joins := r.readMapping("joins", v)
 	for _, name := range slices.Sorted(maps.Keys(joins)) {
@@ -298,8 +295,8 @@ func (r *workflowReader) readArrived(to int, name string, v any) {
 	}
 }
 
-// readTasks reads the running and queued tasks. It rejects duplicates and run
-// numbers that exceed the run count of the node.
+// readTasks reads the running and queued tasks. It rejects duplicates and run numbers that exceed
+// the node's run count.
 func (r *workflowReader) readTasks(v any) {
 	type run struct{ node, nth int }
 	seen := map[run]bool{}
@@ -325,8 +322,8 @@ func (r *workflowReader) readTasks(v any) {
 	}
 }
 
-// findNode returns the index of a node. The error of a missing node reports that
-// the workflow no longer has it.
+// findNode returns a node's index. The error for a missing node reports that the workflow no longer
+// has it.
 func (r *workflowReader) findNode(at, name string) int {
 	i := slices.IndexFunc(r.run.Children, func(a Agent) bool { return a.Name() == name })
 	switch {

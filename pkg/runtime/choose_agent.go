@@ -9,8 +9,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// newTurnInvocation returns the invocation of the agent that answers. An agent
-// that answers a call keeps the branch of the call.
+// newTurnInvocation returns the invocation for the agent that answers. An agent that answers a call
+// keeps the call's branch.
 func (r *run) newTurnInvocation() *Invocation {
 	inv := &Invocation{run: r, node: r.chooseAgent()}
 	inv.path = rootPathOf(inv.node)
@@ -56,9 +56,8 @@ func (r *run) chooseAgent() *node {
 	return root
 }
 
-// findAnsweredCall returns the event with the call that the user's message
-// answers, or nil. It ignores imported events, because no agent of this host
-// made their calls.
+// findAnsweredCall returns the event with the call that the user's message answers, or nil. It
+// ignores imported events, because no agent on this host made their calls.
 func (r *run) findAnsweredCall() *session.Event {
 	id := ""
 	for _, p := range r.message.content.Parts {
@@ -142,7 +141,7 @@ func transferInstruction(n *node) string {
 	return b.String()
 }
 
-// findTransferTarget returns the agent of that name to which this agent can transfer.
+// findTransferTarget returns the agent with that name to which this agent can transfer.
 func (n *node) findTransferTarget(name string) (*node, error) {
 	for _, target := range n.transferTargets {
 		if target.agent.Name() == name {
