@@ -19,8 +19,8 @@ import (
 	"agenthost/pkg/template"
 )
 
-// emitAndRunCode yields a response up to its code, which is not a final
-// answer, and then the result of the code.
+// emitAndRunCode yields a response up to its code, which is not a final answer, and then the code
+// result.
 func (s *step) emitAndRunCode(ctx context.Context, resp *model.Response, content *genai.Content, code string) outcome {
 	upTo := resp.Clone()
 	upTo.Content = content
@@ -81,8 +81,8 @@ func (s *step) executeCode(ctx context.Context, m *CallbackContext, source strin
 
 var errCodeTimeout = errors.New("the code exceeded its timeout of")
 
-// executeWithTimeout runs code within its timeout. A panic is an error of this
-// execution and does not stop the host.
+// executeWithTimeout runs code within its timeout. A panic is an error in this execution and does
+// not stop the host.
 func (s *step) executeWithTimeout(ctx context.Context, m *CallbackContext, code *Code) (result *CodeResult, err error) {
 	c := s.agent.opts.Code
 	outer := ctx
@@ -136,9 +136,9 @@ func codeResultPart(stdout string, files []*genai.Blob) *genai.Part {
 	return &genai.Part{CodeExecutionResult: &genai.CodeExecutionResult{Outcome: genai.OutcomeOK, Output: strings.Join(sections, "\n\n")}}
 }
 
-// An ExprExecutor runs code that is one expression of the configuration
-// language. It can use the names that conditions have, and has no other
-// access. The result is a string as it is, and any other value as JSON.
+// An ExprExecutor runs code that is one expression in the configuration language. It can use the
+// names that conditions have, and has no other access. The result is a string as it is, and any
+// other value as JSON.
 type ExprExecutor struct{}
 
 // ExecuteCode evaluates the expression.
@@ -161,10 +161,9 @@ func (ExprExecutor) ExecuteCode(ctx context.Context, m *CallbackContext, code *C
 	return &CodeResult{Stdout: string(b)}, nil
 }
 
-// findCode returns the code to run in a response of the agent's model, and the
-// response up to the code: text after the code is dropped, because the model
-// has not seen the result yet. Tool calls take precedence: a response with
-// calls has no code.
+// findCode returns the code to run in a model response, and the response up to the code: text after
+// the code is dropped, because the model has not seen the result yet. Tool calls take precedence: a
+// response with calls has no code.
 func (s *step) findCode(resp *model.Response) (upTo *genai.Content, code string) {
 	c := s.agent.opts.Code
 	if !c.hasExecutor() || resp.Partial || resp.Content == nil || len(model.CallsOf(resp.Content)) > 0 {
@@ -176,9 +175,9 @@ func (s *step) findCode(resp *model.Response) (upTo *genai.Content, code string)
 	return upTo, code
 }
 
-// extractCode returns the first code of a content: a code part without result,
-// or text between delimiters (adk-python code_execution_utils.py
-// extract_code_and_truncate_content). Thoughts are ignored.
+// extractCode returns the first code in a content: a code part without result, or text between
+// delimiters (adk-python code_execution_utils.py extract_code_and_truncate_content). Thoughts are
+// ignored.
 func (c *CodeExecution) extractCode(content *genai.Content) (*genai.Content, string) {
 	parts := content.Parts
 	for i, p := range parts {
@@ -221,9 +220,8 @@ func (c *CodeExecution) findDelimited(text string) (before, code string, found b
 	return before, code, found
 }
 
-// countCodeFailures returns the number of consecutive code failures of the
-// agent in this invocation. It reads them from the history, which survives a
-// restart.
+// countCodeFailures counts the agent's consecutive code failures in this invocation. It reads them
+// from the history, which survives a restart.
 func (s *step) countCodeFailures() int {
 	n := 0
 	for _, ev := range slices.Backward(s.inv.run.sess.Events()) {
@@ -241,13 +239,13 @@ func (s *step) countCodeFailures() int {
 	return n
 }
 
-// isCodeResult reports whether a content is the result of an executor.
+// isCodeResult reports whether a content is an executor's result.
 func isCodeResult(c *genai.Content) bool {
 	return c != nil && len(c.Parts) == 1 && c.Parts[0].CodeExecutionResult != nil
 }
 
-// pendingCode returns the code at the end of an event that was not run because
-// the invocation was interrupted.
+// pendingCode returns the code at an event's end that did not run because the invocation was
+// interrupted.
 func (s *step) pendingCode(ev *session.Event) string {
 	if ev == nil || s.agent == nil || !s.agent.opts.Code.hasExecutor() || ev.Content == nil || len(ev.Content.Parts) == 0 {
 		return ""

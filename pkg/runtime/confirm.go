@@ -37,8 +37,8 @@ func (s *callRunner) checkApproval(ctx context.Context, call *tool.Call, traits 
 	return RequireApproval(call, ""), nil
 }
 
-// RequireApproval requests a person's approval of a call, and shows the hint. A
-// BeforeTool callback returns its result, which is nil once the call is approved.
+// RequireApproval requests a person's approval for a call, and shows the hint. A BeforeTool
+// callback returns its result, which is nil once the call is approved.
 func RequireApproval(call *tool.Call, hint string) *tool.Result {
 	switch {
 	case call.Confirmation == nil:
@@ -50,9 +50,8 @@ func RequireApproval(call *tool.Call, hint string) *tool.Result {
 	return nil
 }
 
-// setPendingResult sets the result of a call that requests human input. A
-// tool that failed requests nothing; one without a result gets a pending
-// result.
+// setPendingResult sets the result for a call that requests human input. A tool that failed
+// requests nothing; one without a result gets a pending result.
 func (s *callRunner) setPendingResult(a *callResult, result *tool.Result, err error) (*tool.Result, error) {
 	if err == nil && s.inv.run.inner {
 		err = errNoHuman
@@ -75,7 +74,7 @@ func requestsInput(a *session.Actions) bool {
 	return len(a.RequestedToolConfirmations) > 0 || len(a.RequestedAuthConfigs) > 0
 }
 
-// emitResults yields the event with the results of calls, which may be nil, and the requests for
+// emitResults yields the event with call results, which may be nil, and the requests for
 // credentials and confirmations, and returns the last event. Requests come first. If another call
 // has its result, confirmations come after it, so that it is stored also for a client that stops at
 // the request (adk-python since 2.11). If the invocation is interrupted in between,
@@ -178,7 +177,7 @@ func confirmationArgs(fc *genai.FunctionCall, c *session.Confirmation) map[strin
 	}
 }
 
-// readDecisions reads the decisions of the user's message; nil if it has none. It runs before the
+// readDecisions reads the decisions in the user's message; nil if it has none. It runs before the
 // message is stored, so that an invalid message leaves no trace.
 func (r *run) readDecisions(req *RunRequest) (*decisions, error) {
 	responses := model.ResponsesOf(r.message.content)
@@ -208,7 +207,7 @@ func isDecision(f *genai.FunctionResponse) bool {
 	return f.Name == RequestConfirmation || f.Name == RequestCredential
 }
 
-// readResponse reads one answer of the message.
+// readResponse reads one answer in the message.
 func (d *decisions) readResponse(x *callIndex, resp *genai.FunctionResponse) error {
 	request, err := findRequest(x, resp)
 	if err != nil {
@@ -245,8 +244,8 @@ func (d *decisions) readResponse(x *callIndex, resp *genai.FunctionResponse) err
 	return nil
 }
 
-// readNodeCredential reads the credential for the call of a ToolNode, which finds its request
-// in the history.
+// readNodeCredential reads the credential for a ToolNode's call; the ToolNode finds its request in
+// the history.
 func (d *decisions) readNodeCredential(x *callIndex, request indexedCall, resp *genai.FunctionResponse) error {
 	if x.hasNodeResult(request) {
 		return nil
@@ -257,8 +256,8 @@ func (d *decisions) readNodeCredential(x *callIndex, request indexedCall, resp *
 	return d.readCredential(request.call, request.event.NodePath, resp)
 }
 
-// findRequest finds the request of the runtime that a response answers: the last one, since the
-// requests of a ToolNode have the same ID in every invocation.
+// findRequest finds the runtime request that a response answers: the last one, since a ToolNode's
+// requests have the same ID in every invocation.
 func findRequest(x *callIndex, resp *genai.FunctionResponse) (request indexedCall, err error) {
 	for _, site := range x.findCalls(resp.ID) {
 		if site.call.Name != resp.Name || !IsRequest(site.event, site.call) {
@@ -275,7 +274,7 @@ func findRequest(x *callIndex, resp *genai.FunctionResponse) (request indexedCal
 	return request, nil
 }
 
-// findOriginalCall finds the stored call of the agent that a request is about.
+// findOriginalCall finds the agent's stored call that a request is about.
 func findOriginalCall(x *callIndex, request indexedCall) (*decision, error) {
 	author := request.event.NodeName()
 	original, _ := request.call.Args["originalFunctionCall"].(map[string]any)
@@ -296,8 +295,8 @@ func findOriginalCall(x *callIndex, request indexedCall) (*decision, error) {
 	return nil, invalidRequest("the %s %s refers to call %q, which agent %s never made", requestNoun(request.call.Name), request.call.ID, id, author)
 }
 
-// findApproval returns the approval of a call that was approved and then
-// requested a credential, or nil. It considers the events before a position.
+// findApproval returns the approval for a call that was approved and then requested a credential,
+// or nil. It considers the events before a position.
 func findApproval(x *callIndex, site indexedCall, before int) *session.Confirmation {
 	var given *session.Confirmation
 	last := -1
@@ -317,7 +316,7 @@ func findApproval(x *callIndex, site indexedCall, before int) *session.Confirmat
 	return given
 }
 
-// findUserText returns the text of the user's message of an invocation.
+// findUserText returns the text of the user message in an invocation.
 func findUserText(events []*session.Event, invocation string) string {
 	for _, ev := range events {
 		if ev.InvocationID == invocation && ev.Author == session.UserAuthor {
@@ -327,7 +326,7 @@ func findUserText(events []*session.Event, invocation string) string {
 	return ""
 }
 
-// readRequested returns the hint and the payload of a stored request for confirmation.
+// readRequested returns the hint and the payload in a stored confirmation request.
 func readRequested(request *genai.FunctionCall) *session.Confirmation {
 	asked, _ := request.Args["toolConfirmation"].(map[string]any)
 	hint, _ := asked["hint"].(string)
@@ -335,7 +334,7 @@ func readRequested(request *genai.FunctionCall) *session.Confirmation {
 }
 
 // readCredential stores a credential in the state key that was requested. The answer to a
-// request of a connection has no credential: see [decisions.readConsent].
+// connection's request has no credential: see [decisions.readConsent].
 func (d *decisions) readCredential(request *genai.FunctionCall, callID string, resp *genai.FunctionResponse) error {
 	m, err := unwrapResponse(resp)
 	if err != nil {

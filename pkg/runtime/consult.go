@@ -17,9 +17,9 @@ import (
 )
 
 // A ConsultTool lets a model ask another model, the advisor, for guidance. The advisor sees the
-// conversation, has no tools, and answers once. A failed consultation is a result with the
-// status error, invalid_request or limit_reached, and never ends the invocation; the limits of
-// the invocation on model calls and cost apply (adk-python tools/model_consult_tool.py).
+// conversation, has no tools, and answers once. A failed consultation is a result with the status
+// error, invalid_request or limit_reached, and never ends the invocation; the invocation's limits
+// on model calls and cost apply (adk-python tools/model_consult_tool.py).
 type ConsultTool struct {
 	advisor      model.LLM
 	opts         ConsultOptions
@@ -34,45 +34,44 @@ var (
 	_ tool.CapableTool   = (*ConsultTool)(nil)
 )
 
-// ConsultOptions are the settings of a [ConsultTool]. Zero values mean the defaults.
+// ConsultOptions are a [ConsultTool]'s settings. Zero values mean the defaults.
 type ConsultOptions struct {
 	// Name is the name for the calling model; the default is model_consult.
 	Name string
 	// Description is the description for the calling model.
 	Description string
-	// MaxUses and SessionMaxUses limit the successful consultations of an invocation and of
-	// a session; 0 means no limit.
+	// MaxUses and SessionMaxUses limit the successful consultations in an invocation and in a
+	// session; 0 means no limit.
 	MaxUses, SessionMaxUses int
 	// Timeout limits a consultation; 0 means no limit.
 	Timeout time.Duration
-	// ExecutorInstruction is added to the system instruction of the calling model.
+	// ExecutorInstruction is added to the calling model's system instruction.
 	ExecutorInstruction string
-	// AdvisorInstruction is the system instruction of the advisor.
+	// AdvisorInstruction is the advisor's system instruction.
 	AdvisorInstruction string
-	// AddAgentInstruction and AddToolInventory add the instruction and the tools of the
-	// calling agent to the system instruction of the advisor.
+	// AddAgentInstruction and AddToolInventory add the calling agent's instruction and tools to the
+	// advisor's system instruction.
 	AddAgentInstruction, AddToolInventory bool
-	// Config has the settings of the advisor's requests; nil means none.
+	// Config has the settings for the advisor's requests; nil means none.
 	Config *genai.GenerateContentConfig
-	// Context selects the part of the conversation that the advisor sees.
+	// Context selects how much of the conversation the advisor sees.
 	Context ConsultContext
 }
 
-// ConsultContext selects the part of the conversation that an advisor sees.
+// ConsultContext selects how much of the conversation an advisor sees.
 type ConsultContext struct {
 	// WithoutSession leaves out the conversation.
 	WithoutSession bool
-	// MaxEvents is the number of the last contents; 0 means all.
+	// MaxEvents is the number of last contents; 0 means all.
 	MaxEvents int
-	// MaxChars and MaxPartChars limit the text of all parts and of one part, in characters.
-	// The oldest contents are left out, and longer parts are cut.
+	// MaxChars and MaxPartChars limit the text in all parts and in one part, in characters. The
+	// oldest contents are left out, and longer parts are cut.
 	MaxChars, MaxPartChars int
-	// WithoutMedia leaves out images and other files. WithThoughts adds the thoughts of
-	// models.
+	// WithoutMedia leaves out images and other files. WithThoughts adds model thoughts.
 	WithoutMedia, WithThoughts bool
 }
 
-// Texts of [ConsultOptions] for models.
+// Texts in [ConsultOptions] for models.
 const (
 	defaultConsultDescription = "Asks a more capable model for guidance on a difficult problem. It reads the conversation, and cannot call tools."
 	DefaultConsultInstruction = "Call %s before a decision that is difficult or hard to undo, when you are stuck, or when results contradict each other. Ask one precise question, and add facts that the conversation does not contain. The guidance is advice: check it against what you have observed."
@@ -99,10 +98,10 @@ func NewConsultTool(advisor model.LLM, opts ConsultOptions) (*ConsultTool, error
 // Declaration has the parameters question and context.
 func (t *ConsultTool) Declaration() *genai.FunctionDeclaration { return t.decl }
 
-// Capabilities returns the settings of its calls.
+// Capabilities returns the settings for its calls.
 func (t *ConsultTool) Capabilities() tool.Capabilities { return t.capabilities }
 
-// WithCapabilities returns the tool with settings of its calls.
+// WithCapabilities returns the tool with settings for its calls.
 func (t *ConsultTool) WithCapabilities(c tool.Capabilities) *ConsultTool {
 	with := *t
 	with.capabilities = c
@@ -169,7 +168,7 @@ func (t *ConsultTool) newResult(status string, result map[string]any) *tool.Resu
 	return &tool.Result{Response: result}
 }
 
-// describeUses returns the numbers of consultations, and of those that are left.
+// describeUses returns how many consultations there were, and how many are left.
 func (t *ConsultTool) describeUses(n consultCount) map[string]any {
 	uses := map[string]any{"used_this_turn": n.turn, "used_this_session": n.session, "max_uses": nil, "session_max_uses": nil, "remaining": nil}
 	left := int64(-1)
@@ -188,7 +187,7 @@ func (t *ConsultTool) describeUses(n consultCount) map[string]any {
 	return uses
 }
 
-// askAdvisor calls the advisor within its timeout and the budget of the invocation.
+// askAdvisor calls the advisor within its timeout and the invocation's budget.
 func (t *ConsultTool) askAdvisor(ctx context.Context, inv *Invocation, question, extra string) (*model.Response, error) {
 	req, err := t.buildRequest(ctx, inv, question, extra)
 	if err != nil {
@@ -214,8 +213,8 @@ func (t *ConsultTool) askAdvisor(ctx context.Context, inv *Invocation, question,
 	return last, nil
 }
 
-// askModel sends a request to a model outside of the steps of an agent, within the budget of
-// the invocation, and returns the last whole response, nil if there was none.
+// askModel sends a request to a model outside an agent's steps, within the invocation's budget, and
+// returns the last whole response, nil if there was none.
 func (inv *Invocation) askModel(ctx context.Context, llm model.LLM, req *model.Request) (last *model.Response, failure error) {
 	r := inv.run
 	if err := r.limits.budget.spendCall(); err != nil {
@@ -285,8 +284,7 @@ func listInventory(tools []tool.Tool, except string) string {
 	return strings.Join(lines, "\n")
 }
 
-// collectConversation returns the conversation of the calling agent, the newest contents that
-// fit.
+// collectConversation returns the calling agent's conversation, the newest contents that fit.
 func (t *ConsultTool) collectConversation(inv *Invocation) ([]*genai.Part, error) {
 	limits := t.opts.Context
 	if limits.WithoutSession {
@@ -316,7 +314,7 @@ func (t *ConsultTool) collectConversation(inv *Invocation) ([]*genai.Part, error
 	return all, nil
 }
 
-// describeContent returns a content as text and media, and the number of its characters.
+// describeContent returns a content as text and media, and its length in characters.
 func (t *ConsultTool) describeContent(c *genai.Content) (parts []*genai.Part, chars int) {
 	limits := t.opts.Context
 	add := func(kind, text string) {
@@ -359,7 +357,7 @@ func cutText(text string, limit int) string {
 	return string(runes[:limit]) + fmt.Sprintf(" … (%d more characters)", len(runes)-limit)
 }
 
-// consultations counts the consultations of a run. It is safe for concurrent use.
+// consultations counts a run's consultations. It is safe for concurrent use.
 type consultations struct {
 	mu sync.Mutex
 	// earlier are those in the history when the first one started, started those since then,
@@ -368,7 +366,7 @@ type consultations struct {
 	started map[*ConsultTool]int64
 }
 
-// A consultCount is a number of successful consultations.
+// A consultCount counts successful consultations.
 type consultCount struct{ turn, session int64 }
 
 // reserveUse counts a consultation that starts. It returns the numbers with it, or false and the
@@ -404,7 +402,7 @@ func (c *consultations) releaseUse(t *ConsultTool) {
 	c.started[t]--
 }
 
-// countConsultations returns the number of successful consultations in the history.
+// countConsultations counts the successful consultations in the history.
 func (r *run) countConsultations(name string) (n consultCount) {
 	for _, ev := range r.sess.History.Events() {
 		for _, resp := range ev.Responses() {

@@ -16,7 +16,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// checkMode reports a mode that does not fit the place of an agent in the tree.
+// checkMode reports a mode that does not fit an agent's place in the tree.
 func (n *node) checkMode() error {
 	mode := n.declaredMode()
 	if mode == ModeTask {
@@ -63,8 +63,8 @@ func (n *node) findDelegator() *node {
 	return n
 }
 
-// A delegateTool lets the model of an agent call a sub-agent in the same session. The
-// sub-agent has a branch of its own, and its parent sees only the result.
+// A delegateTool lets an agent's model call a sub-agent in the same session. The sub-agent has its
+// own branch, and its parent sees only the result.
 type delegateTool struct {
 	node   *node
 	input  *tool.Schema
@@ -98,8 +98,8 @@ func newDelegateTools(n *node, others []tool.Tool) ([]tool.Tool, error) {
 	return tools, nil
 }
 
-// Declaration has the sub-agent's name and description, and the parameters of its input
-// schema. Without one it has the parameter request.
+// Declaration has the sub-agent's name and description, and its input schema's parameters. Without
+// one it has the parameter request.
 func (t *delegateTool) Declaration() *genai.FunctionDeclaration { return t.decl }
 
 // Run fails: a sub-agent requires an invocation, which only the runtime provides.
@@ -117,7 +117,7 @@ func (s *callRunner) runDelegate(ctx context.Context, t *delegateTool, call *too
 	case s.delegated == nil:
 		return textResult("Error running sub-agent: a live conversation cannot run agent " + t.decl.Name), nil
 	}
-	// The sub-agent runs on the branch name@call. In resumable apps its path has the number of the call.
+	// The sub-agent runs on the branch name@call. In resumable apps its path has the call's number.
 	nth, start := s.findDelegation(t.decl.Name, call.ID)
 	child := s.inv.newChildInvocation(t.node, joinBranch(s.inv.branch, t.decl.Name, call.ID), nth)
 	child.turnStart, child.input = start, &nodeValue{args}
@@ -159,8 +159,8 @@ func textResult(text string) *tool.Result {
 	return &tool.Result{Response: map[string]any{"result": text}}
 }
 
-// findDelegation returns the number of a call among the agent's calls of this name in
-// the invocation, from 1, and the index of its event in the session.
+// findDelegation returns a call's number among the agent's calls with this name in the invocation,
+// from 1, and its event's index in the session.
 func (s *callRunner) findDelegation(name, call string) (nth, at int) {
 	for i, ev := range s.inv.run.sess.Events() {
 		if ev.Author != s.inv.node.agent.Name() || ev.Branch != s.inv.branch {
@@ -184,8 +184,8 @@ func (s *callRunner) findDelegation(name, call string) (nth, at int) {
 	return max(nth, 1), at
 }
 
-// delegateResult returns the result of a sub-agent from its last event: with an output
-// schema the decoded value, else the text.
+// delegateResult returns a sub-agent's result from its last event: with an output schema the
+// decoded value, else the text.
 func (inv *Invocation) delegateResult(ctx context.Context, last *session.Event) (*tool.Result, error) {
 	if last == nil {
 		return &tool.Result{Response: map[string]any{"result": nil}}, nil
@@ -224,8 +224,8 @@ func (d *delegateRun) isPending() bool {
 	return slices.Contains(slices.Collect(maps.Values(d.pending.pending)), true)
 }
 
-// runCallsOrDelegate executes the calls of one event. If one of them is of a sub-agent,
-// they run on another goroutine, and the events of the sub-agents are yielded meanwhile.
+// runCallsOrDelegate executes the calls in one event. If one of them calls a sub-agent, they run on
+// another goroutine, and the sub-agents' events are yielded meanwhile.
 func (s *step) runCallsOrDelegate(ctx context.Context, calls []*genai.FunctionCall) (results mergedCalls) {
 	if s.agent == nil || s.inv.run.twoWay != nil || !slices.ContainsFunc(calls, s.inv.callsDelegate) {
 		return s.runCalls(ctx, calls)
@@ -240,7 +240,7 @@ func (s *step) runCallsOrDelegate(ctx context.Context, calls []*genai.FunctionCa
 		defer safe.Recover(func(p *safe.Panic) { results = mergedCalls{outcome: failWith(s.inv.panicFailure(p))} })
 		results = s.runCalls(ctx, calls)
 	}()
-	defer func() { // after a panic of the consumer
+	defer func() { // after the consumer panicked
 		cancel()
 		for {
 			select {
@@ -259,8 +259,8 @@ func (s *step) runCallsOrDelegate(ctx context.Context, calls []*genai.FunctionCa
 				e.acknowledgeEvent(false)
 				continue
 			}
-			// The calls are canceled before the sub-agent continues, so that none of them begins
-			// another step or has a result.
+			// The calls are canceled before the sub-agent continues, so that none begins another
+			// step or has a result.
 			e.deliverEvent(func(ev *session.Event, err error) bool {
 				if left = !s.emitEvent(ev, err) || err != nil; left {
 					cancel()
@@ -276,13 +276,13 @@ func (s *step) runCallsOrDelegate(ctx context.Context, calls []*genai.FunctionCa
 	}
 }
 
-// callsDelegate reports whether a call is one of a sub-agent.
+// callsDelegate reports whether a call calls a sub-agent.
 func (inv *Invocation) callsDelegate(c *genai.FunctionCall) bool {
 	_, ok := inv.activeToolbox().byName[c.Name].(*delegateTool)
 	return ok
 }
 
-// buildDelegateTurn returns the contents of a sub-agent that its parent called. With
+// buildDelegateTurn returns the contents for a sub-agent that its parent called. With
 // IncludeDefault they begin with the conversation before the call.
 func (inv turnContents) buildDelegateTurn(key viewKey, include IncludeContents) ([]*genai.Content, error) {
 	text, isText := inv.input.v.(string)

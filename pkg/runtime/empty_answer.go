@@ -9,7 +9,7 @@ import (
 	"agenthost/pkg/model"
 )
 
-// The messages of [CodeNoContent].
+// The messages for [CodeNoContent].
 const (
 	noContentMessage = "the model returned no content: the answer ended with STOP, without parts"
 	noAnswerMessage  = "the model returned no answer: its response ended with STOP and has only thoughts or white space"

@@ -70,7 +70,7 @@ func (h *Host) Apps() []*App {
 	return apps
 }
 
-// App returns the current snapshot of an app, or nil.
+// App returns an app's current snapshot, or nil.
 func (h *Host) App(name string) *App { return (*h.apps.Load())[name] }
 
 // Swap publishes a snapshot, which replaces the app's previous one. Runs that
@@ -110,8 +110,8 @@ func (h *Host) Close() {
 	}
 }
 
-// Acquire returns the current snapshot of an app, which stays open until release is called,
-// even if another one replaces it. The error is that of a run if there is none.
+// Acquire returns an app's current snapshot, which stays open until release is called, even if
+// another one replaces it. If there is none, the error is the same as for a run.
 func (h *Host) Acquire(name string) (app *App, release func(), err error) {
 	if app, err = h.acquireApp(name); err != nil {
 		return nil, nil, err
@@ -153,7 +153,7 @@ func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 	return func(yield func(*session.Event, error) bool) {
 		ctx, span := h.beginRunSpan(ctx, req.App, req.SessionID)
 		guarded := panicGuard[*session.Event]{yield: span.recordErrors(yield)}
-		guarded.onPanic = func(_ *Invocation, p *safe.Panic) error { // outside of any agent
+		guarded.onPanic = func(_ *Invocation, p *safe.Panic) error { // outside any agent
 			p.Log(h.logger, "run panicked", "app", req.App, "session", req.SessionID)
 			return AsRunError(errPanicked)
 		}
@@ -195,9 +195,9 @@ func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 	}
 }
 
-// acquireSession waits until it holds the lease of the session, for at most wait, and loads or
-// creates the session. If another host creates the session first, it waits for
-// that host. All this has one timeout of the store. It returns the context of the run.
+// acquireSession waits until it holds the session lease, for at most wait, and loads or creates the
+// session. If another host creates the session first, it waits for that host. All this has one
+// timeout of the store. It returns the context of the run.
 func (h *Host) acquireSession(ctx context.Context, app *App, req *RunRequest, wait time.Duration) (run context.Context, sess *session.Session, free func(), err error) {
 	key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
 	ctx = store.ShareTimeout(ctx)
@@ -232,8 +232,7 @@ func reportingStoreCause(ctx context.Context, key session.Key, yield func(*sessi
 	}
 }
 
-// validateConfig validates the config of a request, and logs one without a
-// limit on model calls.
+// validateConfig validates a request's config, and logs one without a limit on model calls.
 func (req *RunRequest) validateConfig(h *Host) error {
 	if req.Config == nil {
 		return nil
@@ -263,8 +262,8 @@ func checkMessage(c *genai.Content) error {
 	return nil
 }
 
-// acquire returns the app of a revision and acquires a reference to it. The
-// cache keeps at most KeepRevisions apps per name.
+// acquire returns a revision's app and acquires a reference to it. The cache keeps at most
+// KeepRevisions apps per name.
 func (r *revisionCache) acquire(ctx context.Context, serving *App, revision string) (*App, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -293,7 +292,7 @@ func (r *revisionCache) acquire(ctx context.Context, serving *App, revision stri
 	return app, nil
 }
 
-// dropApp releases all revisions of an app.
+// dropApp releases all of an app's revisions.
 func (r *revisionCache) dropApp(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -31,7 +31,7 @@ func (i *Instruction) sourceText() string {
 	return i.written
 }
 
-// Refs returns the placeholders of the text.
+// Refs returns the placeholders in the text.
 func (i *Instruction) Refs() []template.Ref {
 	if i == nil {
 		return nil
@@ -47,8 +47,8 @@ func (i *Instruction) fixedText() (string, bool) {
 	return i.text.Static()
 }
 
-// Render returns the text with its placeholders replaced. The error of a missing
-// value is a [*RunError] with the position of the placeholder.
+// Render returns the text with its placeholders replaced. The error for a missing value is a
+// [*RunError] with the placeholder's position.
 func (i *Instruction) Render(ctx context.Context, inv *Invocation) (string, error) {
 	chunks, err := i.appendChunks(ctx, nil, inv)
 	return strings.Join(chunks, ""), err
@@ -66,8 +66,7 @@ func (i *Instruction) appendChunks(ctx context.Context, chunks []string, inv *In
 	return chunks, nil
 }
 
-// explainError returns the error of rendering, with the position of a missing
-// value.
+// explainError returns the rendering error, with the position of a missing value.
 func (i *Instruction) explainError(err error, inv *Invocation) error {
 	var missing *template.MissingError
 	if errors.As(err, &missing) {
@@ -87,7 +86,7 @@ func (i *Instruction) explainError(err error, inv *Invocation) error {
 	return err
 }
 
-// scope resolves the placeholders in the texts of an agent.
+// scope resolves the placeholders in an agent's texts.
 type scope struct{ inv *Invocation }
 
 func (s scope) Lookup(key string) (any, bool) { return s.inv.run.lookupState(key) }
@@ -106,10 +105,9 @@ func (s scope) Artifact(ctx context.Context, name string) (string, bool, error) 
 	return part.Text, true, nil
 }
 
-// buildInstructions sets the system instruction of a request, in ADK's order
-// (runtime-semantics 4.3): the root's global instruction, the static one or
-// else the agent's own, then identity and transfer targets. It returns
-// contents that belong to a static instruction.
+// buildInstructions sets a request's system instruction, in ADK's order (runtime-semantics 4.3):
+// the root's global instruction, the static one or else the agent's own, then identity and transfer
+// targets. It returns contents that belong to a static instruction.
 func (inv *Invocation) buildInstructions(ctx context.Context, a *LLMAgent, req *model.Request) (userContents []*genai.Content, err error) {
 	if fixed := inv.node.fixedRequest().system; fixed != nil && req.Config.SystemInstruction == nil {
 		req.Config.SystemInstruction = fixed
@@ -179,13 +177,13 @@ func fileReference(kind, id string, p *genai.Part) *genai.Content {
 	return &genai.Content{Role: genai.RoleUser, Parts: []*genai.Part{{Text: fmt.Sprintf("Referenced %s: %s", kind, id)}, p}}
 }
 
-// Inject replaces the placeholders of text like those of an instruction.
+// Inject replaces the placeholders in text like those in an instruction.
 func (inv *Invocation) Inject(ctx context.Context, text string) (string, error) {
 	return NewInstruction(text, nil).Render(ctx, inv)
 }
 
-// Lookup returns the value of a key of the session's state, or its default in
-// the app's state schema.
+// Lookup returns the value for a key in the session state, or its default in the app's state
+// schema.
 func (inv *Invocation) Lookup(key string) (any, bool) { return inv.run.lookupState(key) }
 
 // computeInstruction calls the agent's instruction provider.

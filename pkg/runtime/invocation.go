@@ -14,29 +14,26 @@ import (
 	"agenthost/pkg/session"
 )
 
-// An Invocation is the view that one agent has of a run: the agent, its branch
-// and the session. Each agent gets its own; they share the state of the run.
-// It is valid until the run ends, and parallel agents may use theirs
-// concurrently.
+// An Invocation is the view that one agent has of a run: the agent, its branch and the session.
+// Each agent gets its own; they share the run's state. It is valid until the run ends, and parallel
+// agents may use theirs concurrently.
 type Invocation struct {
 	run    *run
 	node   *node
 	branch string
-	// scope is the ID of the call that delegated a task to the agent, or the path of a
-	// task that is a node of a workflow; empty for all other agents.
+	// scope is the ID of the call that delegated a task to the agent, or the path of a task that is
+	// a workflow node; empty for all other agents.
 	scope string
-	// path is the path of this run of the agent, see [session.Event.NodePath].
+	// path is the path of this agent run, see [session.Event.NodePath].
 	path string
 	// frame is nil when the invocation cannot be resumed.
 	frame *frame
-	// input is the output of the previous node of a workflow; nil outside of
-	// one.
+	// input is the output of the previous workflow node; nil outside a workflow.
 	input *nodeValue
-	// turnStart is the number of events of the session when a node with an input
-	// started.
+	// turnStart is the number of events in the session when a node with an input started.
 	turnStart int
-	// callbackOf is the agent's invocation if this one belongs to a callback
-	// of it; nil for the agent itself.
+	// callbackOf is the agent's invocation if this one belongs to its callback; nil for the agent
+	// itself.
 	callbackOf *Invocation
 	ended      atomic.Bool
 	// onLastEvent is called before the last event, where that is known: it is nil unless the run
@@ -47,33 +44,33 @@ type Invocation struct {
 	toolbox *toolbox
 }
 
-// nodeValue is the output of a node. Tasks contain a pointer to it so that they
-// are comparable.
+// nodeValue is a node's output. Tasks contain a pointer to it so that they are comparable.
 type nodeValue struct{ v any }
 
-// ID is the invocation ID, which every event of the invocation carries.
+// ID is the invocation ID, which every event in the invocation carries.
 func (inv *Invocation) ID() string { return inv.run.id }
 
 // App is the snapshot of the app that runs.
 func (inv *Invocation) App() *App { return inv.run.app }
 
-// Session is the session of the run, with the committed events and state.
+// Session is the run's session, with the committed events and state.
 func (inv *Invocation) Session() *session.Session { return inv.run.sess }
 
 // Agent is the agent that runs.
 func (inv *Invocation) Agent() Agent { return inv.node.agent }
 
-// Branch is the dotted path of parallel branches; empty outside of them.
+// Branch is the dotted path of parallel branches; empty outside them.
 func (inv *Invocation) Branch() string { return inv.branch }
 
 // UserContent is the message that started the invocation.
 func (inv *Invocation) UserContent() *genai.Content { return inv.run.message.content }
 
-// Config is the run config of the invocation.
+// Config is the invocation's run config.
 func (inv *Invocation) Config() RunConfig { return inv.run.config }
 
-// NewEvent returns an event of this agent with a new ID and the current time. The author of
-// events of function, tool and join nodes is their workflow (adk-python workflow/_node_runner.py).
+// NewEvent returns an event from this agent with a new ID and the current time. The author of
+// events from function, tool and join nodes is their workflow (adk-python
+// workflow/_node_runner.py).
 func (inv *Invocation) NewEvent() *session.Event { return inv.newEventWithID(inv.run.host.newID()) }
 
 func (inv *Invocation) newEventWithID(id string) *session.Event {
@@ -90,10 +87,9 @@ func (inv *Invocation) newEventWithID(id string) *session.Event {
 	return ev
 }
 
-// EndInvocation ends the run of this agent, as ADK's end_invocation does: its
-// model is not called again, no sub-agent starts, and no callback after the
-// agent is called. A model response in progress and its tool calls are still
-// completed and yielded. Enclosing agents continue.
+// EndInvocation ends this agent's run, as ADK's end_invocation does: its model is not called again,
+// no sub-agent starts, and no callback after the agent is called. A model response in progress and
+// its tool calls are still completed and yielded. Enclosing agents continue.
 func (inv *Invocation) EndInvocation() {
 	if inv.callbackOf != nil {
 		inv = inv.callbackOf
@@ -113,10 +109,9 @@ func (inv *Invocation) requestOrigin() model.Origin {
 	}
 }
 
-// Input is the output of the previous node of a [Workflow]. For a JoinNode it
-// is a mapping from the names of the joined nodes to their outputs; for the
-// first node, and for agents outside of a workflow, it is the text of the user
-// message.
+// Input is the output of the previous [Workflow] node. For a JoinNode it is a mapping from the
+// joined nodes' names to their outputs; for the first node, and for agents outside a workflow, it
+// is the text of the user message.
 func (inv *Invocation) Input() any {
 	if inv.input != nil {
 		return inv.input.v
@@ -124,7 +119,7 @@ func (inv *Invocation) Input() any {
 	return inv.run.latestText()
 }
 
-// AgentState returns the state of the agent's last checkpoint, or nil.
+// AgentState returns the state in the agent's last checkpoint, or nil.
 func (inv *Invocation) AgentState() map[string]any {
 	if inv.frame == nil || inv.frame.prior == nil {
 		return nil
@@ -132,8 +127,7 @@ func (inv *Invocation) AgentState() map[string]any {
 	return inv.frame.prior.state
 }
 
-// atHook returns the invocation for a callback of the agent, with a path of
-// its own.
+// atHook returns the invocation for an agent callback, with its own path.
 func (inv *Invocation) atHook(name string) *Invocation {
 	if inv.frame == nil {
 		return inv
@@ -145,32 +139,29 @@ func (inv *Invocation) atHook(name string) *Invocation {
 	}
 }
 
-// hookEvents returns the recorded events of a callback of the agent.
+// hookEvents returns the recorded events of an agent callback.
 func (inv *Invocation) hookEvents(name string) []*session.Event {
 	return inv.run.record.frameAt(inv.frame.path + "/" + name).allEvents()
 }
 
-// A frame is the run of one agent within an invocation of a resumable app. Its
-// path has one segment for each enclosing agent and for the agent itself, with
-// the number of the run: pipeline@1/writer@2. All events of the run carry the
-// path, so that a resumed invocation finds what each agent did.
+// A frame is one agent's run within a resumable app's invocation. Its path has one segment for each
+// enclosing agent and for the agent itself, with the run number: pipeline@1/writer@2. All events in
+// the run carry the path, so that a resumed invocation finds what each agent did.
 type frame struct {
 	path   string
 	parent *frame
-	// prior has the events of the agent before the invocation was resumed; nil
-	// if it had not started.
+	// prior has the agent's events before the invocation was resumed; nil if it had not started.
 	prior *frameRecord
 	// paused reports whether the agent, or one below it, has pending calls.
 	paused atomic.Bool
-	// pending has the long-running calls of an LLM agent, and whether they are
-	// still unanswered.
+	// pending has an LLM agent's long-running calls, and whether they are still unanswered.
 	pending map[string]bool
 	// yielded reports whether the agent has yielded an event since the invocation started or
 	// was resumed.
 	yielded bool
 }
 
-// Path suffixes for events of callbacks. No agent can have these names.
+// Path suffixes for callback events. No agent can have these names.
 const (
 	hookPathBeforeRun   = "(before_run)"
 	hookPathWhen        = "(when)"
@@ -178,14 +169,13 @@ const (
 	hookPathAfterAgent  = "(after_agent)"
 )
 
-// childPath returns the path of a run of a child.
+// childPath returns the path for a child's run.
 func (inv *Invocation) childPath(name, run string) string { return inv.path + "/" + name + "@" + run }
 
-// rootPathOf returns the path of the first agent of an invocation.
+// rootPathOf returns the path of an invocation's first agent.
 func rootPathOf(n *node) string { return n.agent.Name() + "@1" }
 
-// childFrame returns the frame of a run of a child; nil when the invocation cannot be
-// resumed.
+// childFrame returns the frame for a child's run; nil when the invocation cannot be resumed.
 func (f *frame) childFrame(rec *invocationRecord, path string) *frame {
 	if f == nil {
 		return nil
@@ -229,7 +219,7 @@ func (f *frame) trackPending(ev *session.Event) {
 	}
 }
 
-// A frameRecord has the recorded events of one frame.
+// A frameRecord has one frame's recorded events.
 type frameRecord struct {
 	events []*session.Event
 	state  map[string]any
@@ -245,7 +235,7 @@ func (p *frameRecord) allEvents() []*session.Event {
 	return p.events
 }
 
-// lastEvent returns the last event of the agent itself, or nil.
+// lastEvent returns the agent's own last event, or nil.
 func (p *frameRecord) lastEvent() *session.Event {
 	if events := p.allEvents(); len(events) > 0 {
 		return events[len(events)-1]
@@ -253,11 +243,11 @@ func (p *frameRecord) lastEvent() *session.Event {
 	return nil
 }
 
-// An invocationRecord has the events of a resumed invocation, read from the
-// session. It is nil for a new invocation.
+// An invocationRecord has a resumed invocation's events, read from the session. It is nil for a new
+// invocation.
 type invocationRecord struct {
-	events []*session.Event // of agents, in order
-	users  []*session.Event // of the user
+	events []*session.Event // agents', in order
+	users  []*session.Event // the user's
 	frames map[string]*frameRecord
 	starts map[string]bool // paths with an event at or below them
 }
@@ -291,8 +281,8 @@ type decisions struct {
 	open []*decision
 	// credentials are the state keys with the credentials that the user gave.
 	credentials map[string]any
-	// consents are answers of authorization servers, and received the IDs of the answers
-	// to requests of connections.
+	// consents are answers from authorization servers, and received the IDs of answers to
+	// connections' requests.
 	consents []connection.Answer
 	received []string
 	// finished reports whether all calls were executed before and the agent
@@ -313,16 +303,15 @@ type decision struct {
 	invocation, userText string
 }
 
-// onBranch reports whether an event on branch theirs is visible on branch
-// mine: children see the events of their ancestors, siblings do not see each
-// other, and without a branch all events are visible except those of sub-agents that
-// were called as tools.
+// onBranch reports whether an event on branch theirs is visible on branch mine: children see the
+// events of their ancestors, siblings do not see each other, and without a branch all events are
+// visible except events from sub-agents that were called as tools.
 func onBranch(mine, theirs string) bool {
 	return theirs == "" || mine == theirs || mine == "" && !isDelegated(theirs) || strings.HasPrefix(mine, theirs+".")
 }
 
-// isDelegated reports whether a branch belongs to a sub-agent that was called as a tool:
-// it has a segment name@call. In name@1 the number is that of a run.
+// isDelegated reports whether a branch belongs to a sub-agent that was called as a tool: it has a
+// segment name@call. In name@1 the number counts runs.
 func isDelegated(branch string) bool {
 	for {
 		_, rest, found := strings.Cut(branch, "@")
@@ -351,8 +340,8 @@ func randomID() string {
 	return u.String()
 }
 
-// joinBranch returns the branch of a run of an agent on another branch: name@call for a
-// sub-agent that is called as a tool, name@number for a node of a workflow.
+// joinBranch returns the branch for an agent's run on another branch: name@call for a sub-agent
+// that is called as a tool, name@number for a workflow node.
 func joinBranch(branch, name, run string) string {
 	segment := name + "@" + run
 	if branch == "" {
@@ -361,8 +350,8 @@ func joinBranch(branch, name, run string) string {
 	return branch + "." + segment
 }
 
-// hasRecorded reports whether an event belongs to this run of the agent, and
-// was stored before the invocation was resumed.
+// hasRecorded reports whether an event belongs to this agent run, and was stored before the
+// invocation was resumed.
 func (inv *Invocation) hasRecorded(ev *session.Event) bool {
 	return inv.frame != nil && inv.frame.prior != nil && framePathOf(ev) == inv.frame.path &&
 		ev.InvocationID == inv.run.id && ev.Author != session.UserAuthor

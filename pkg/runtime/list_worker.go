@@ -11,16 +11,16 @@ import (
 	"agenthost/pkg/session"
 )
 
-// SetListWorker makes the agent, as a node of a [Workflow], run once for each element of its input,
-// at most limit runs at the same time; 0 means any number. Its output is the list of their outputs.
+// SetListWorker makes the agent, as a [Workflow] node, run once for each element of its input, at
+// most limit runs at the same time; 0 means any number. Its output is the list of their outputs.
 // Call it before the agent becomes part of an app (adk-python workflow/_base_node.py
 // parallel_worker).
 func (b *Base) SetListWorker(limit int) { b.worker = &listWorker{limit} }
 
-// listWorker is the setting of a node that runs for each element of a list.
+// listWorker is the setting for a node that runs for each element of a list.
 type listWorker struct{ limit int }
 
-// workerOf returns the setting of an agent, or nil.
+// workerOf returns an agent's setting, or nil.
 func workerOf(agent Agent) *listWorker {
 	if a, ok := agent.(baseAgent); ok {
 		return a.base().worker
@@ -28,7 +28,7 @@ func workerOf(agent Agent) *listWorker {
 	return nil
 }
 
-// checkWorker rejects a list worker that is not a node of a workflow.
+// checkWorker rejects a list worker that is not a workflow node.
 func checkWorker(agent Agent, parent *node) error {
 	if workerOf(agent) == nil {
 		return nil
@@ -41,7 +41,7 @@ func checkWorker(agent Agent, parent *node) error {
 	return fmt.Errorf("parallel_worker of %s requires a node of a Workflow", agent.Name())
 }
 
-// listRun is one run of a list worker: a run of its node for each element.
+// listRun is one run of a list worker: a node run for each element.
 type listRun struct {
 	*workflowRun
 	child    *Invocation
@@ -52,8 +52,8 @@ type listRun struct {
 	mu       sync.Mutex
 }
 
-// runList runs a node for each element of its input, on branches of their own, and yields the
-// list of the outputs.
+// runList runs a node for each element of its input, on separate branches, and yields the outputs
+// as a list.
 func (w *workflowRun) runList(ctx context.Context, child *Invocation, o *nodeOutcome, s *eventHandoff) {
 	if child.frame != nil {
 		for _, ev := range child.frame.prior.allEvents() {
@@ -91,8 +91,8 @@ func (w *workflowRun) runList(ctx context.Context, child *Invocation, o *nodeOut
 	s.sendEvent(ev, nil)
 }
 
-// maxListed is the maximum number of elements of all lists of an invocation: workflows can be list
-// workers in other workflows, so that the limit of each is none for all.
+// maxListed is the maximum number of elements in all of an invocation's lists: workflows can be
+// list workers in other workflows, so that a limit for each does not limit all.
 const maxListed = 10 * maxNodeRuns
 
 // listItems returns the elements of an input. A single value is a list of one.
@@ -175,7 +175,7 @@ func (l *listRun) firstFailure() error {
 	return canceled
 }
 
-// outputKeyOf returns the state key that receives the output of a node.
+// outputKeyOf returns the state key that receives a node's output.
 func outputKeyOf(agent Agent) string {
 	switch a := agent.(type) {
 	case *FunctionNode:

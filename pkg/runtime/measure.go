@@ -6,10 +6,10 @@ import (
 	"google.golang.org/genai"
 )
 
-// A MeasuredKind is the kind of a [Measurement].
+// A MeasuredKind is a [Measurement]'s kind.
 type MeasuredKind string
 
-// The kinds of measurements.
+// The measurement kinds.
 const (
 	MeasuredRun   MeasuredKind = "run"   // a whole invocation, starting with the request
 	MeasuredModel MeasuredKind = "model" // a model call
@@ -22,27 +22,25 @@ const (
 type Measurement struct {
 	Kind MeasuredKind
 	App  string
-	// Agent is the name of the agent that calls the model or the tool; empty for a run and a
-	// summary of compaction.
+	// Agent names the agent that calls the model or the tool; empty for a run and a compaction
+	// summary.
 	Agent string
-	// Name is the name of the model or tool; empty for a run.
+	// Name is the model's or tool's name; empty for a run.
 	Name string
-	// Code is the code of the error; empty without an error.
+	// Code is the error code; empty without an error.
 	Code       string
 	Start, End time.Time
 	// Wait is how long a run waited for the session.
 	Wait time.Duration
-	// FirstChunk is the time of a model's first response, partial or whole;
-	// zero if there is none.
+	// FirstChunk is when a model's first response came, partial or whole; zero if there is none.
 	FirstChunk time.Time
-	// Usage has the token counts of a model call; nil if the model reports
-	// none.
+	// Usage has a model call's token counts; nil if the model reports none.
 	Usage *genai.GenerateContentResponseUsageMetadata
-	// Cost is the cost of a model call in US dollars; 0 without a price.
+	// Cost is a model call's cost in US dollars; 0 without a price.
 	Cost float64
-	// Retries is the number of retries of a model call.
+	// Retries is how often a model call was retried.
 	Retries int
-	// Dropped is the number of chunks of audio and images of the user that were dropped since
-	// the last live connection, because the client sent more than the model takes.
+	// Dropped is how many chunks of the user's audio and images were dropped since the last live
+	// connection, because the client sent more than the model takes.
 	Dropped int
 }

@@ -11,7 +11,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// CodeNodeTimeout is the error code of a node that exceeds its time limit.
+// CodeNodeTimeout is the error code for a node that exceeds its time limit.
 const CodeNodeTimeout = "NODE_TIMEOUT"
 
 // finalCodes are the errors that another attempt would repeat, or that end the run.
@@ -20,24 +20,24 @@ var finalCodes = []string{
 	CodeEventRefused, CodeCanceled, CodeSessionNotFound, CodeSessionBusy, CodeSessionTaken,
 }
 
-// SetAttempts sets the attempts of the agent as a node of a [Workflow], before it becomes part of
-// an app. Elsewhere they have no effect.
+// SetAttempts sets the agent's attempts as a [Workflow] node, before it becomes part of an app.
+// Elsewhere they have no effect.
 func (b *Base) SetAttempts(a Attempts) { b.attempts = a }
 
 var errNodeTimeout = errors.New("the time of the node is over")
 
 func (a *Attempts) isSet() bool { return a.Timeout > 0 || a.Max > 1 }
 
-// nodeAttempts runs one task of a workflow, again if it fails. fresh returns the invocation of
-// another attempt.
+// nodeAttempts runs one workflow task, again if it fails. fresh returns the invocation for another
+// attempt.
 type nodeAttempts struct {
 	*Attempts
 	sink  func(*session.Event, error) bool
 	fresh func() *Invocation
 }
 
-// runAttempts runs the node until an attempt does not fail, or the failure is final. It returns
-// the invocation of the last attempt. Each attempt that is repeated has an event with its failure.
+// runAttempts runs the node until an attempt does not fail, or the failure is final. It returns the
+// last attempt's invocation. Each attempt that is repeated has an event with its failure.
 func (n *nodeAttempts) runAttempts(ctx context.Context, child *Invocation) *Invocation {
 	delay := float64(n.Initial)
 	for attempt := 1; ; attempt++ {
@@ -72,8 +72,8 @@ func (n *nodeAttempts) runAttempts(ctx context.Context, child *Invocation) *Invo
 	}
 }
 
-// runAttempt runs the node once, and returns its failure. It reports whether an event of the node
-// has that failure.
+// runAttempt runs the node once, and returns its failure. It reports whether a node event has that
+// failure.
 func (n *nodeAttempts) runAttempt(ctx context.Context, child *Invocation) (failure *RunError, reported bool) {
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	if n.Timeout > 0 {

@@ -7,8 +7,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// emitNodeRequest yields the event by which a ToolNode requests human input for a call, and
-// pauses the node. The approval of a call comes before its credential.
+// emitNodeRequest yields the event by which a ToolNode requests human input for a call, and pauses
+// the node. A call's approval comes before its credential.
 func (c *nodeCall) emitNodeRequest(ev *session.Event, call *genai.FunctionCall, wanted *session.Actions) outcome {
 	payload := map[string]any{"tool_name": call.Name, "args": cloneArgs(call.Args)}
 	request := &genai.FunctionCall{}
@@ -34,7 +34,7 @@ func (c *nodeCall) emitNodeRequest(ev *session.Event, call *genai.FunctionCall, 
 	return stopUnless(c.emitEvent(ev, nil) && c.pauseIfPending())
 }
 
-// newConfirmationSchema returns the JSON Schema of the answer to a confirmation.
+// newConfirmationSchema returns the JSON Schema for the answer to a confirmation.
 func newConfirmationSchema() map[string]any {
 	return map[string]any{
 		"type": "object", "required": []any{"confirmed"},
@@ -42,7 +42,7 @@ func newConfirmationSchema() map[string]any {
 	}
 }
 
-// readNodeDecision reads the stored request of a ToolNode, and its answer.
+// readNodeDecision reads a ToolNode's stored request, and its answer.
 func (c *nodeCall) readNodeDecision(request indexedCall, answer *genai.FunctionResponse) (*decision, error) {
 	r := checkpointReader{inv: c.inv}
 	at := "the request " + request.call.ID + ": payload"
@@ -78,16 +78,15 @@ func (c *nodeCall) readNodeDecision(request indexedCall, answer *genai.FunctionR
 type ApprovalRequest struct {
 	Tool string
 	Args map[string]any
-	// CallID is the ID of the call to approve; empty for the call of a ToolNode, which is not
-	// stored.
+	// CallID is the ID of the call to approve; empty for a ToolNode's call, which is not stored.
 	CallID string
 	Hint   string
 	// Payload is what the tool asked; nil without.
 	Payload any
 }
 
-// ReadApproval returns what a call of the runtime asks a person to approve, or nil if it asks
-// for something else. See [RequestConfirmation] and [nodeConfirmationPrefix].
+// ReadApproval returns what a runtime call asks a person to approve, or nil if it asks for
+// something else. See [RequestConfirmation] and [nodeConfirmationPrefix].
 func ReadApproval(c *genai.FunctionCall) *ApprovalRequest {
 	switch {
 	case c.Name == RequestConfirmation:
@@ -110,8 +109,8 @@ func ReadApproval(c *genai.FunctionCall) *ApprovalRequest {
 	return nil
 }
 
-// IsApproval reports whether a response of the user answers a request that [ReadApproval] reads,
-// and returns its decision.
+// IsApproval reports whether a user response answers a request that [ReadApproval] reads, and
+// returns its decision.
 func IsApproval(f *genai.FunctionResponse) (decision map[string]any, ok bool) {
 	if f.Name != RequestConfirmation && !isNodeConfirmation(f.Name, f.ID) {
 		return nil, false

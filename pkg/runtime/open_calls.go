@@ -7,22 +7,21 @@ import (
 	"agenthost/pkg/session"
 )
 
-// openCalls finds the events that no summary may replace: those of function calls that
-// wait for a response or a decision. Such calls may wait forever, so a summary covers
-// the events around them.
+// openCalls finds the events that no summary may replace: those with function calls that wait for a
+// response or a decision. Such calls may wait forever, so a summary covers the events around them.
 //
-// An event belongs to the call that it answers, about which it asks a person, or whose
-// sub-agent made it. Events of one call are open together, so that no call is separated
-// from its responses. A call is open at the end of the events that were added: the range
-// of a summary decides which calls it covers, and later responses do not change that.
+// An event belongs to the call that it answers, about which it asks a person, or whose sub-agent
+// made it. Events about one call are open together, so that no call is separated from its
+// responses. A call is open at the end of the events that were added: a summary's range decides
+// which calls it covers, and later responses do not change that.
 type openCalls struct {
-	// count is the number of added events.
+	// count is how many events were added.
 	count int
-	// callers maps the ID of a call to the last event that made it: models reuse IDs.
+	// callers maps a call's ID to the last event that made it: models reuse IDs.
 	callers map[string]int
-	// waiting maps the ID of an open call to the event that waits.
+	// waiting maps an open call's ID to the event that waits.
 	waiting map[string]int
-	// links leads from an event to another one of the same call.
+	// links leads from an event to another one about the same call.
 	links map[int]int
 }
 
@@ -32,8 +31,8 @@ func findOpenEvents(events []*session.Event) map[int]bool {
 	return o.readEvents(events)
 }
 
-// readEvents adds the events that were not added yet, and returns the indexes of those of
-// open calls.
+// readEvents adds the events that were not added yet, and returns the indexes of those that belong
+// to open calls.
 func (o *openCalls) readEvents(events []*session.Event) map[int]bool {
 	if len(events) < o.count {
 		*o = openCalls{}

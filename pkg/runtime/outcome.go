@@ -14,7 +14,7 @@ import (
 // to a whole step, and the part above it decides; none sets a flag that another one reads:
 //
 //	runCall           one call                      nextStep, paused, finished, failed
-//	  mergeOutcomes   all calls in one response     the same: the greatest, in the order of the calls
+//	  mergeOutcomes   all calls in one response     the same: the greatest, in call order
 //	executeCalls      the calls and their events    all kinds
 //	runStep           a model call with its calls   all kinds
 //	LLMAgent.run      the loop: it runs another step after nextStep, the other agent after
@@ -39,10 +39,10 @@ type outcome struct {
 // An outcomeKind is the way in which an agent continues or ends.
 type outcomeKind uint8
 
-// The kinds are in order: of the calls in one response, the greatest decides.
+// The kinds are in order: among the calls in one response, the greatest decides.
 const (
 	nextStep    outcomeKind = iota // the model reads the results in the next step
-	answered                       // the agent has its answer, or all of its calls are answered later
+	answered                       // the agent has its answer, or all its calls are answered later
 	paused                         // a sub-agent or a task waits for the user
 	transferred                    // another agent continues the conversation
 	failed                         // the run ends with an error, which is not yielded yet
@@ -63,7 +63,7 @@ func stopUnless(proceed bool) outcome {
 	return outcome{}
 }
 
-// answerWith returns the outcome of an agent whose last event is known.
+// answerWith returns the outcome for an agent whose last event is known.
 func answerWith(last *session.Event) outcome {
 	if last.IsFinal() {
 		return outcome{kind: answered}
@@ -77,20 +77,19 @@ type callRunner struct {
 	inv *Invocation
 	// agent is nil in a ToolNode.
 	agent *LLMAgent
-	// decided has the decisions of a person, by call ID.
+	// decided has a person's decisions, by call ID.
 	decided map[string]*decision
-	// attempts are the invocations of the first attempts of calls, by call ID.
+	// attempts are the invocations of calls' first attempts, by call ID.
 	attempts map[string]string
-	// delegated receives the events of sub-agents that are called as tools; nil while
-	// none is.
+	// delegated receives the events from sub-agents that are called as tools; nil while none is.
 	delegated chan<- *eventHandoff
 	// intercept may answer a call instead of its tool: [TwoWayTurn].Intercept; nil in most
 	// runs.
 	intercept func(ctx context.Context, t tool.Tool, call *tool.Call) *tool.Result
 }
 
-// A step is one call of an agent's model and the tool calls of its response. An agent
-// runs one step after the other, and reuses one value for all.
+// A step is one call to an agent's model and the tool calls in its response. An agent runs one step
+// after the other, and reuses one value for all.
 type step struct {
 	callRunner
 	sink func(*session.Event, error) bool
@@ -101,25 +100,24 @@ type step struct {
 	modelAnswer
 }
 
-// A modelAnswer is what a step keeps from the answer of its model while the stream lasts.
+// A modelAnswer is what a step keeps from its model's answer while the stream lasts.
 type modelAnswer struct {
-	// id is the ID of the events with the response.
+	// id is the ID for the events with the response.
 	id string
 	// reached is what the whole responses have led to so far.
 	reached outcome
 	// assigned are the IDs of calls that came without one: the partial responses and the
 	// whole response contain the same call.
 	assigned map[*genai.FunctionCall]string
-	// callbackContext is the context of model callbacks; nil until one is called.
+	// callbackContext is the context for model callbacks; nil until one is called.
 	callbackContext *CallbackContext
 }
 
-// responseFunc receives the responses of a model, partial ones included, or
-// the error that ends the call. It returns false to stop the stream.
+// responseFunc receives a model's responses, partial ones included, or the error that ends the
+// call. It returns false to stop the stream.
 type responseFunc = func(*model.Response, error) bool
 
-// emitEvent yields an event, or the error of a sub-agent, and returns whether the consumer accepts
-// more.
+// emitEvent yields an event, or a sub-agent's error, and returns whether the consumer accepts more.
 func (s *step) emitEvent(ev *session.Event, err error) bool {
 	if f := s.inv.frame; f != nil {
 		f.yielded = true

@@ -57,7 +57,7 @@ func (inv *Invocation) prepareRequest(ctx context.Context, a *LLMAgent) (req *mo
 	return req, userContents, nil
 }
 
-// setModelAndOrigin sets the model and the caller of the request.
+// setModelAndOrigin sets the request's model and caller.
 func (inv *Invocation) setModelAndOrigin(req *model.Request) {
 	req.Model = inv.node.llm.Name()
 	req.Stream = inv.run.config.StreamingMode == StreamingSSE
@@ -91,8 +91,7 @@ func (a *App) buildFixedRequest(n *node, l *LLMAgent) *fixedRequest {
 	return s
 }
 
-// fixedSystemInstruction returns the system instruction of an agent without
-// placeholders, or nil.
+// fixedSystemInstruction returns an agent's system instruction without placeholders, or nil.
 func (a *App) fixedSystemInstruction(n *node, l *LLMAgent) *genai.Content {
 	var global *Instruction
 	if root, ok := a.root.(*LLMAgent); ok {
@@ -115,9 +114,9 @@ func (n *node) applySettings(c *genai.GenerateContentConfig, l *LLMAgent) {
 	n.addResponseSchema(c)
 }
 
-// buildCacheRequest returns the cache data of the agent's last responses for
-// the model. The first use of a cache in an invocation counts as one more
-// (adk-python flows/llm_flows/context_cache_processor.py).
+// buildCacheRequest returns the cache data from the agent's last responses for the model. The first
+// use of a cache in an invocation counts as one more (adk-python
+// flows/llm_flows/context_cache_processor.py).
 func (inv *Invocation) buildCacheRequest() *model.CacheRequest {
 	state := inv.readCacheState()
 	req := &model.CacheRequest{
@@ -133,8 +132,7 @@ func (inv *Invocation) buildCacheRequest() *model.CacheRequest {
 
 type cacheKey struct{ agent string }
 
-// cacheState is the latest cache data in the events of an agent. It does not
-// change once it is derived.
+// cacheState is the latest cache data in an agent's events. It does not change once it is derived.
 type cacheState struct {
 	seen         int
 	metadata     *model.CacheMetadata
@@ -170,8 +168,8 @@ func (c *cacheState) recordEvent(ev *session.Event) {
 	}
 }
 
-// loadToolsets lists the tools of the agent's sets, once per run of the agent: the
-// tools of a server may change between runs, but not during one.
+// loadToolsets lists the tools of the agent's sets, once per agent run: a server's tools may change
+// between runs, but not during one.
 func (inv *Invocation) loadToolsets(ctx context.Context) error {
 	a, ok := inv.node.agent.(*LLMAgent)
 	if !ok || len(inv.node.toolsets) == 0 || inv.toolbox != nil {
@@ -198,8 +196,8 @@ func (inv *Invocation) loadToolsets(ctx context.Context) error {
 	return nil
 }
 
-// warnOfSkipped logs the tools of a set whose names other tools of the agent have already: the
-// model would not know which one it calls, so that it gets only the first. It adds the names.
+// warnOfSkipped logs the tools in a set whose names other agent tools have already: the model would
+// not know which one it calls, so that it gets only the first. It adds the names.
 func (inv *Invocation) warnOfSkipped(names map[string]bool, tools []tool.Tool) {
 	for _, t := range tools {
 		if tool.CapabilitiesOf(t).RequestOnly {
@@ -213,7 +211,7 @@ func (inv *Invocation) warnOfSkipped(names map[string]bool, tools []tool.Tool) {
 	}
 }
 
-// activeToolbox returns the toolbox of the agent in this run.
+// activeToolbox returns the agent's toolbox in this run.
 func (inv *Invocation) activeToolbox() *toolbox {
 	if inv.toolbox != nil {
 		return inv.toolbox
@@ -242,7 +240,7 @@ func newToolbox(tools []tool.Tool) *toolbox {
 	return b
 }
 
-// buildToolbox returns the toolbox of the agent with these tools.
+// buildToolbox returns the agent's toolbox with these tools.
 func (a *LLMAgent) buildToolbox(tools []tool.Tool) *toolbox {
 	b := newToolbox(tools)
 	b.declared = a.opts.Code.withBuiltinTool(b.declared)
