@@ -12,8 +12,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// An invocation of a resumable app that was interrupted, or paused for pending
-// calls, is resumed from its stored events alone:
+// A resumable app's invocation that was interrupted, or paused for pending calls, is resumed from
+// its stored events alone:
 //
 //	resolveInvocation    the invocation that the request names, or that of the
 //	   │                 call which its message answers
@@ -31,18 +31,18 @@ import (
 //	    │                      the pending calls                │
 //	    └───────────────────────────────────────────────────────┘
 //
-// An ended agent is skipped. The checkpoint of a begun agent with sub-agents
-// records which of them comes next (checkpoint.go). A begun LLM agent or ToolNode
-// continues at its resume point, see resumePoint.
+// An ended agent is skipped. The checkpoint of a begun agent with sub-agents records which one
+// comes next (checkpoint.go). A begun LLM agent or ToolNode continues at its resume point, see
+// resumePoint.
 //
 // Without resumability, only confirmations and credentials continue an agent:
 // its run begins with executeDecisions, and all other answers begin a new turn.
 
-// resolveInvocation finds the invocation that a request resumes: the one that
-// it names, that of the call which its message answers (adk-python
-// runners.py _resolve_invocation_id), or that of the task which its message joins. Any other request
-// starts a new invocation, and so does a message for one that has ended, or that started when the app
-// was not resumable. The record is nil for a new one.
+// resolveInvocation finds the invocation that a request resumes: the one that it names, the
+// invocation with the call which its message answers (adk-python runners.py
+// _resolve_invocation_id), or with the task which its message joins. Any other request starts a new
+// invocation, and so does a message for one that has ended, or that started when the app was not
+// resumable. The record is nil for a new one.
 func (r *run) resolveInvocation(req *RunRequest, events []*session.Event) (id string, rec *invocationRecord, err error) {
 	if !r.app.resumable {
 		if req.InvocationID != "" {
@@ -81,7 +81,7 @@ func (r *run) resolveInvocation(req *RunRequest, events []*session.Event) (id st
 	return id, rec, nil
 }
 
-// storedMessage returns the message that a run without one continues: the first of the invocation,
+// storedMessage returns the message that a run without one continues: the invocation's first,
 // unless the last one answers a call or belongs to a task.
 func (rec *invocationRecord) storedMessage() *genai.Content {
 	if last := rec.users[len(rec.users)-1]; len(last.Responses()) > 0 || last.IsolationScope != "" {
@@ -90,8 +90,8 @@ func (rec *invocationRecord) storedMessage() *genai.Content {
 	return rec.users[0].Content
 }
 
-// newRootInvocation returns the invocation of the first agent: the recorded
-// one, or the one that chooseAgent returns.
+// newRootInvocation returns the first agent's invocation: the recorded one, or the one that
+// chooseAgent returns.
 func (r *run) newRootInvocation() (*Invocation, error) {
 	if !r.app.resumable {
 		return r.newTurnInvocation(), nil
@@ -113,7 +113,7 @@ func (r *run) newRootInvocation() (*Invocation, error) {
 	return &Invocation{run: r, node: n, path: path, frame: &frame{path: path, prior: r.record.frameAt(path)}}, nil
 }
 
-// newInvocationRecord collects the events of one invocation.
+// newInvocationRecord collects one invocation's events.
 func newInvocationRecord(events []*session.Event, invocation string) *invocationRecord {
 	rec := &invocationRecord{frames: map[string]*frameRecord{}, starts: map[string]bool{}}
 	for _, ev := range events {
@@ -148,7 +148,7 @@ func (rec *invocationRecord) addEvent(ev *session.Event) {
 	p.ended = p.ended || ev.Actions.EndOfAgent
 }
 
-// eventsUnder returns the events of a frame and of the frames below it.
+// eventsUnder returns the events in a frame and in the frames below it.
 func (rec *invocationRecord) eventsUnder(path string) []*session.Event {
 	if !rec.hasBegun(path) {
 		return nil
@@ -189,9 +189,8 @@ func (inv *Invocation) Resumable() bool { return inv.frame != nil }
 // invocation is resumed.
 func (inv *Invocation) Paused() bool { return inv.frame != nil && inv.frame.paused.Load() }
 
-// runFrame runs the agent of a resumable app with its callbacks, continues
-// where it was interrupted, and yields an event that marks its end. Completed
-// work is not repeated.
+// runFrame runs a resumable app's agent with its callbacks, continues where it was interrupted, and
+// yields an event that marks its end. Completed work is not repeated.
 func (inv *Invocation) runFrame(ctx context.Context, yield func(*session.Event, error) bool) bool {
 	if inv.frame.prior.hasEnded() {
 		return true
@@ -248,12 +247,12 @@ type resumePoint string
 
 const (
 	atDecisions    resumePoint = "decisions"     // the user has decided on its calls: execute them
-	atCalls        resumePoint = "calls"         // calls of the last response have no result: execute them
+	atCalls        resumePoint = "calls"         // calls in the last response have no result: execute them
 	atPendingCalls resumePoint = "pending calls" // calls wait for the user: pause
-	atCode         resumePoint = "code"          // code of the last response has no result: run it
+	atCode         resumePoint = "code"          // code in the last response has no result: run it
 	atTransfer     resumePoint = "transfer"      // the last event transfers to another agent: run that one
 	atResults      resumePoint = "results"       // all results are stored: one may be the final answer
-	atModelCall    resumePoint = "model call"    // nothing of the last step is left: call the model
+	atModelCall    resumePoint = "model call"    // nothing is left from the last step: call the model
 	atEnd          resumePoint = "end"           // the last event is the final answer
 )
 
@@ -276,7 +275,7 @@ func (s *step) findResumePoint(later map[string]bool) resumePoint {
 	case last == nil || last.ErrorCode != "":
 		return atModelCall
 	case last.Actions.AgentState != nil:
-		return atModelCall // all calls of the checkpoint are answered
+		return atModelCall // all calls in the checkpoint are answered
 	case last.Actions.TransferToAgent != "":
 		return atTransfer
 	case len(last.Calls()) > 0:
@@ -355,7 +354,7 @@ func (s *step) executeDecisions(ctx context.Context) outcome {
 	return s.executeCalls(ctx, append(calls, s.findUnexecutedSiblings(calls)...))
 }
 
-// findUnexecutedSiblings returns the other calls of the response with the decided calls that were
+// findUnexecutedSiblings returns the other calls in the response with the decided calls that were
 // never executed, because the run was interrupted (adk-python since 2.11). They keep their
 // idempotency keys.
 func (s *step) findUnexecutedSiblings(decided []*genai.FunctionCall) []*genai.FunctionCall {
@@ -415,9 +414,8 @@ func (s *step) hasPendingCalls() bool {
 	return false
 }
 
-// unansweredCalls returns the calls of the last model response that have no
-// stored result: they were not executed, or ended the run. Calls in later are
-// omitted, they are answered later.
+// unansweredCalls returns the calls in the last model response that have no stored result: they
+// were not executed, or ended the run. Calls in later are omitted, they are answered later.
 func (inv *Invocation) unansweredCalls(later map[string]bool) []*genai.FunctionCall {
 	hasResult := func(r indexedResponse) bool { return inv.hasRecorded(r.event) && !isCallFailure(r.event) }
 	var open []*genai.FunctionCall
@@ -429,7 +427,7 @@ func (inv *Invocation) unansweredCalls(later map[string]bool) []*genai.FunctionC
 	return open
 }
 
-// lastModelCalls returns the calls of the last response with calls.
+// lastModelCalls returns the calls in the last response with calls.
 func (inv *Invocation) lastModelCalls() []*genai.FunctionCall {
 	for _, ev := range slices.Backward(inv.frame.prior.allEvents()) {
 		if calls := ev.Calls(); len(calls) > 0 && !IsRequest(ev, calls[0]) {
@@ -439,9 +437,9 @@ func (inv *Invocation) lastModelCalls() []*genai.FunctionCall {
 	return nil
 }
 
-// ResumableInvocation returns the last invocation of a session if it can be
-// resumed: one of a resumable app that was interrupted or has pending calls.
-// It is empty if the last invocation has ended or cannot be resumed.
+// ResumableInvocation returns a session's last invocation if it can be resumed: a resumable app's
+// invocation that was interrupted or has pending calls. It is empty if the last invocation has
+// ended or cannot be resumed.
 func ResumableInvocation(events []*session.Event) string {
 	events = session.Recorded(events)
 	for _, ev := range slices.Backward(events) {

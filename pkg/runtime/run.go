@@ -15,7 +15,7 @@ import (
 	"agenthost/pkg/template"
 )
 
-// A run is what all agents of one invocation share. Its parts are set while the run is prepared,
+// A run is what all agents in one invocation share. Its parts are set while the run is prepared,
 // before the first agent starts, and are read without a lock afterwards:
 //
 //	turn      app, session and settings                 every run
@@ -36,7 +36,7 @@ type run struct {
 	twoWay *twoWayRun
 }
 
-// A turn is what is known of a run when it starts.
+// A turn is what is known about a run when it starts.
 type turn struct {
 	id     string
 	host   *Host
@@ -49,13 +49,12 @@ type turn struct {
 	state func(key string) (any, bool)
 	// onModelWait is [RunRequest.OnModelWait].
 	onModelWait func(model.Wait)
-	// traced are the attributes of all spans inside the run; nil if it is not
-	// traced.
+	// traced are the attributes that all spans inside the run have; nil if it is not traced.
 	traced []attribute.KeyValue
 }
 
-// A userMessage is the message that starts a run, as plugins leave it. A run that is resumed without
-// one has the stored message of its invocation.
+// A userMessage is the message that starts a run, as plugins leave it. A run that is resumed
+// without one has its invocation's stored message.
 type userMessage struct {
 	content *genai.Content
 	text    string
@@ -63,50 +62,50 @@ type userMessage struct {
 	number int
 }
 
-// turnLimits are counted over all agents of a run.
+// turnLimits are counted over all agents in a run.
 type turnLimits struct {
 	budget *callBudget
-	// expressions is the budget that all expressions of the turn share.
+	// expressions is the budget that all expressions in the turn share.
 	expressions *template.Budget
-	// consultations counts the calls of each [ConsultTool].
+	// consultations counts each [ConsultTool]'s calls.
 	consultations consultations
-	// listed counts the elements of all list workers.
+	// listed counts all list workers' elements.
 	listed atomic.Int64
 }
 
-// resumed is what a run continues. The zero value is that of a new invocation.
+// resumed is what a run continues. The zero value is for a new invocation.
 type resumed struct {
-	// calls finds the calls of the history; nil if the run neither answers a
-	// call nor resumes an invocation.
+	// calls finds the calls in the history; nil if the run neither answers a call nor resumes an
+	// invocation.
 	calls *callIndex
-	// decisions are the answers of the user's message to confirmation and
-	// credential requests; nil for any other message.
+	// decisions are the user message's answers to confirmation and credential requests; nil for any
+	// other message.
 	decisions *decisions
-	// record has the events of a resumed invocation; nil for a new one.
+	// record has a resumed invocation's events; nil for a new one.
 	record *invocationRecord
-	// taskScope is the scope of the task of a workflow that receives the user's message.
+	// taskScope is the scope of the workflow task that receives the user's message.
 	taskScope string
 }
 
-// twoWayRun is what the agents of a two-way run share.
+// twoWayRun is what the agents in a two-way run share.
 type twoWayRun struct {
 	drive func(context.Context, *TwoWayTurn)
 	// input is read by tools while the driver replaces it.
 	input atomic.Pointer[userInput]
-	// continues reports that the next agent continues the conversation of another one, over
-	// that no other agent starts.
+	// continues reports that the next agent continues another agent's conversation. No other agent
+	// starts over.
 	continues, over bool
 }
 
-// A userInput is the latest text or transcript of the user, its number in the session, and the
-// budget of the expressions until the next one.
+// A userInput is the user's latest text or transcript, its number in the session, and the
+// expression budget until the next one.
 type userInput struct {
 	text        string
 	turn        int
 	expressions *template.Budget
 }
 
-// logger is the logger of the host with the attributes of the run.
+// logger is the host's logger with the run's attributes.
 func (r *run) logger() *slog.Logger { return r.withRunAttrs(r.host.logger) }
 
 // withRunAttrs returns a logger that adds the app, revision, session and
@@ -115,8 +114,8 @@ func (r *run) withRunAttrs(logger *slog.Logger) *slog.Logger {
 	return logger.With("app", r.app.name, "revision", r.app.revision, "session", r.sess.ID, "invocation", r.id)
 }
 
-// commit stores an event. An inner run only adds it to its temporary session: the event of the
-// caller takes its updates to the store.
+// commit stores an event. An inner run only adds it to its temporary session: the caller's event
+// takes its updates to the store.
 func (r *run) commit(ctx context.Context, ev *session.Event) error {
 	if !r.inner {
 		return r.host.store.Sessions.Append(ctx, r.sess, ev)
@@ -141,7 +140,7 @@ func (r *run) stampMetadata(ev *session.Event) {
 	ev.Provenance.Revision = r.app.revision
 	ev.Provenance.Unresumable = !r.app.resumable && ev.NodePath != ""
 	if given := r.config.CustomMetadata; len(ev.CustomMetadata) == 0 {
-		ev.CustomMetadata = given // events share it: no one changes the map of an event
+		ev.CustomMetadata = given // events share it: no one changes an event's map
 	} else if len(given) > 0 {
 		ev.CustomMetadata = mergeMaps(given, ev.CustomMetadata)
 	}
@@ -156,7 +155,7 @@ func mergeMaps(a, b map[string]any) map[string]any {
 	return merged
 }
 
-// expressionBudget returns the budget that all expressions of the turn share.
+// expressionBudget returns the budget that all expressions in the turn share.
 func (r *run) expressionBudget() *template.Budget {
 	if r.twoWay != nil {
 		return r.twoWay.input.Load().expressions
@@ -164,7 +163,7 @@ func (r *run) expressionBudget() *template.Budget {
 	return r.limits.expressions
 }
 
-// latestText returns the text of the user's message; in a two-way run, of the latest one.
+// latestText returns the user message's text; in a two-way run, of the latest one.
 func (r *run) latestText() string {
 	if r.twoWay != nil {
 		return r.twoWay.input.Load().text
@@ -172,7 +171,7 @@ func (r *run) latestText() string {
 	return r.message.text
 }
 
-// latestTurn returns the number of user messages of the session.
+// latestTurn returns how many user messages the session has.
 func (r *run) latestTurn() int {
 	if r.twoWay != nil {
 		return r.twoWay.input.Load().turn
@@ -180,7 +179,7 @@ func (r *run) latestTurn() int {
 	return r.message.number
 }
 
-// configVars returns the effective settings of the run that expressions can read, as
+// configVars returns the run's effective settings that expressions can read, as
 // [model.SampleRunConfig] declares them.
 func (r *run) configVars() map[string]any {
 	c := &r.config
@@ -208,7 +207,7 @@ func (r *run) sessionVars() map[string]any {
 	return map[string]any{"id": r.sess.ID, "user_id": r.sess.User, "app": r.sess.App}
 }
 
-// lookupState returns the value of a state key, or its default.
+// lookupState returns a state key's value, or its default.
 func (r *run) lookupState(key string) (any, bool) {
 	if v, ok := r.sess.State.Get(key); ok {
 		return v, true
@@ -216,7 +215,7 @@ func (r *run) lookupState(key string) (any, bool) {
 	return r.app.state.Default(key)
 }
 
-// stateWithDefaults returns a copy of the state with defaults for missing keys.
+// stateWithDefaults returns a state copy with defaults for missing keys.
 func (r *run) stateWithDefaults() map[string]any {
 	all := r.sess.State.All()
 	r.app.state.AddDefaults(all)

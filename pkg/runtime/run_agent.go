@@ -10,35 +10,33 @@ import (
 	"agenthost/pkg/template"
 )
 
-// RunChild runs a child of this agent on the same branch, for the first time.
-// An agent that runs a child repeatedly uses [Invocation.RunChildAgain].
+// RunChild runs one of this agent's children on the same branch, for the first time. An agent that
+// runs a child repeatedly uses [Invocation.RunChildAgain].
 func (inv *Invocation) RunChild(ctx context.Context, i int) Events {
 	return inv.RunChildAgain(ctx, i, 1)
 }
 
-// RunChildAgain runs a child of this agent on the same branch for the nth time
-// in this run, counted from 1. A resumed invocation uses the number to find
-// the run that it continues.
+// RunChildAgain runs one of this agent's children on the same branch for the nth time in this run,
+// counted from 1. A resumed invocation uses the number to find the run that it continues.
 func (inv *Invocation) RunChildAgain(ctx context.Context, i, nth int) Events {
 	child := inv.childInvocation(i, nth)
 	return func(yield func(*session.Event, error) bool) { child.runAgent(ctx, yield) }
 }
 
-// childInvocation returns the invocation of a child on the same branch.
+// childInvocation returns a child's invocation on the same branch.
 func (inv *Invocation) childInvocation(i, nth int) *Invocation {
 	return inv.newChildInvocation(inv.node.children[i], inv.branch, nth)
 }
 
-// newChildInvocation returns the invocation of an agent that this one runs. If
-// this invocation has ended, the new one has too.
+// newChildInvocation returns the invocation for an agent that this one runs. If this invocation has
+// ended, the new one has too.
 func (inv *Invocation) newChildInvocation(n *node, branch string, nth int) *Invocation {
 	below := &Invocation{}
 	inv.initChildInvocation(below, n, branch, nth)
 	return below
 }
 
-// initChildInvocation initializes below as the invocation of an agent that
-// this one runs.
+// initChildInvocation initializes below as the invocation for an agent that this one runs.
 func (inv *Invocation) initChildInvocation(below *Invocation, n *node, branch string, nth int) {
 	below.run, below.node, below.branch = inv.run, n, branch
 	below.path = inv.childPath(n.agent.Name(), strconv.Itoa(nth))
@@ -56,8 +54,7 @@ func (inv *Invocation) withBranch(branch string) *Invocation {
 	return &Invocation{run: inv.run, node: inv.node, branch: branch, scope: inv.scope, path: inv.path, frame: inv.frame, input: inv.input}
 }
 
-// subBranch returns the branch of a child of a parallel agent (adk-python
-// agents/parallel_agent.py).
+// subBranch returns the branch for a parallel agent's child (adk-python agents/parallel_agent.py).
 func (inv *Invocation) subBranch(child *node) string {
 	if inv.branch == "" {
 		return child.branch
@@ -65,7 +62,7 @@ func (inv *Invocation) subBranch(child *node) string {
 	return inv.branch + "." + child.branch
 }
 
-// passLastEvent returns the onLastEvent of an agent with which this one ends.
+// passLastEvent returns the onLastEvent for an agent with which this one ends.
 func (inv *Invocation) passLastEvent() func() {
 	if inv.endsWithAgent() {
 		return inv.onLastEvent
@@ -123,7 +120,7 @@ func (inv *Invocation) runAgentBody(ctx context.Context, yield func(*session.Eve
 	if inv.run.twoWay != nil {
 		return inv.runTwoWayBody(ctx, yield)
 	}
-	// An agent that embeds one of this package is not built in: its own Run is called.
+	// An agent that embeds one from this package is not built in: its own Run is called.
 	switch a := inv.node.agent.(type) {
 	case *LLMAgent, *SequentialAgent, *ParallelAgent, *LoopAgent, *RouterAgent, *Workflow, *JoinNode:
 		return a.(builtinAgent).run(ctx, inv, yield)
@@ -131,21 +128,20 @@ func (inv *Invocation) runAgentBody(ctx context.Context, yield func(*session.Eve
 	return inv.runCustomAgent(ctx, yield)
 }
 
-// A builtinAgent is an agent of this package. It passes its events directly to
-// the yield function of its parent: an iterator at every level of the tree
-// would allocate several closures for each agent.
+// A builtinAgent is an agent in this package. It passes its events directly to its parent's yield
+// function: an iterator at every tree level would allocate several closures for each agent.
 type builtinAgent interface {
 	// run passes the agent's events to yield. It returns false after it
 	// yielded an error or yield returned false.
 	run(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool
 }
 
-// streamEvents returns the events of an agent as an iterator.
+// streamEvents returns an agent's events as an iterator.
 func streamEvents(ctx context.Context, a builtinAgent, inv *Invocation) Events {
 	return func(yield func(*session.Event, error) bool) { a.run(ctx, inv, yield) }
 }
 
-// runCustomAgent runs an agent of another package. Its panic is an error of that agent and does not
+// runCustomAgent runs an agent from another package. Its panic is that agent's error and does not
 // stop the host.
 func (inv *Invocation) runCustomAgent(ctx context.Context, yield func(*session.Event, error) bool) bool {
 	events := func(yield func(*session.Event, error) bool) {
@@ -175,8 +171,7 @@ func (inv *Invocation) newSkippedEvent(reason string) *session.Event {
 // isSkip reports whether an event was created by newSkippedEvent.
 func isSkip(ev *session.Event) bool { return ev.Provenance.Skipped != "" }
 
-// NewCondition compiles a condition. The error is a [*template.Error] with the
-// position of the problem.
+// NewCondition compiles a condition. The error is a [*template.Error] with the problem's position.
 func NewCondition(source string) (*Condition, error) {
 	compiled, err := template.CompileBool(source, ExprEnv())
 	if err != nil {
@@ -185,8 +180,8 @@ func NewCondition(source string) (*Condition, error) {
 	return &Condition{source, compiled}, nil
 }
 
-// evaluateFor evaluates the condition for an agent; key is the field of the
-// condition, for errors. A nil condition is true.
+// evaluateFor evaluates the condition for an agent; key is the condition's field, for errors. A nil
+// condition is true.
 func (c *Condition) evaluateFor(ctx context.Context, inv *Invocation, key string) (bool, error) {
 	if c == nil || c.compiled == nil {
 		return true, nil
@@ -198,9 +193,8 @@ func (c *Condition) evaluateFor(ctx context.Context, inv *Invocation, key string
 	return ok, nil
 }
 
-// SetCondition sets the condition under which an agent runs; nil means always.
-// The agent must not be part of an app yet. It fails for an agent that does
-// not embed [Base].
+// SetCondition sets the condition under which an agent runs; nil means always. The agent must not
+// be in an app yet. It fails for an agent that does not embed [Base].
 func SetCondition(agent Agent, when *Condition) error {
 	a, ok := agent.(baseAgent)
 	switch {
@@ -234,9 +228,8 @@ func ExprEnv() template.Env {
 	}
 }
 
-// ExprVars returns the values of the names of [ExprEnv], for [template.Expr.Eval].
-// The map belongs to the caller, who can add names. The evaluations count against
-// the limits of the turn.
+// ExprVars returns the values for the names in [ExprEnv], for [template.Expr.Eval]. The map belongs
+// to the caller, who can add names. The evaluations count against the turn's limits.
 func (inv *Invocation) ExprVars() map[string]any {
 	r := inv.run
 	return map[string]any{
@@ -251,8 +244,8 @@ func (inv *Invocation) ExprVars() map[string]any {
 	}
 }
 
-// ExprVars returns the variables of [Invocation.ExprVars], where state includes
-// the writes of this callback, and now, the current time.
+// ExprVars returns the variables in [Invocation.ExprVars], where state includes this callback's
+// writes, and now, the current time.
 func (m *CallbackContext) ExprVars() map[string]any {
 	r := m.run
 	return map[string]any{

@@ -130,7 +130,7 @@ func (h *Host) newRun(app *App, sess *session.Session, req *RunRequest) *run {
 	return r
 }
 
-// newExpressionBudget returns the budget of the expressions of a turn.
+// newExpressionBudget returns a turn's expression budget.
 func (h *Host) newExpressionBudget() *template.Budget {
 	return template.NewBudget(template.DefaultBudgetMemory, template.DefaultBudgetTime).WithSlots(h.evaluations)
 }
@@ -182,8 +182,7 @@ func (r *run) runOnUserMessage(ctx context.Context, ev *session.Event) error {
 	return nil
 }
 
-// saveBlobs saves the files of the user's message as artifacts, and replaces
-// them by text.
+// saveBlobs saves the files in the user's message as artifacts, and replaces them by text.
 func (r *run) saveBlobs(ctx context.Context, ev *session.Event) error {
 	parts := make([]*genai.Part, len(ev.Content.Parts))
 	for i, p := range ev.Content.Parts {
@@ -209,14 +208,14 @@ func (r *run) storeEvent(ctx context.Context, ev *session.Event) error {
 	if ev.Partial {
 		return nil
 	}
-	// Audio, video and images of a live model are yielded and not stored (adk-python runners.py
+	// Audio, video and images from a live model are yielded and not stored (adk-python runners.py
 	// _is_live_model_audio_event_with_inline_data).
 	if r.twoWay != nil && ev.Author != session.UserAuthor && ev.Content != nil &&
 		slices.ContainsFunc(ev.Content.Parts, func(p *genai.Part) bool { return p.InlineData != nil }) {
 		return nil
 	}
-	// Writes of tools and answers are checked earlier; this check is for
-	// callbacks and agents written in Go.
+	// Writes from tools and answers are checked earlier; this check is for callbacks and agents
+	// written in Go.
 	if ev.Author != session.UserAuthor {
 		if err := r.app.state.CheckDelta(ev.Actions.StateDelta); err != nil {
 			return fmt.Errorf("%w: %w", err, session.ErrInvalid)
@@ -248,9 +247,9 @@ func (r *run) commitThenYield(ctx context.Context, yield func(*session.Event, er
 	}
 }
 
-// storeRefusal stores the error event of an event that the store refused, so that the
-// history shows why the run ended. It answers the calls that the refused event answered,
-// because no later event does. It returns nil for any other error.
+// storeRefusal stores the error event for an event that the store refused, so that the history
+// shows why the run ended. It answers the calls that the refused event answered, because no later
+// event does. It returns nil for any other error.
 func (r *run) storeRefusal(ctx context.Context, refused *session.Event, err error) *session.Event {
 	failure := AsRunError(err)
 	if failure.Code != CodeEventRefused || r.inner {
@@ -276,7 +275,7 @@ func (r *run) storeRefusal(ctx context.Context, refused *session.Event, err erro
 	return ev
 }
 
-// runWithPlugins runs an agent with the plugins of the app.
+// runWithPlugins runs an agent with the app's plugins.
 func (r *run) runWithPlugins(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) {
 	if len(r.app.plugins) == 0 {
 		inv.runAgent(ctx, r.commitThenYield(ctx, yield))
@@ -323,10 +322,10 @@ func (r *run) runAfterRun(ctx context.Context, inv *Invocation, completed bool) 
 	return err
 }
 
-// errorObserver is OnAgentError or OnRunError of a plugin; it may be nil.
+// errorObserver is a plugin's OnAgentError or OnRunError; it may be nil.
 type errorObserver = func(ctx context.Context, inv *Invocation, failure *RunError)
 
-// reportFailure calls the observers of all plugins. A panic of one is logged.
+// reportFailure calls all plugins' observers. A panic in one is logged.
 func (inv *Invocation) reportFailure(ctx context.Context, hook string, failure error, observerOf func(*Plugin) errorObserver) {
 	_, err := askPlugins(ctx, inv, hook, func(p *Plugin) func() (*struct{}, error) {
 		observe := observerOf(p)
@@ -353,8 +352,8 @@ func (inv *Invocation) reportAgentErrors(ctx context.Context, yield func(*sessio
 	}
 }
 
-// runAgentWithPlugins yields the agent's events as the plugins return them, or
-// the one event of a plugin instead. It returns whether the run continues.
+// runAgentWithPlugins yields the agent's events as the plugins return them, or one plugin's event
+// instead. It returns whether the run continues.
 func (r *run) runAgentWithPlugins(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
 	hookInv := inv.atHook(hookPathBeforeRun)
 	if inv.frame != nil && len(inv.hookEvents(hookPathBeforeRun)) > 0 {
@@ -401,7 +400,7 @@ func (r *run) runOnEvent(ctx context.Context, inv *Invocation, ev *session.Event
 	return &merged, nil
 }
 
-// overlayFields copies the non-zero fields of a struct.
+// overlayFields copies a struct's non-zero fields.
 func overlayFields(to, from reflect.Value) {
 	for i := range from.NumField() {
 		switch f := from.Field(i); {
@@ -413,8 +412,8 @@ func overlayFields(to, from reflect.Value) {
 	}
 }
 
-// askPlugins calls one function of each plugin until one returns an answer. of
-// returns nil for a plugin without the function.
+// askPlugins calls one function in each plugin until one returns an answer. of returns nil for a
+// plugin without the function.
 func askPlugins[A any](ctx context.Context, inv *Invocation, hook string, of func(*Plugin) func() (*A, error)) (*A, error) {
 	for _, p := range inv.run.app.plugins {
 		fn := of(p)

@@ -10,12 +10,12 @@ import (
 	"agenthost/pkg/template"
 )
 
-// singleTurnText replaces the identity of an agent that runs as a single turn.
+// singleTurnText replaces the identity for an agent that runs as a single turn.
 const singleTurnText = "Complete this task in one turn. No user reads or answers your questions."
 
 // isSingleTurn reports whether an agent sees its input instead of the conversation: in
-// ModeSingleTurn, and as a node of a workflow without a mode (adk-python
-// workflow/_llm_agent_wrapper.py). IncludeDefault keeps the conversation of such a node.
+// ModeSingleTurn, and as a workflow node without a mode (adk-python
+// workflow/_llm_agent_wrapper.py). IncludeDefault keeps such a node's conversation.
 func (n *node) isSingleTurn() bool {
 	a, isLLM := n.agent.(*LLMAgent)
 	switch {
@@ -30,25 +30,25 @@ func (n *node) isSingleTurn() bool {
 	return isNode
 }
 
-// turnContents are the contents of an agent that sees only its own turn: its input, and the events
+// turnContents are the contents for an agent that sees only its own turn: its input, and the events
 // that belong to it.
 type turnContents struct{ *Invocation }
 
-// hasSingleTurn reports whether this run of an agent is a single turn with an input. A
-// node without an input, or one that another agent transfers to, sees the conversation.
+// hasSingleTurn reports whether this agent run is a single turn with an input. A node without an
+// input, or one that another agent transfers to, sees the conversation.
 func (inv turnContents) hasSingleTurn() bool {
 	return inv.input != nil && inv.input.v != nil && inv.node.isSingleTurn()
 }
 
-// buildTurn returns the contents of a single turn: the input as a user message, which
-// is never stored, and the events of this run.
+// buildTurn returns a single turn's contents: the input as a user message, which is never stored,
+// and this run's events.
 func (inv turnContents) buildTurn(key viewKey) ([]*genai.Content, error) {
 	v := contentsView{viewKey: key}
 	v.appendEvents(append([]*session.Event{inv.newInputEvent(inv.inputContent())}, inv.turnEvents()...))
 	return v.currentContents()
 }
 
-// newInputEvent returns an event of the user with an input.
+// newInputEvent returns a user event with an input.
 func (inv turnContents) newInputEvent(input *genai.Content) *session.Event {
 	return &session.Event{
 		Author: session.UserAuthor, InvocationID: inv.run.id, Branch: inv.branch,
@@ -56,8 +56,8 @@ func (inv turnContents) newInputEvent(input *genai.Content) *session.Event {
 	}
 }
 
-// inputContent returns the input as a user message: the user's own message with its
-// files, text, or JSON of any other value.
+// inputContent returns the input as a user message: the user's own message with its files, text, or
+// any other value as JSON.
 func (inv turnContents) inputContent() *genai.Content {
 	if text, ok := inv.input.v.(string); ok && text == inv.run.message.text && inv.run.message.content != nil {
 		return inv.run.message.content
@@ -65,8 +65,7 @@ func (inv turnContents) inputContent() *genai.Content {
 	return model.UserText(template.String(inv.input.v))
 }
 
-// turnEvents returns the events of this run of the agent, and the user's answers to its
-// calls.
+// turnEvents returns the events in this agent run, and the user's answers to its calls.
 func (inv turnContents) turnEvents() []*session.Event {
 	events := inv.run.sess.Events()
 	if inv.frame == nil {
@@ -88,7 +87,7 @@ func (inv turnContents) turnEvents() []*session.Event {
 	return own
 }
 
-// isOfTurn reports whether an event of the agent is of this run. Other runs at the same time have
+// isOfTurn reports whether an agent event belongs to this run. Other runs at the same time have
 // other branches.
 func (inv turnContents) isOfTurn(ev *session.Event) bool {
 	if inv.frame == nil {

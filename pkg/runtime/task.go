@@ -16,24 +16,24 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// The agent of a task talks with the user until it calls finish_task (adk-python 2.11).
-// The call of its parent stays open meanwhile:
+// A task's agent talks with the user until it calls finish_task (adk-python 2.11). Its parent's
+// call stays open meanwhile:
 //
 //	turn 1   parent: call order#1 ─▶ order: text              the run ends
 //	turn 2   user: text ──────────▶ order: call finish_task
 //	         user: response order#1 ─▶ parent: text
 //
-// The events of the task and the user's messages to it have the ID of the call as their
-// isolation scope. Before its model is called, the parent runs the agents of all its open
-// calls in order. All of this is read from stored events.
+// The task's events and the user's messages to it have the call's ID as their isolation scope.
+// Before its model is called, the parent runs the agents for all its open calls in order. All this
+// is read from stored events.
 //
-// A task that is a node of a workflow pauses the invocation instead of a call: its scope is its
-// path, the user's next message continues the invocation, and the output of finish_task is that
-// of the node. Only resumable apps can do this.
+// A task that is a workflow node pauses the invocation instead of a call: its scope is its path,
+// the user's next message continues the invocation, and finish_task's output is the node's. Only
+// resumable apps can do this.
 
 const (
 	finishTask = "finish_task"
-	// finishText is ADK's result of finish_task.
+	// finishText is ADK's result for finish_task.
 	finishText = "Task completed."
 	taskNote   = "This agent talks with the user until its task is done. Call it alone: do not call other tools in the same response."
 	taskText   = "You work on one task. Ask the user when something is unclear or missing. When the task is done, and not earlier, " +
@@ -62,18 +62,18 @@ func (n *node) checkTask() error {
 	return nil
 }
 
-// isTaskNode reports whether the agent is a task and a node of a workflow.
+// isTaskNode reports whether the agent is a task and a workflow node.
 func (n *node) isTaskNode() bool { return n.declaredMode() == ModeTask && n.isWorkflowNode() }
 
 // isTaskNode reports whether a node talks with the user.
 func (w *workflowRun) isTaskNode(node int) bool { return w.inv.node.children[node].isTaskNode() }
 
-// hasBegun reports whether an interrupted run of the workflow has begun a task.
+// hasBegun reports whether an interrupted workflow run has begun a task.
 func (w *workflowRun) hasBegun(t task) bool {
 	return w.inv.run.record.hasBegun(w.inv.childPath(w.nodeName(t.node), strconv.Itoa(t.nth)))
 }
 
-// hasNewMessage reports whether the user has sent a message to a task of a workflow after an event.
+// hasNewMessage reports whether the user has sent a message to a workflow task after an event.
 func (inv *Invocation) hasNewMessage(after *session.Event) bool {
 	for _, ev := range slices.Backward(inv.run.sess.Events()) {
 		switch {
@@ -86,14 +86,14 @@ func (inv *Invocation) hasNewMessage(after *session.Event) bool {
 	return false
 }
 
-// isTaskEvent reports whether an event belongs to the task that the agent works on. The scope of a
-// node is the same in every invocation.
+// isTaskEvent reports whether an event belongs to the task that the agent works on. A node's scope
+// is the same in every invocation.
 func (inv *Invocation) isTaskEvent(ev *session.Event) bool {
 	return ev.IsolationScope == inv.scope && (!inv.node.isTaskNode() || ev.InvocationID == inv.run.id)
 }
 
-// joinTask returns the request with the invocation that its message continues, because a task of
-// a workflow waits for it in the last invocation. Otherwise it returns the request itself.
+// joinTask returns the request with the invocation that its message continues, because a workflow
+// task waits for it in the last invocation. Otherwise it returns the request itself.
 func (req *RunRequest) joinTask(app *App, sess *session.Session) *RunRequest {
 	if !app.hasTaskNodes || req.Message == nil || req.InvocationID != "" || len(model.ResponsesOf(req.Message)) > 0 {
 		return req
@@ -114,21 +114,21 @@ func (req *RunRequest) joinTask(app *App, sess *session.Session) *RunRequest {
 	return req
 }
 
-// A joinedTask is a task of a workflow that receives the user's message. The zero value is none.
+// A joinedTask is a workflow task that receives the user's message. The zero value is none.
 type joinedTask struct{ invocation, scope string }
 
-// A finishTool takes the output of a task (adk-python tools/_finish_task_tool.py).
+// A finishTool takes a task's output (adk-python tools/_finish_task_tool.py).
 type finishTool struct {
 	decl *genai.FunctionDeclaration
 	// schema is nil for a task without an output schema, whose output is a string.
 	schema *tool.Schema
-	// params check the arguments of a task without an output schema.
+	// params check the arguments for a task without an output schema.
 	params *tool.Params
 	// wrapped reports that the output is the argument result, not all arguments.
 	wrapped bool
 }
 
-// addFinishTool adds finish_task to the tools of the agent of a task.
+// addFinishTool adds finish_task to the tools of a task's agent.
 func (n *node) addFinishTool(l *LLMAgent, tools []tool.Tool) ([]tool.Tool, error) {
 	if l.opts.Mode != ModeTask {
 		return tools, nil
@@ -157,7 +157,7 @@ func (n *node) addFinishTool(l *LLMAgent, tools []tool.Tool) ([]tool.Tool, error
 	return append(slices.Clip(tools), t), nil
 }
 
-// readParams returns the parameters of the declaration.
+// readParams returns the declaration's parameters.
 func (t *finishTool) readParams() (*tool.Params, error) {
 	switch {
 	case t.schema == nil:
@@ -172,16 +172,15 @@ func (t *finishTool) readParams() (*tool.Params, error) {
 	return outer.Params(finishTask), nil
 }
 
-// Declaration has the fields of the output schema as parameters, or the parameter result.
+// Declaration has the output schema's fields as parameters, or the parameter result.
 func (t *finishTool) Declaration() *genai.FunctionDeclaration { return t.decl }
 
-// Run fails: only the agent of a task can finish it.
+// Run fails: only a task's agent can finish it.
 func (t *finishTool) Run(context.Context, *tool.Call) (*tool.Result, error) {
 	return nil, fmt.Errorf("%s requires a task", finishTask)
 }
 
-// checkOutput returns the output of a task from the arguments of finish_task. The model corrects
-// wrong ones.
+// checkOutput returns a task's output from finish_task's arguments. The model corrects wrong ones.
 func (t *finishTool) checkOutput(ctx context.Context, given map[string]any) (any, error) {
 	args, err := t.params.Check(ctx, given)
 	if err != nil {
@@ -199,8 +198,8 @@ func (t *finishTool) checkOutput(ctx context.Context, given map[string]any) (any
 	return session.Normalize(output), nil
 }
 
-// finishTask yields the event with the output of a task, which is the last one of its
-// agent, and stores the output under the agent's output key.
+// finishTask yields the event with a task's output, its agent's last one, and stores the output
+// under the agent's output key.
 func (s *step) finishTask(answer *session.Event, output any) outcome {
 	answer.Output = output
 	var failure *RunError
@@ -221,7 +220,7 @@ func isTaskFinish(ev *session.Event) bool {
 	return ev.Output != nil && slices.ContainsFunc(ev.Responses(), func(r *genai.FunctionResponse) bool { return r.Name == finishTask })
 }
 
-// findTaskNode returns the sub-agent that a call of the agent delegates a task to, or nil.
+// findTaskNode returns the sub-agent that one of the agent's calls delegates a task to, or nil.
 func (n *node) findTaskNode(c *genai.FunctionCall) *node {
 	for _, sub := range n.children {
 		if sub.agent.Name() == c.Name && sub.isDelegate() && sub.declaredMode() == ModeTask {
@@ -237,15 +236,15 @@ func (r *run) isTaskCall(ev *session.Event, c *genai.FunctionCall) bool {
 	return caller != nil && caller.findTaskNode(c) != nil
 }
 
-// An openTask is a call of a task without a response.
+// An openTask is a task call without a response.
 type openTask struct {
 	call *genai.FunctionCall
-	// node is the agent of the task.
+	// node is the task's agent.
 	node   *node
 	branch string
 }
 
-// findOpenTasks returns the open tasks of an agent, oldest first.
+// findOpenTasks returns an agent's open tasks, oldest first.
 func (r *run) findOpenTasks(n *node) []openTask {
 	if !r.app.hasTasks || !slices.ContainsFunc(n.children, (*node).isDelegate) {
 		return nil
@@ -267,9 +266,9 @@ func (r *run) findOpenTasks(n *node) []openTask {
 	return open
 }
 
-// findMessageScope returns the scope of the user's message: that of the call which it
-// answers, or else the oldest open task of the agent that will run, unless that has its
-// output and only its result is missing.
+// findMessageScope returns the user message's scope: that of the call which it answers, or else the
+// oldest open task in the agent that will run, unless that has its output and only its result is
+// missing.
 func (r *run) findMessageScope() string {
 	if call := r.findAnsweredCall(); call != nil {
 		return call.IsolationScope
@@ -288,7 +287,7 @@ func (r *run) findMessageScope() string {
 	return ""
 }
 
-// dispatchTasks runs the agents of all open tasks of this agent, one after the other, and yields
+// dispatchTasks runs the agents for all this agent's open tasks, one after the other, and yields
 // their responses. It pauses at a task that waits for the user.
 func (s *step) dispatchTasks(ctx context.Context) outcome {
 	if s.inv.run.twoWay != nil {
@@ -312,7 +311,7 @@ func (s *step) dispatchTasks(ctx context.Context) outcome {
 	return outcome{}
 }
 
-// runTask runs or continues the agent of a task, and returns the response of the call.
+// runTask runs or continues a task's agent, and returns the call's response.
 func (s *step) runTask(ctx context.Context, t openTask) (response *session.Event, o outcome) {
 	placed, _ := s.inv.activeToolbox().byName[t.call.Name].(*delegateTool)
 	if placed == nil {
@@ -359,8 +358,7 @@ func (r *run) findTaskFinish(t openTask) *session.Event {
 	return nil
 }
 
-// newTaskResponse returns the response to the call of a task, whose author is the user as
-// in ADK.
+// newTaskResponse returns the response to a task's call, whose author is the user as in ADK.
 func (s *step) newTaskResponse(c *genai.FunctionCall, response map[string]any) *session.Event {
 	ev := s.inv.NewEvent()
 	ev.Author, ev.Provenance.TaskResult = session.UserAuthor, true
@@ -370,8 +368,7 @@ func (s *step) newTaskResponse(c *genai.FunctionCall, response map[string]any) *
 	return ev
 }
 
-// buildTaskTurn returns the contents of the agent of a task: its input, and the events with its
-// scope.
+// buildTaskTurn returns the contents for a task's agent: its input, and the events with its scope.
 func (inv turnContents) buildTaskTurn(key viewKey) ([]*genai.Content, error) {
 	v := contentsView{viewKey: key}
 	events := slices.DeleteFunc(slices.Clone(session.WithoutRewound(inv.run.sess.Events())), func(ev *session.Event) bool {
@@ -386,8 +383,8 @@ func (inv turnContents) buildTaskTurn(key viewKey) ([]*genai.Content, error) {
 	return v.currentContents()
 }
 
-// taskInput returns the input of a task as a user message: the arguments of its call as JSON. The
-// input of a node is text or JSON, or the message that started the invocation, with its files.
+// taskInput returns a task's input as a user message: its call's arguments as JSON. A node's input
+// is text or JSON, or the message that started the invocation, with its files.
 func (inv turnContents) taskInput() *genai.Content {
 	switch text, isText := inv.Input().(string); {
 	case !inv.node.isTaskNode():

@@ -28,8 +28,8 @@ func (s *step) longRunningIDs(calls []*genai.FunctionCall) []string {
 	return ids
 }
 
-// executeCalls executes the calls of an event, yields the merged result and requests
-// for human input, and runs the tasks that the calls delegate.
+// executeCalls executes the calls in an event, yields the merged result and requests for human
+// input, and runs the tasks that the calls delegate.
 func (s *step) executeCalls(ctx context.Context, calls []*genai.FunctionCall) outcome {
 	others := calls
 	isTask := func(c *genai.FunctionCall) bool { return s.inv.node.findTaskNode(c) != nil }
@@ -45,7 +45,7 @@ func (s *step) executeCalls(ctx context.Context, calls []*genai.FunctionCall) ou
 	return s.dispatchTasks(ctx)
 }
 
-// executeToolCalls does the work of executeCalls for calls other than those of tasks.
+// executeToolCalls does the work of executeCalls for calls other than task calls.
 func (s *step) executeToolCalls(ctx context.Context, calls []*genai.FunctionCall) outcome {
 	results := s.runCallsOrDelegate(ctx, calls)
 	switch results.outcome.kind {
@@ -79,17 +79,17 @@ func (s *step) executeToolCalls(ctx context.Context, calls []*genai.FunctionCall
 	return answerWith(last)
 }
 
-// mergedCalls are the results of the calls of one event.
+// mergedCalls are the results for the calls in one event.
 type mergedCalls struct {
-	// merged has the results in the order of the calls; nil when every result comes later.
+	// merged has the results in call order; nil when every result comes later.
 	merged *session.Event
 	// failed reports the error after which the run ends; nil if it was canceled from outside.
 	failed  *session.Event
 	outcome outcome
 }
 
-// runCalls executes the calls of one event concurrently and merges their results. It executes none if
-// there are too many.
+// runCalls executes the calls in one event concurrently and merges their results. It executes none
+// if there are too many.
 func (s *callRunner) runCalls(ctx context.Context, calls []*genai.FunctionCall) (r mergedCalls) {
 	answers := make([]*callResult, len(calls))
 	if limit := s.inv.run.config.maxFunctionCalls(); len(calls) > limit {
@@ -160,7 +160,7 @@ func (s *callRunner) mergeAnswers(answers []*callResult) *session.Event {
 			merged = s.inv.NewEvent()
 			merged.Content = &genai.Content{Role: genai.RoleUser}
 			merged.Actions = a.actions
-			merged.Actions.StateUpdates = slices.Clip(a.actions.StateUpdates) // those of later calls are appended
+			merged.Actions.StateUpdates = slices.Clip(a.actions.StateUpdates) // later calls' updates are appended
 		} else {
 			mergeCallActions(&merged.Actions, &a.actions, a.replacedKeys())
 		}
@@ -169,8 +169,9 @@ func (s *callRunner) mergeAnswers(answers []*callResult) *session.Event {
 	return merged
 }
 
-// mergeOutcomes returns the outcome of all calls of a response, in their order: the last task output,
-// else the first error, else a pause. Cancellations that only follow from another error do not count.
+// mergeOutcomes returns the outcome of all calls in a response, in their order: the last task
+// output, else the first error, else a pause. Cancellations that only follow from another error do
+// not count.
 func mergeOutcomes(answers []*callResult) (all outcome) {
 	for _, a := range answers {
 		o := a.outcome
@@ -182,13 +183,12 @@ func mergeOutcomes(answers []*callResult) (all outcome) {
 	return all
 }
 
-// callStoppedText is the result of a call that was canceled because of
-// another.
+// callStoppedText is the result for a call that was canceled because of another.
 const callStoppedText = "This call was canceled because another call ended the run."
 
-// newFailureEvent returns the event of an error that ends the run. It answers
-// the calls that have no result, so that no call stays open in the history. It
-// is nil for a run that was canceled from outside.
+// newFailureEvent returns the event for an error that ends the run. It answers the calls that have
+// no result, so that no call stays open in the history. It is nil for a run that was canceled from
+// outside.
 func (s *callRunner) newFailureEvent(calls []*genai.FunctionCall, answers []*callResult, failure *RunError) *session.Event {
 	if failure.Code == CodeCanceled {
 		return nil
@@ -230,7 +230,7 @@ func (s *callRunner) runCall(ctx context.Context, fc *genai.FunctionCall, turn *
 	}
 	d := s.decided[fc.ID]
 	if d != nil {
-		// The key is that of the first attempt, so that a service executes the operation only once.
+		// The key is the first attempt's, so that a service executes the operation only once.
 		call.Confirmation, call.Requested = d.confirmation, d.requested
 		call.IdempotencyKey, call.Origin.UserText = idempotencyKey(d.invocation, d.call.ID), d.userText
 	}
@@ -273,15 +273,15 @@ func (s *callRunner) runCall(ctx context.Context, fc *genai.FunctionCall, turn *
 	return a
 }
 
-// invocationTool is a tool of the runtime that requires the invocation.
+// invocationTool is a runtime tool that requires the invocation.
 type invocationTool interface {
 	runInInvocation(ctx context.Context, inv *Invocation, call *tool.Call) (*tool.Result, error)
 }
 
 var _ invocationTool = (*boundAgentTool)(nil)
 
-// invokeTool runs one tool within its timeout. A panic of the tool is an error
-// of this call and does not stop the host.
+// invokeTool runs one tool within its timeout. A tool panic is an error in this call and does not
+// stop the host.
 func (s *callRunner) invokeTool(ctx context.Context, t tool.Tool, call *tool.Call, a *callResult) (result *tool.Result, err error) {
 	traits := tool.CapabilitiesOf(t)
 	if traits.Timeout > 0 {
@@ -351,7 +351,7 @@ func (s *callRunner) runTool(ctx context.Context, t tool.Tool, call *tool.Call, 
 	if !errors.As(err, &missing) {
 		return result, err
 	}
-	// The user has not authorized the connection of the tool.
+	// The user has not authorized the tool's connection.
 	if s.inv.run.inner {
 		return nil, errNoHuman
 	}
@@ -383,7 +383,7 @@ func (s *callRunner) findFatal(ctx context.Context, err error, t tool.Tool) erro
 	return nil
 }
 
-// noHooks are the hooks of an agent without callbacks.
+// noHooks are the hooks for an agent without callbacks.
 var noHooks hooks
 
 // runToolWithCallbacks runs one tool with its callbacks (adk-python
@@ -444,7 +444,7 @@ func (s *callRunner) recoverToolError(ctx context.Context, t tool.Tool, call *to
 	return answer, err
 }
 
-// answerUnknownTool answers a call of an unknown tool.
+// answerUnknownTool answers a call to an unknown tool.
 func (s *callRunner) answerUnknownTool(ctx context.Context, fc *genai.FunctionCall, a *callResult) {
 	err := fmt.Errorf("tool %q not found: the available tools are %s", fc.Name, cmp.Or(strings.Join(s.inv.activeToolbox().names, ", "), "none"))
 	if s.inv.node.hooks == nil {

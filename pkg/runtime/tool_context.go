@@ -15,7 +15,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// newToolCall returns the context of one tool call, with its view of the state.
+// newToolCall returns one tool call's context, with its view of the state.
 func (inv *Invocation) newToolCall(fc *genai.FunctionCall, state *callState) *tool.Call {
 	actions := state.actions
 	call := &tool.Call{
@@ -35,18 +35,16 @@ func (inv *Invocation) newToolCall(fc *genai.FunctionCall, state *callState) *to
 	return call
 }
 
-// NewSetCall returns the call with which a set of tools is used for the session of the
-// invocation, outside of calls: it has no ID, name and arguments. Its actions have no
-// effect.
+// NewSetCall returns the call with which a tool set is used for the invocation's session, outside
+// calls: it has no ID, name and arguments. Its actions have no effect.
 func (inv *Invocation) NewSetCall() *tool.Call {
 	return inv.newToolCall(&genai.FunctionCall{}, inv.newCallState(&session.Actions{}))
 }
 
 func idempotencyKey(invocation, call string) string { return invocation + "/" + call }
 
-// callState overlays the session's state with the writes of one call, and with those of
-// the earlier calls of the same answer (call_order.go). The writes are stored with the
-// event of the results.
+// callState overlays the session's state with one call's writes, and with those of earlier calls in
+// the same answer (call_order.go). The writes are stored with the result event.
 type callState struct {
 	run *run
 	// turn is nil for a call without others.
@@ -77,8 +75,7 @@ func (s *callState) Get(key string) (any, bool) {
 	return cloneValue(v), true
 }
 
-// readBefore returns the value of a key before this call, or nil. The caller holds the
-// lock.
+// readBefore returns a key's value before this call, or nil. The caller holds the lock.
 func (s *callState) readBefore(key string) any {
 	old, _ := s.run.sess.State.Get(key)
 	if s.turn == nil {
@@ -117,7 +114,7 @@ func (s *callState) Update(all ...session.StateUpdate) error {
 	return nil
 }
 
-// typeStateUpdate adds the default and the type of the key to an update.
+// typeStateUpdate adds the key's default and type to an update.
 func (r *run) typeStateUpdate(u session.StateUpdate) session.StateUpdate {
 	schema := r.app.state
 	if schema == nil || u.Check != nil {
@@ -144,8 +141,8 @@ func (s *callState) Set(key string, value any) {
 
 func (s *callState) All() map[string]any { return cloneArgs(s.sharedValues()) }
 
-// sharedValues returns the same as All without copying the values of the
-// session; they must not be changed.
+// sharedValues returns the same as All without copying the session's values; they must not be
+// changed.
 func (s *callState) sharedValues() map[string]any {
 	all := s.run.sess.State.All()
 	s.mu.Lock()
@@ -164,7 +161,7 @@ func (s *callState) sharedValues() map[string]any {
 	return all
 }
 
-// overlayWrites applies the writes of actions to values.
+// overlayWrites applies writes in actions to values.
 func overlayWrites(all map[string]any, actions *session.Actions) {
 	for _, key := range slices.Concat(slices.Collect(maps.Keys(actions.StateDelta)), actions.UpdatedKeys()) {
 		if v, _, err := actions.Updated(key, all[key]); err == nil { // the append reports it
@@ -202,8 +199,7 @@ func (s *callState) copyWrites() *callWrites {
 	return w
 }
 
-// callArtifacts accesses the session's artifacts, and records saved versions in
-// the actions of the call.
+// callArtifacts accesses the session's artifacts, and records saved versions in the call's actions.
 type callArtifacts struct {
 	store   *store.Artifacts
 	key     session.Key
@@ -257,8 +253,8 @@ func cloneValue(v any) any {
 	return v
 }
 
-// callMemories accesses the memories of the run's user. An inner run shares
-// them, but its temporary session is never added.
+// callMemories accesses the run user's memories. An inner run shares them, but its temporary
+// session is never added.
 type callMemories struct{ run *run }
 
 func (m *callMemories) memoryStore() *store.Memories { return m.run.host.store.Memories }
@@ -283,7 +279,7 @@ func (m *callMemories) AddSession(ctx context.Context) error {
 	if m.run.inner {
 		return nil
 	}
-	// The run may see only some events of the session.
+	// The run may see only some session events.
 	sess, err := m.run.host.store.Sessions.Get(ctx, m.run.sess.Key, nil)
 	if err != nil {
 		return err
@@ -302,7 +298,7 @@ func (m *callMemories) Add(ctx context.Context, memories ...*session.Memory) err
 	return m.memoryStore().Add(ctx, m.run.sess.App, m.run.sess.User, memories...)
 }
 
-// askOwnModel is [tool.Call.AskModel] for the model of the agent.
+// askOwnModel is [tool.Call.AskModel] for the agent's model.
 func (inv *Invocation) askOwnModel(ctx context.Context, req *model.Request) (*model.Response, error) {
 	req.Model, req.Origin = inv.node.llm.Name(), inv.requestOrigin()
 	req.Origin.UserText = ""

@@ -16,28 +16,28 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// A two-way run has no message that starts it: the user and the model send whenever they like.
-// The runtime has no connections. It holds the session, runs the tree of agents with their
-// callbacks, plugins and spans, and gives each LLM agent a [TwoWayTurn] with which the driver, such
-// as agenthost/wing/live, stores inputs and answers and calls tools. These always hold:
-//   - one goroutine, that of the driver's function, uses the turn, except for methods that are
+// A two-way run has no message that starts it: the user and the model send whenever they like. The
+// runtime has no connections. It holds the session, runs the agent tree with its callbacks, plugins
+// and spans, and gives each LLM agent a [TwoWayTurn] with which the driver, such as
+// agenthost/wing/live, stores inputs and answers and calls tools. These always hold:
+//   - one goroutine, the one that the driver's function runs on, uses the turn, except for methods that are
 //     documented as safe for concurrent use;
 //   - an event is stored before it is yielded, and the user's input is stored only;
 //   - after the consumer has stopped, or after an error, nothing is yielded any more.
 
-// twoWaySessionWait is how long a two-way run waits for another run of its session: long enough
-// for a client that reconnects, whose former run is about to end.
+// twoWaySessionWait is how long a two-way run waits for another run in its session: long enough for
+// a client that reconnects, whose former run is about to end.
 const twoWaySessionWait = 2 * time.Second
 
-// RunTwoWay runs one invocation of which the user and the model can send at any time. It calls
-// drive for each LLM agent that holds the conversation: the agent that continues the session, the
-// members of a SequentialAgent one after the other, and the agents to which one transfers. drive
-// returns when the part of its agent is over.
+// RunTwoWay runs one invocation in which the user and the model can send at any time. It calls
+// drive for each LLM agent that holds the conversation: the agent that continues the session, a
+// SequentialAgent's members one after the other, and the agents to which one transfers. drive
+// returns when its agent's part is over.
 //
-// The request has neither a message nor a state delta nor an invocation: [TwoWayTurn.Inject]
-// stores what the user sends. The run holds the session until it ends, so that another one fails
-// with [CodeSessionBusy]. Events are yielded as by [Host.Run]: stored first, except for partial
-// events and for audio, video and images of the model, which are not stored.
+// The request has neither a message nor a state delta nor an invocation: [TwoWayTurn.Inject] stores
+// what the user sends. The run holds the session until it ends, so that another one fails with
+// [CodeSessionBusy]. Events are yielded as by [Host.Run]: stored first, except for partial events
+// and for audio, video and images from the model, which are not stored.
 func (h *Host) RunTwoWay(ctx context.Context, req *RunRequest, drive func(ctx context.Context, t *TwoWayTurn)) Events {
 	driven := *req
 	driven.drive = drive
@@ -98,15 +98,15 @@ func (inv *Invocation) runTwoWayBody(ctx context.Context, yield func(*session.Ev
 	return false
 }
 
-// A TwoWayTurn is the part of one LLM agent in a two-way run. It is valid until the driver's
-// function returns.
+// A TwoWayTurn is one LLM agent's part in a two-way run. It is valid until the driver's function
+// returns.
 type TwoWayTurn struct {
 	*Invocation
-	// Continues reports that the agent continues the conversation of another one: its model
-	// speaks first.
+	// Continues reports that the agent continues another agent's conversation: its model speaks
+	// first.
 	Continues bool
-	// Intercept, if set, may answer a call of a [CallBatch] instead of its tool, after
-	// callbacks and approval. It returns nil to call the tool. It is called concurrently.
+	// Intercept, if set, may answer a call in a [CallBatch] instead of its tool, after callbacks
+	// and approval. It returns nil to call the tool. It is called concurrently.
 	Intercept func(ctx context.Context, t tool.Tool, call *tool.Call) *tool.Result
 
 	step step
@@ -115,7 +115,7 @@ type TwoWayTurn struct {
 	done bool
 }
 
-// applyOutcome yields the error of an outcome, and returns whether the run continues.
+// applyOutcome yields an outcome's error, and returns whether the run continues.
 func (t *TwoWayTurn) applyOutcome(o outcome) bool {
 	if o.kind == failed {
 		t.step.emitEvent(nil, o.err)
@@ -126,10 +126,10 @@ func (t *TwoWayTurn) applyOutcome(o outcome) bool {
 // AgentModel returns the agent's own or inherited model.
 func (t *TwoWayTurn) AgentModel() model.LLM { return t.node.llm }
 
-// RunLogger returns the logger of the run. It is safe for concurrent use.
+// RunLogger returns the run's logger. It is safe for concurrent use.
 func (t *TwoWayTurn) RunLogger() *slog.Logger { return t.run.logger() }
 
-// ReadClock returns the time of the host's clock.
+// ReadClock returns the host clock's time.
 func (t *TwoWayTurn) ReadClock() time.Time { return t.run.host.now() }
 
 // RequestOrigin returns what identifies the agent and the user to models.
@@ -155,7 +155,7 @@ func (t *TwoWayTurn) IsDone() bool { return t.done }
 // EndRun prevents that another agent starts after this one.
 func (t *TwoWayTurn) EndRun() { t.run.twoWay.over = true }
 
-// CheckTransfer returns why the agent cannot transfer to an agent of this name, or nil.
+// CheckTransfer returns why the agent cannot transfer to an agent with this name, or nil.
 func (t *TwoWayTurn) CheckTransfer(name string) error {
 	_, err := t.node.findTransferTarget(name)
 	return err
@@ -168,14 +168,14 @@ func (t *TwoWayTurn) TransferTo(ctx context.Context, name string) {
 	t.applyOutcome(t.step.transferTo(ctx, name))
 }
 
-// LoadTools lists the tools of the agent's toolsets.
+// LoadTools lists the tools in the agent's toolsets.
 func (t *TwoWayTurn) LoadTools(ctx context.Context) error { return t.loadToolsets(ctx) }
 
 // ListTools returns the agent's tools in order. It is safe for concurrent use once the tools are
 // loaded and added.
 func (t *TwoWayTurn) ListTools() []tool.Tool { return t.activeToolbox().listTools() }
 
-// FindTool returns a tool of the agent, or nil. It is safe for concurrent use like ListTools.
+// FindTool returns one of the agent's tools, or nil. It is safe for concurrent use like ListTools.
 func (t *TwoWayTurn) FindTool(name string) tool.Tool { return t.activeToolbox().byName[name] }
 
 // AddTool adds a tool to the agent, in this run only.
@@ -187,9 +187,9 @@ func (t *TwoWayTurn) AddTool(added tool.Tool) {
 // [LLMOptions].WithoutStopStreaming.
 func (t *TwoWayTurn) LacksStopStreaming() bool { return t.step.agent.opts.WithoutStopStreaming }
 
-// BuildRequest builds the request that begins a conversation of the agent's model, with the
-// history of the session: edit changes it before tools and BeforeModel callbacks do. The answer
-// of a callback replaces the conversation; nil without one.
+// BuildRequest builds the request that begins a conversation with the agent's model, with the
+// session history: edit changes it before tools and BeforeModel callbacks do. A callback's answer
+// replaces the conversation; nil without one.
 func (t *TwoWayTurn) BuildRequest(ctx context.Context, edit func(*model.Request)) (req *model.Request, answer *model.Response, err error) {
 	req, userContents, err := t.prepareRequest(ctx, t.step.agent)
 	if err != nil {
@@ -218,8 +218,8 @@ func (t *TwoWayTurn) BuildRequest(ctx context.Context, edit func(*model.Request)
 	return req, answer, nil
 }
 
-// NewAnswer returns the event of a response of the model, with the writes of callbacks if it is
-// not partial. The author of the user's speech is the user. Calls without an ID get one.
+// NewAnswer returns the event for a model response, with callback writes if it is not partial. The
+// author of the user's speech is the user. Calls without an ID get one.
 func (t *TwoWayTurn) NewAnswer(response *model.Response) *session.Event {
 	ev := t.NewEvent()
 	ev.Response = *response
@@ -235,8 +235,8 @@ func (t *TwoWayTurn) NewAnswer(response *model.Response) *session.Event {
 	return ev
 }
 
-// SetInput sets the latest text or transcript of the user, which templates, expressions and tools
-// read. Expressions have a new budget.
+// SetInput sets the user's latest text or transcript, which templates, expressions and tools read.
+// Expressions have a new budget.
 func (t *TwoWayTurn) SetInput(text string) {
 	input := &t.run.twoWay.input
 	input.Store(&userInput{text, input.Load().turn + 1, t.run.host.newExpressionBudget()})
@@ -259,21 +259,20 @@ func (t *TwoWayTurn) Inject(ctx context.Context, content *genai.Content, delta m
 // Commit stores an event and yields it. It returns whether the run continues.
 func (t *TwoWayTurn) Commit(ev *session.Event) bool { return t.step.emitEvent(ev, nil) }
 
-// CommitAnswer does the same for an event of the model: its output is stored under the agent's
-// output key. An answer that does not match the output schema is stored and ends the run.
+// CommitAnswer does the same for a model event: its output is stored under the agent's output key.
+// An answer that does not match the output schema is stored and ends the run.
 func (t *TwoWayTurn) CommitAnswer(ctx context.Context, ev *session.Event) bool {
 	return t.applyOutcome(t.step.emitAnswer(ctx, ev))
 }
 
-// CommitResults does the same for the results of calls, and the requests for confirmations and
-// credentials that belong to them.
+// CommitResults does the same for call results, and the requests for confirmations and credentials
+// that belong to them.
 func (t *TwoWayTurn) CommitResults(answer *session.Event, calls []*genai.FunctionCall) bool {
 	_, ok := t.step.emitResults(answer, calls)
 	return ok
 }
 
-// CommitOutput does the same for the structured answer of the agent, if the results of calls have
-// one.
+// CommitOutput does the same for the agent's structured answer, if the call results have one.
 func (t *TwoWayTurn) CommitOutput(ctx context.Context, answer *session.Event) bool {
 	_, o := t.step.emitStructuredOutput(ctx, answer)
 	return t.applyOutcome(o)
@@ -287,18 +286,17 @@ func (t *TwoWayTurn) StoreEvent(ctx context.Context, ev *session.Event) error {
 // Fail ends the run with an error.
 func (t *TwoWayTurn) Fail(err error) { t.step.emitEvent(nil, err) }
 
-// AddCost adds the cost of a response to that of the run, and fails when the limit is reached.
+// AddCost adds a response's cost to the run's, and fails when the limit is reached.
 func (t *TwoWayTurn) AddCost(response *model.Response) error {
 	return t.run.limits.budget.addCost(response)
 }
 
-// OpenArtifacts returns the artifacts of the session. Versions that are saved are added to the
-// actions.
+// OpenArtifacts returns the session's artifacts. Versions that are saved are added to the actions.
 func (t *TwoWayTurn) OpenArtifacts(actions *session.Actions) tool.Artifacts {
 	return &callArtifacts{store: t.run.host.store.Artifacts, key: t.run.sess.Key, actions: actions}
 }
 
-// ReportMeasurement reports a measurement of the app.
+// ReportMeasurement reports an app measurement.
 func (t *TwoWayTurn) ReportMeasurement(m Measurement) {
 	if observe := t.run.host.observe; observe != nil {
 		m.App = t.run.app.name
@@ -306,8 +304,8 @@ func (t *TwoWayTurn) ReportMeasurement(m Measurement) {
 	}
 }
 
-// StartSpan starts a span of a client inside that of the agent. It is nil if the run is not
-// traced. Attributes that are empty strings are left out.
+// StartSpan starts a client span inside the agent's. It is nil if the run is not traced. Attributes
+// that are empty strings are left out.
 func (t *TwoWayTurn) StartSpan(ctx context.Context, name string, start time.Time, own ...attribute.KeyValue) trace.Span {
 	h := t.run.host
 	if h.tracer == nil {

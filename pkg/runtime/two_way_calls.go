@@ -14,10 +14,10 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// A CallBatch runs the calls of one message of a model on the host's workers, while the turn
-// continues. Its methods are for the goroutine of the driver.
+// A CallBatch runs the calls in one model message on the host's workers, while the turn continues.
+// Its methods are for the driver's goroutine.
 type CallBatch struct {
-	// Calls are in the order of the message.
+	// Calls are in the message's order.
 	Calls []*genai.FunctionCall
 
 	runner  *callRunner
@@ -27,8 +27,8 @@ type CallBatch struct {
 	cancels []context.CancelCauseFunc
 }
 
-// NewBatch returns a batch that does not run yet. attempts has the invocations of calls that were
-// made before by their IDs: they run with the idempotency keys of those.
+// NewBatch returns a batch that does not run yet. attempts has the invocations, by ID, of calls
+// that were made before: they run with those invocations' idempotency keys.
 func (t *TwoWayTurn) NewBatch(calls []*genai.FunctionCall, attempts map[string]string) *CallBatch {
 	return &CallBatch{Calls: calls, runner: &callRunner{inv: t.Invocation, agent: t.step.agent, intercept: t.Intercept, attempts: attempts}}
 }
@@ -51,7 +51,7 @@ func (b *CallBatch) StartCalls(ctx context.Context, done func()) {
 	}()
 }
 
-// runOne runs one call. The panic of a tool is the error of its call.
+// runOne runs one call. A tool's panic is its call's error.
 func (b *CallBatch) runOne(i int) {
 	run := b.runner.inv.run
 	defer func() { b.order.turns[i].endCall(b.answers[i]) }()
@@ -67,11 +67,10 @@ func (b *CallBatch) runOne(i int) {
 	b.answers[i] = b.runner.runCall(b.ctxs[i], b.Calls[i], b.order.turns[i])
 }
 
-// Cancel cancels a call of a batch that runs. The cause explains its result: see
-// [CallBatch.Collect].
+// Cancel cancels a call in a running batch. The cause explains its result: see [CallBatch.Collect].
 func (b *CallBatch) Cancel(i int, cause error) { b.cancels[i](cause) }
 
-// RejectAll answers the calls of a batch that does not run: there are too many at the same time,
+// RejectAll answers the calls in a batch that does not run: there are too many at the same time,
 // running ones included.
 func (b *CallBatch) RejectAll(ctx context.Context, running int) {
 	inv := b.runner.inv
@@ -84,18 +83,18 @@ func (b *CallBatch) RejectAll(ctx context.Context, running int) {
 	}
 }
 
-// Abandon returns a batch with the calls of one that does not end, all of them without a result.
-// Those of the tools are dropped when they come.
+// Abandon returns a batch with the calls from one that does not end, all without a result. The
+// tools' results are dropped when they come.
 func (b *CallBatch) Abandon() *CallBatch {
 	return &CallBatch{Calls: b.Calls, runner: b.runner, answers: make([]*callResult, len(b.Calls)), ctxs: b.ctxs}
 }
 
-// CallResults are the results of a batch.
+// CallResults are a batch's results.
 type CallResults struct {
-	// Event has the responses and the writes of the calls; nil when all come later.
+	// Event has the calls' responses and writes; nil when all come later.
 	Event *session.Event
-	// Responses are those of Event that can be sent to the model: without calls that wait
-	// for a person, and those that were canceled silently.
+	// Responses are those in Event that can be sent to the model: without calls that wait for a
+	// person, and those that were canceled silently.
 	Responses []*genai.FunctionResponse
 	// Failure ends the run; Failed is the event that reports it, nil if it was canceled.
 	Failure error
@@ -137,17 +136,17 @@ func (b *CallBatch) Collect(explain func(cause error) (text string, silent bool)
 	return results
 }
 
-// NewCall returns a call with a budget of expressions of its own, for a tool that is called
-// outside of a batch. The actions receive its writes. It is safe for concurrent use.
+// NewCall returns a call with its own expression budget, for a tool that is called outside a batch.
+// The actions receive its writes. It is safe for concurrent use.
 func (t *TwoWayTurn) NewCall(fc *genai.FunctionCall, actions *session.Actions) *tool.Call {
 	call := t.newToolCall(fc, t.newCallState(actions))
 	call.Expressions = t.run.host.newExpressionBudget()
 	return call
 }
 
-// CallTool runs a call of [TwoWayTurn.NewCall] within the timeout of its tool, without callbacks.
-// A call that requests a confirmation, a credential or input fails, and so does one whose writes
-// do not match the state schema; its actions are dropped. It is safe for concurrent use.
+// CallTool runs a call from [TwoWayTurn.NewCall] within its tool's timeout, without callbacks. A
+// call that requests a confirmation, a credential or input fails, and so does one whose writes do
+// not match the state schema; its actions are dropped. It is safe for concurrent use.
 func (t *TwoWayTurn) CallTool(ctx context.Context, called tool.Tool, call *tool.Call) (*tool.Result, error) {
 	s := &callRunner{inv: t.Invocation, agent: t.step.agent}
 	result, err := tool.RunWithTimeout(ctx, call.Name, tool.CapabilitiesOf(called).Timeout, func(ctx context.Context) (*tool.Result, error) {
@@ -163,7 +162,7 @@ func (t *TwoWayTurn) CallTool(ctx context.Context, called tool.Tool, call *tool.
 	return result, err
 }
 
-// RequestsInput reports whether the results of calls request a confirmation or a credential.
+// RequestsInput reports whether call results request a confirmation or a credential.
 func (r *CallResults) RequestsInput() bool { return r.Event != nil && requestsInput(&r.Event.Actions) }
 
 // HoldsDecisions reports whether a content answers a request for a confirmation or a credential:
@@ -172,8 +171,8 @@ func HoldsDecisions(c *genai.Content) bool {
 	return slices.ContainsFunc(model.ResponsesOf(c), isDecision)
 }
 
-// CheckAnswers returns an error if the function responses of a content do not answer open calls
-// of the session.
+// CheckAnswers returns an error if the function responses in a content do not answer the session's
+// open calls.
 func (t *TwoWayTurn) CheckAnswers(c *genai.Content) error {
 	answers := model.ResponsesOf(c)
 	if len(answers) == 0 {
@@ -183,7 +182,7 @@ func (t *TwoWayTurn) CheckAnswers(c *genai.Content) error {
 }
 
 // InjectDecisions stores the user's answers to requests for confirmations and credentials, with a
-// state delta, and returns the batch of the calls that waited for them; nil without any.
+// state delta, and returns the batch with the calls that waited for them; nil without any.
 func (t *TwoWayTurn) InjectDecisions(ctx context.Context, content *genai.Content, delta map[string]any) (*CallBatch, error) {
 	host, sess, index := t.run.host, t.run.sess, newCallIndex(t.run.sess.Events())
 	responses := model.ResponsesOf(content)

@@ -10,15 +10,14 @@ import (
 	"agenthost/pkg/session"
 )
 
-// DefaultToolWorkers is the default number of goroutines of a host that execute
-// tool calls, in addition to the goroutines of the runs.
+// DefaultToolWorkers is the default number of goroutines that execute tool calls on a host, in
+// addition to the runs' goroutines.
 const DefaultToolWorkers = 256
 
-// callWorkers executes the calls of model responses concurrently. The goroutine
-// of a run executes the calls of its response one after the other; at most limit
-// goroutines, shared by all runs, help it. No run waits for a worker, so agents
-// that are called as tools cannot deadlock. Workers serve the batches round
-// robin, one call each, so that a response with many calls does not starve other
+// callWorkers executes the calls in model responses concurrently. A run's goroutine executes the
+// calls in its response one after the other; at most limit goroutines, shared by all runs, help it.
+// No run waits for a worker, so agents that are called as tools cannot deadlock. Workers serve the
+// batches round robin, one call each, so that a response with many calls does not starve other
 // sessions.
 type callWorkers struct {
 	limit int
@@ -29,11 +28,11 @@ type callWorkers struct {
 	waiting []*callBatch // batches with calls that have not started, next first
 }
 
-// A callBatch has the calls of one response.
+// A callBatch has one response's calls.
 type callBatch struct {
 	execute func(i int)
-	// next is the next call to start, of total. At most maxHelpers workers help,
-	// and helpers currently do. The lock of the workers guards these fields.
+	// next is the next call to start, of total. At most maxHelpers workers help, and helpers
+	// currently do. The workers' lock guards these fields.
 	next, total         int
 	maxHelpers, helpers int
 	pending             sync.WaitGroup
@@ -73,7 +72,7 @@ func (w *callWorkers) enqueueBatch(b *callBatch) {
 	}
 }
 
-// dequeueCall returns the next call of a batch.
+// dequeueCall returns a batch's next call.
 func (w *callWorkers) dequeueCall(b *callBatch) (i int, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,8 +123,8 @@ func (w *callWorkers) nextCall(last *callBatch) (b *callBatch, i int) {
 	return b, i
 }
 
-// An eventHandoff passes the events of an agent that runs on its own goroutine
-// to the goroutine of the run, one at a time.
+// An eventHandoff passes events from an agent that runs on its own goroutine to the run's
+// goroutine, one at a time.
 type eventHandoff struct {
 	out chan<- *eventHandoff
 	ev  *session.Event

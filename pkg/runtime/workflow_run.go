@@ -37,12 +37,11 @@ func (a *Workflow) run(ctx context.Context, inv *Invocation, yield func(*session
 	return inv.Paused() || w.reportUnmetJoins() && w.checkSoleOutput()
 }
 
-// CodeMultipleOutputs is the error code of a workflow in which more than one node without
-// edges has an output.
+// CodeMultipleOutputs is the error code for a workflow in which more than one node without edges
+// has an output.
 const CodeMultipleOutputs = "MULTIPLE_OUTPUTS"
 
-// checkSoleOutput reports nodes without edges that all have an output, which is that of the
-// workflow.
+// checkSoleOutput reports nodes without edges that all have an output, which is the workflow's.
 func (w *workflowRun) checkSoleOutput() bool {
 	if w.inv.frame != nil {
 		for _, ev := range w.inv.run.record.eventsUnder(w.inv.frame.path) {
@@ -60,7 +59,7 @@ func (w *workflowRun) checkSoleOutput() bool {
 	return false
 }
 
-// workflowRun is one run of a workflow. Only its own goroutine changes it.
+// workflowRun is one workflow run. Only its own goroutine changes it.
 type workflowRun struct {
 	*Workflow
 	inv   *Invocation
@@ -72,12 +71,12 @@ type workflowRun struct {
 	runs    int
 	// listed counts the elements that list workers have run for.
 	listed atomic.Int64
-	// times counts the runs of each node; active has the running tasks.
+	// times counts each node's runs; active has the running tasks.
 	times  []int
 	active []task
-	// results are the names of the nodes with the output of the workflow.
+	// results are the names of the nodes with the workflow's output.
 	results map[string]bool
-	// waiting are the tasks of agents with ModeTask that talk with the user. Meanwhile no other
+	// waiting are the tasks for agents with ModeTask that talk with the user. Meanwhile no other
 	// node starts.
 	waiting map[task]bool
 
@@ -93,32 +92,31 @@ type lane struct {
 	parent *lane
 }
 
-// task is the nth execution of a node in this run of the workflow.
+// task is a node's nth execution in this workflow run.
 type task struct {
 	node, nth int
 	lane      *lane
-	// input is the output of the previous node; nil for an LLM agent in a
-	// checkpoint of an earlier version, which then sees the conversation.
+	// input is the previous node's output; nil for an LLM agent in a checkpoint from an earlier
+	// version, which then sees the conversation.
 	input *nodeValue
 }
 
-// nodeOutcome is the result of a task, which the edges of the node evaluate.
+// nodeOutcome is a task's result, which the node's edges evaluate.
 type nodeOutcome struct {
 	task
 	route      any
 	finalEvent *session.Event
-	// output is the explicit output of the node.
+	// output is the node's explicit output.
 	output any
 	// paused reports whether the node has pending calls.
 	paused bool
 }
 
-// CodeNodeRunsLimit is the error code of a workflow that exceeds its limit of
-// node executions.
+// CodeNodeRunsLimit is the error code for a workflow that exceeds its limit of node executions.
 const CodeNodeRunsLimit = "NODE_RUNS_LIMIT"
 
-// maxNodeRuns is the maximum number of node executions of a workflow run. A
-// cycle of nodes without models is not limited by model calls.
+// maxNodeRuns is the maximum number of node executions in a workflow run. A node cycle without
+// models is not limited by model calls.
 const maxNodeRuns = 1000
 
 var (
@@ -126,7 +124,7 @@ var (
 	errOutputs  = errors.New("multiple terminal nodes produced output") // as in ADK
 )
 
-// commonLane returns the nearest common ancestor of two lanes.
+// commonLane returns two lanes' nearest common ancestor.
 func commonLane(a, b *lane) *lane {
 	for a != b {
 		if a.depth < b.depth {
@@ -137,7 +135,7 @@ func commonLane(a, b *lane) *lane {
 	return a
 }
 
-// joinInput is the output of a completed predecessor of a join.
+// joinInput is the output from a join's completed predecessor.
 type joinInput struct {
 	lane   *lane
 	output any
@@ -155,8 +153,7 @@ func (o *nodeOutcome) recordEvent(ev *session.Event) {
 	}
 }
 
-// startOrRestore follows the first edges, or queues the tasks of an
-// interrupted invocation.
+// startOrRestore follows the first edges, or queues an interrupted invocation's tasks.
 func (w *workflowRun) startOrRestore(ctx context.Context) bool {
 	restored, err := w.restoreCheckpoint()
 	if err != nil {
@@ -179,8 +176,8 @@ func (w *workflowRun) startOrRestore(ctx context.Context) bool {
 	return w.followEdges(ctx, &nodeOutcome{task: task{node: Start, lane: &lane{branch: w.inv.branch}}, output: input})
 }
 
-// checkInput returns the input of the workflow, which the input schema checks. The text
-// of a message is JSON then.
+// checkInput returns the workflow input, which the input schema checks. A message's text is JSON
+// then.
 func (w *workflowRun) checkInput(ctx context.Context) (any, error) {
 	input := w.inv.Input()
 	if w.input == nil || input == nil {
@@ -313,8 +310,7 @@ func (w *workflowRun) runNode(ctx context.Context, parent, child *Invocation, o 
 	o.paused = child.Paused()
 }
 
-// newAttempt returns the invocation of another attempt of a node, and clears the result of the
-// last one.
+// newAttempt returns the invocation for another node attempt, and clears the last one's result.
 func newAttempt(parent, last *Invocation, o *nodeOutcome) *Invocation {
 	again := parent.newChildInvocation(last.node, last.branch, o.nth)
 	again.input, again.turnStart = last.input, len(parent.run.sess.Events())
@@ -325,8 +321,8 @@ func newAttempt(parent, last *Invocation, o *nodeOutcome) *Invocation {
 	return again
 }
 
-// markOutput marks an event that has the output of a node, which is also that of the
-// workflow if no node follows.
+// markOutput marks an event that has a node's output, which is also the workflow's if no node
+// follows.
 func (w *workflowRun) markOutput(o *nodeOutcome, child *Invocation, ev *session.Event) {
 	_, nested := w.Children[o.node].(*Workflow)
 	switch {
@@ -339,7 +335,7 @@ func (w *workflowRun) markOutput(o *nodeOutcome, child *Invocation, ev *session.
 	}
 }
 
-// markOutput marks an event that has the output of this run of the agent (adk-python
+// markOutput marks an event that has this agent run's output (adk-python
 // workflow/_llm_agent_wrapper.py).
 func (inv *Invocation) markOutput(ev *session.Event) bool {
 	if ev.NodePath != inv.path || ev.Partial || ev.Actions.AgentState != nil || ev.Actions.EndOfAgent {
@@ -389,7 +385,7 @@ func (w *workflowRun) enqueueNode(node int, on *lane, input any) {
 	w.queue = append(w.queue, task{node: node, nth: w.times[node], lane: on, input: &nodeValue{input}})
 }
 
-// startInput is the name of the workflow's own input among the inputs of a join (adk-python
+// startInput is the name of the workflow's own input among a join's inputs (adk-python
 // workflow/_base_node.py START).
 const startInput = "__START__"
 
@@ -446,8 +442,8 @@ func (w *workflowRun) nodeName(i int) string {
 	return w.Children[i].Name()
 }
 
-// chooseTargets returns the next nodes: the targets of unconditional edges, and
-// those of the matching routes, or else of the default route.
+// chooseTargets returns the next nodes: the targets of unconditional edges, and of the matching
+// routes, or else of the default route.
 func (w *workflowRun) chooseTargets(ctx context.Context, o *nodeOutcome) ([]int, error) {
 	var targets []int
 	add := func(to int) {
@@ -493,9 +489,8 @@ func matchingTargets(edges []Edge, e Edge, values []routeValue) []int {
 	return fallback
 }
 
-// routeValues returns the values that routes are matched against: the value of
-// the edge's expression, or else the route that an event of the node set, or else
-// the output of the node.
+// routeValues returns the values that routes are matched against: the value of the edge's
+// expression, or else the route that a node event set, or else the node's output.
 func (w *workflowRun) routeValues(ctx context.Context, o *nodeOutcome, e Edge) ([]routeValue, error) {
 	if e.By != nil {
 		v, err := e.By.Eval(ctx, w.inv.ExprVars())
@@ -513,12 +508,12 @@ func (w *workflowRun) routeValues(ctx context.Context, o *nodeOutcome, e Edge) (
 // routeValue is a value that routes are matched against.
 type routeValue struct {
 	text string
-	// typed is the value of a route that an event set, as ADK compares it: a
-	// string, a float64 or a bool. It is nil for values that match as text.
+	// typed is a route's value that an event set, as ADK compares it: a string, a float64 or a
+	// bool. It is nil for values that match as text.
 	typed any
 }
 
-// matchesRoute reports whether the value matches the route of an edge.
+// matchesRoute reports whether the value matches an edge's route.
 func (v routeValue) matchesRoute(route any) bool {
 	switch typed := v.typed.(type) {
 	case string:
@@ -532,7 +527,7 @@ func (v routeValue) matchesRoute(route any) bool {
 	return v.text == RouteText(route)
 }
 
-// RouteText returns the route of an edge as text.
+// RouteText returns an edge's route as text.
 func RouteText(route any) string {
 	if route == nil {
 		return ""
@@ -540,8 +535,8 @@ func RouteText(route any) string {
 	return fmt.Sprint(route)
 }
 
-// nodeOutput returns the output of a node: its explicit output, or else the value
-// of its output_key, or else its text.
+// nodeOutput returns a node's output: its explicit output, or else the value of its output_key, or
+// else its text.
 func (w *workflowRun) nodeOutput(o *nodeOutcome) any {
 	switch {
 	case o.output != nil || o.finalEvent == nil:
@@ -559,8 +554,8 @@ func (w *workflowRun) nodeOutput(o *nodeOutcome) any {
 	return nil
 }
 
-// listRouteValues returns the values of a route or an output: one per element of a
-// list. The text of a value is a string without surrounding white space, or else JSON.
+// listRouteValues returns a route's or an output's values: one per element of a list. The text of a
+// value is a string without surrounding white space, or else JSON.
 func listRouteValues(v any, typed bool) []routeValue {
 	switch v := session.Normalize(v).(type) {
 	case nil:
