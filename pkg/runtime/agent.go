@@ -73,10 +73,10 @@ type baseAgent interface {
 var _ baseAgent = (*Base)(nil)
 
 // Callbacks are functions that are called at certain points in an agent's run (adk-python
-// agents/callback_context.py and its agents' callbacks). The functions in a list are called in
-// order until one returns an answer; nil continues normally. An error ends the run; a [*RunError]
-// is reported unchanged. Functions are called concurrently. The lists for models and tools apply to
-// LLM agents only.
+// agents/callback_context.py and the callbacks of its agents). The functions in a list are called
+// in order until one returns an answer; nil continues normally. An error ends the run; a
+// [*RunError] is reported unchanged. Functions are called concurrently. The lists for models and
+// tools apply to LLM agents only.
 type Callbacks struct {
 	// BeforeAgent: an answer becomes an event instead of the agent's run, and AfterAgent is not
 	// called. The run's other agents continue.
@@ -132,7 +132,7 @@ type CallbackContext struct {
 	// Actions are added to the resulting event: the callback's own, or the model response. Before
 	// and after an agent, a state write or a saved artifact alone yields an event without content.
 	Actions *session.Actions
-	// The session's and its user's artifacts.
+	// Artifacts of the session and its user.
 	Artifacts tool.Artifacts
 	// The session user's memories; a callback can add the session.
 	Memories tool.Memories
@@ -176,8 +176,8 @@ type Plugin struct {
 	// BeforeRun: an answer becomes an event with author model instead of the agent's run.
 	BeforeRun func(ctx context.Context, inv *Invocation) (*genai.Content, error)
 	// OnEvent may replace an event, including partial ones, before it is stored and yielded. The
-	// answer's non-zero fields replace the event's fields, except for ID, invocation and time. It
-	// must not change the event itself, with which the agent continues.
+	// non-zero fields of its answer replace the fields of the event, except for ID, invocation and
+	// time. It must not change the event itself, with which the agent continues.
 	OnEvent func(ctx context.Context, inv *Invocation, ev *session.Event) (*session.Event, error)
 	// AfterRun is called when the run has ended in any way: also by an error, by
 	// BeforeRun, and by a consumer that stopped it (adk-python since 2.10). After
@@ -191,8 +191,8 @@ type Plugin struct {
 	// An error passes through each agent above the failed one, from the inside.
 	OnAgentError func(ctx context.Context, inv *Invocation, failure *RunError)
 	OnRunError   func(ctx context.Context, inv *Invocation, failure *RunError)
-	// Close releases the plugin's resources, within its context's five seconds. It is called once,
-	// after the app's last run.
+	// Close releases the plugin's resources, within the five seconds of its context. It is called
+	// once, after the app's last run.
 	Close func(ctx context.Context) error
 }
 

@@ -59,8 +59,8 @@ func IsAgentTool(t tool.Tool) bool {
 	return false
 }
 
-// Declaration has the agent's name and description, and its input schema's parameters. Without an
-// input schema it has one parameter, request.
+// Declaration has the agent's name and description, and the parameters in its input schema. Without
+// an input schema it has one parameter, request.
 func (t *AgentTool) Declaration() *genai.FunctionDeclaration { return t.decl }
 
 // Run fails: an agent requires an invocation, which only the runtime provides.

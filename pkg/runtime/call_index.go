@@ -336,8 +336,8 @@ func requestNoun(request string) string {
 }
 
 // checkAnswers rejects function responses to calls that are not pending, before the user's message
-// is stored. A response replaces its call's last response, so a client could otherwise forge a
-// tool's result. Responses to calls in different events are rejected too, because a response must
+// is stored. A response replaces the last response to its call, so a client could otherwise forge a
+// tool result. Responses to calls in different events are rejected too, because a response must
 // directly follow its call.
 func checkAnswers(x *callIndex, responses []*genai.FunctionResponse) error {
 	var first *session.Event

@@ -27,7 +27,7 @@ type callOrder struct {
 	turns []*callTurn
 	// ended counts the ended calls before which no call still runs.
 	ended int
-	// keys are each state key's writes, so that a read merges only those of its key.
+	// keys are the writes to each state key, so that a read merges only those of its key.
 	keys map[string]*keyWrites
 }
 
@@ -168,9 +168,9 @@ func (t *callTurn) earlierKeys() []string {
 	return keys
 }
 
-// earlierValue returns a key's value after the earlier calls' published writes, given its value old
-// before them, as [session.Actions.Updated] does. isSet reports that one of them set it, and did
-// not only update it.
+// earlierValue returns the value of a key after the published writes of the earlier calls, given
+// its value old before them, as [session.Actions.Updated] does. isSet reports that one of them set
+// it, and did not only update it.
 func (t *callTurn) earlierValue(key string, old any) (v any, written, isSet bool, err error) {
 	if t == nil {
 		return old, false, false, nil

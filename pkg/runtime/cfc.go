@@ -1,7 +1,7 @@
 package runtime
 
 // NeedsLiveAPI is the error for [RunConfig.SupportCFC] with a model that has no live API. Its
-// arguments are the model's and the agent's names.
+// arguments are the names of model and agent.
 const NeedsLiveAPI = "support_cfc requires models with a live API; model %s of agent %s has none"
 
 // addGenerator makes the agent answer over a live connection, if the run config requires it

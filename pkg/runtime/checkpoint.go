@@ -149,9 +149,9 @@ func (inv *Invocation) missingNodeError(name string) error {
 		"the invocation cannot be resumed: it was in %s of agent %s, which no longer exists; start a new one", name, inv.node.agent.Name())
 }
 
-// A workflow's checkpoint contains the queued and running tasks with their lanes, and waiting
-// joins' inputs. It refers to nodes by name. The key "nodes" has each node's status, which ADK's
-// clients display.
+// A workflow's checkpoint contains the queued and running tasks with their lanes, and the inputs of
+// waiting joins. It refers to nodes by name. The key "nodes" has the status of each node, for
+// display in ADK clients.
 const (
 	statusRunning = "running"
 	statusWaiting = "waiting"
@@ -259,7 +259,7 @@ func (r *workflowReader) readNodes(v any) {
 	}
 }
 
-// readJoins reads waiting joins' inputs.
+// readJoins reads the inputs of waiting joins.
 func (r *workflowReader) readJoins(v any) {
 	joins := r.readMapping("joins", v)
 	for _, name := range slices.Sorted(maps.Keys(joins)) {

@@ -98,8 +98,8 @@ func newDelegateTools(n *node, others []tool.Tool) ([]tool.Tool, error) {
 	return tools, nil
 }
 
-// Declaration has the sub-agent's name and description, and its input schema's parameters. Without
-// one it has the parameter request.
+// Declaration has the sub-agent's name and description, and the parameters in its input schema.
+// Without one it has the parameter request.
 func (t *delegateTool) Declaration() *genai.FunctionDeclaration { return t.decl }
 
 // Run fails: a sub-agent requires an invocation, which only the runtime provides.
@@ -159,8 +159,8 @@ func textResult(text string) *tool.Result {
 	return &tool.Result{Response: map[string]any{"result": text}}
 }
 
-// findDelegation returns a call's number among the agent's calls with this name in the invocation,
-// from 1, and its event's index in the session.
+// findDelegation returns the number of a call among the agent's calls with this name in the
+// invocation, from 1, and the index of its event in the session.
 func (s *callRunner) findDelegation(name, call string) (nth, at int) {
 	for i, ev := range s.inv.run.sess.Events() {
 		if ev.Author != s.inv.node.agent.Name() || ev.Branch != s.inv.branch {

@@ -292,7 +292,7 @@ func (r *revisionCache) acquire(ctx context.Context, serving *App, revision stri
 	return app, nil
 }
 
-// dropApp releases all of an app's revisions.
+// dropApp releases all revisions of an app.
 func (r *revisionCache) dropApp(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -144,9 +144,9 @@ func (inv *Invocation) hookEvents(name string) []*session.Event {
 	return inv.run.record.frameAt(inv.frame.path + "/" + name).allEvents()
 }
 
-// A frame is one agent's run within a resumable app's invocation. Its path has one segment for each
-// enclosing agent and for the agent itself, with the run number: pipeline@1/writer@2. All events in
-// the run carry the path, so that a resumed invocation finds what each agent did.
+// A frame is one agent run within an invocation of a resumable app. Its path has one segment for
+// each enclosing agent and for the agent itself, with the run number: pipeline@1/writer@2. All
+// events in the run carry the path, so that a resumed invocation finds what each agent did.
 type frame struct {
 	path   string
 	parent *frame
@@ -282,7 +282,7 @@ type decisions struct {
 	// credentials are the state keys with the credentials that the user gave.
 	credentials map[string]any
 	// consents are answers from authorization servers, and received the IDs of answers to
-	// connections' requests.
+	// connection requests.
 	consents []connection.Answer
 	received []string
 	// finished reports whether all calls were executed before and the agent

@@ -79,7 +79,7 @@ type callRunner struct {
 	agent *LLMAgent
 	// decided has a person's decisions, by call ID.
 	decided map[string]*decision
-	// attempts are the invocations of calls' first attempts, by call ID.
+	// attempts are the invocations in which calls were first attempted, by call ID.
 	attempts map[string]string
 	// delegated receives the events from sub-agents that are called as tools; nil while none is.
 	delegated chan<- *eventHandoff

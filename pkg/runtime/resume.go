@@ -12,8 +12,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A resumable app's invocation that was interrupted, or paused for pending calls, is resumed from
-// its stored events alone:
+// An invocation of a resumable app that was interrupted, or paused for pending calls, is resumed
+// from its stored events alone:
 //
 //	resolveInvocation    the invocation that the request names, or that of the
 //	   │                 call which its message answers

@@ -69,7 +69,7 @@ type turnLimits struct {
 	expressions *template.Budget
 	// consultations counts each [ConsultTool]'s calls.
 	consultations consultations
-	// listed counts all list workers' elements.
+	// listed counts the elements of all list workers.
 	listed atomic.Int64
 }
 
@@ -105,7 +105,7 @@ type userInput struct {
 	expressions *template.Budget
 }
 
-// logger is the host's logger with the run's attributes.
+// logger is the host's logger with attributes for the run.
 func (r *run) logger() *slog.Logger { return r.withRunAttrs(r.host.logger) }
 
 // withRunAttrs returns a logger that adds the app, revision, session and

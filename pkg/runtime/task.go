@@ -23,13 +23,13 @@ import (
 //	turn 2   user: text ──────────▶ order: call finish_task
 //	         user: response order#1 ─▶ parent: text
 //
-// The task's events and the user's messages to it have the call's ID as their isolation scope.
-// Before its model is called, the parent runs the agents for all its open calls in order. All this
-// is read from stored events.
+// The task's events and the user messages to it have the call ID as their isolation scope. Before
+// its model is called, the parent runs the agents for all its open calls in order. All this is read
+// from stored events.
 //
 // A task that is a workflow node pauses the invocation instead of a call: its scope is its path,
-// the user's next message continues the invocation, and finish_task's output is the node's. Only
-// resumable apps can do this.
+// the user's next message continues the invocation, and the output of finish_task is that of the
+// node. Only resumable apps can do this.
 
 const (
 	finishTask = "finish_task"
@@ -180,7 +180,8 @@ func (t *finishTool) Run(context.Context, *tool.Call) (*tool.Result, error) {
 	return nil, fmt.Errorf("%s requires a task", finishTask)
 }
 
-// checkOutput returns a task's output from finish_task's arguments. The model corrects wrong ones.
+// checkOutput returns the task output from the arguments of finish_task. The model corrects wrong
+// ones.
 func (t *finishTool) checkOutput(ctx context.Context, given map[string]any) (any, error) {
 	args, err := t.params.Check(ctx, given)
 	if err != nil {
@@ -198,8 +199,8 @@ func (t *finishTool) checkOutput(ctx context.Context, given map[string]any) (any
 	return session.Normalize(output), nil
 }
 
-// finishTask yields the event with a task's output, its agent's last one, and stores the output
-// under the agent's output key.
+// finishTask yields the event with the task output, the last event of its agent, and stores the
+// output under the agent's output key.
 func (s *step) finishTask(answer *session.Event, output any) outcome {
 	answer.Output = output
 	var failure *RunError
@@ -311,7 +312,7 @@ func (s *step) dispatchTasks(ctx context.Context) outcome {
 	return outcome{}
 }
 
-// runTask runs or continues a task's agent, and returns the call's response.
+// runTask runs or continues the agent of a task, and returns the response to the call.
 func (s *step) runTask(ctx context.Context, t openTask) (response *session.Event, o outcome) {
 	placed, _ := s.inv.activeToolbox().byName[t.call.Name].(*delegateTool)
 	if placed == nil {

@@ -199,7 +199,8 @@ func (s *callState) copyWrites() *callWrites {
 	return w
 }
 
-// callArtifacts accesses the session's artifacts, and records saved versions in the call's actions.
+// callArtifacts accesses the session's artifacts, and records saved versions in the actions of the
+// call.
 type callArtifacts struct {
 	store   *store.Artifacts
 	key     session.Key

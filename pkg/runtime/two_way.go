@@ -129,7 +129,7 @@ func (t *TwoWayTurn) AgentModel() model.LLM { return t.node.llm }
 // RunLogger returns the run's logger. It is safe for concurrent use.
 func (t *TwoWayTurn) RunLogger() *slog.Logger { return t.run.logger() }
 
-// ReadClock returns the host clock's time.
+// ReadClock returns the time on the host clock.
 func (t *TwoWayTurn) ReadClock() time.Time { return t.run.host.now() }
 
 // RequestOrigin returns what identifies the agent and the user to models.
@@ -286,7 +286,7 @@ func (t *TwoWayTurn) StoreEvent(ctx context.Context, ev *session.Event) error {
 // Fail ends the run with an error.
 func (t *TwoWayTurn) Fail(err error) { t.step.emitEvent(nil, err) }
 
-// AddCost adds a response's cost to the run's, and fails when the limit is reached.
+// AddCost adds the cost of a response to the cost of the run, and fails when the limit is reached.
 func (t *TwoWayTurn) AddCost(response *model.Response) error {
 	return t.run.limits.budget.addCost(response)
 }
@@ -304,8 +304,8 @@ func (t *TwoWayTurn) ReportMeasurement(m Measurement) {
 	}
 }
 
-// StartSpan starts a client span inside the agent's. It is nil if the run is not traced. Attributes
-// that are empty strings are left out.
+// StartSpan starts a client span inside the agent span. It is nil if the run is not traced.
+// Attributes that are empty strings are left out.
 func (t *TwoWayTurn) StartSpan(ctx context.Context, name string, start time.Time, own ...attribute.KeyValue) trace.Span {
 	h := t.run.host
 	if h.tracer == nil {

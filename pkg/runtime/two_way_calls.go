@@ -28,7 +28,7 @@ type CallBatch struct {
 }
 
 // NewBatch returns a batch that does not run yet. attempts has the invocations, by ID, of calls
-// that were made before: they run with those invocations' idempotency keys.
+// that were made before: they run with the idempotency keys of those invocations.
 func (t *TwoWayTurn) NewBatch(calls []*genai.FunctionCall, attempts map[string]string) *CallBatch {
 	return &CallBatch{Calls: calls, runner: &callRunner{inv: t.Invocation, agent: t.step.agent, intercept: t.Intercept, attempts: attempts}}
 }
@@ -51,7 +51,7 @@ func (b *CallBatch) StartCalls(ctx context.Context, done func()) {
 	}()
 }
 
-// runOne runs one call. A tool's panic is its call's error.
+// runOne runs one call. A panic in the tool is the error of its call.
 func (b *CallBatch) runOne(i int) {
 	run := b.runner.inv.run
 	defer func() { b.order.turns[i].endCall(b.answers[i]) }()

@@ -101,7 +101,7 @@ type task struct {
 	input *nodeValue
 }
 
-// nodeOutcome is a task's result, which the node's edges evaluate.
+// nodeOutcome is the result of a task. The edges of its node evaluate it.
 type nodeOutcome struct {
 	task
 	route      any
@@ -124,7 +124,7 @@ var (
 	errOutputs  = errors.New("multiple terminal nodes produced output") // as in ADK
 )
 
-// commonLane returns two lanes' nearest common ancestor.
+// commonLane returns the nearest common ancestor of two lanes.
 func commonLane(a, b *lane) *lane {
 	for a != b {
 		if a.depth < b.depth {
@@ -321,8 +321,7 @@ func newAttempt(parent, last *Invocation, o *nodeOutcome) *Invocation {
 	return again
 }
 
-// markOutput marks an event that has a node's output, which is also the workflow's if no node
-// follows.
+// markOutput marks an event that has the output of a node, and of the workflow if no node follows.
 func (w *workflowRun) markOutput(o *nodeOutcome, child *Invocation, ev *session.Event) {
 	_, nested := w.Children[o.node].(*Workflow)
 	switch {
@@ -554,8 +553,8 @@ func (w *workflowRun) nodeOutput(o *nodeOutcome) any {
 	return nil
 }
 
-// listRouteValues returns a route's or an output's values: one per element of a list. The text of a
-// value is a string without surrounding white space, or else JSON.
+// listRouteValues returns the values in a route or an output: one per element of a list. The text
+// of a value is a string without surrounding white space, or else JSON.
 func listRouteValues(v any, typed bool) []routeValue {
 	switch v := session.Normalize(v).(type) {
 	case nil:

@@ -19,7 +19,7 @@ import (
 type command struct {
 	// Send is a message to the host.
 	Send json.RawMessage `json:"send"`
-	// Speak is the number of messages to send with 100 ms of a tone each.
+	// Speak is how many messages to send, each with a 100 ms tone.
 	Speak int `json:"speak"`
 	// Close is a close code.
 	Close int `json:"close"`
@@ -117,7 +117,7 @@ func tone(chunk int) string {
 	return base64.StdEncoding.EncodeToString(bytes[:])
 }
 
-// A received is a message of the host.
+// A received is a message from the host.
 type received struct {
 	Setup struct {
 		SessionResumption struct{ Handle string }
