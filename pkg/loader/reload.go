@@ -53,7 +53,7 @@ type reload struct {
 // reports whether another poll should follow soon.
 func (w *Watch) reloadIfChanged(ctx context.Context, a *watchedApp, p pollMode) (again bool) {
 	hash, limit, err := w.hashApp(ctx, a)
-	old, _ := w.status.get(a.name)
+	old, _ := w.status.getStatus(a.name)
 	switch {
 	case ctx.Err() != nil:
 		return false
@@ -166,7 +166,7 @@ func (w *Watch) publishResult(ctx context.Context, r *reload) bool {
 	if err := s.Diagnostics.WriteText(w.opts.Problems); err != nil {
 		w.opts.Logger.Warn("cannot write the diagnostics of an app", "app", a.name, "error", err)
 	}
-	w.status.put(a.name, s)
+	w.status.putStatus(a.name, s)
 	w.opts.OnLoad(s)
 	w.recordReport(a, got, old, s)
 	return true
@@ -299,8 +299,8 @@ func (w *Watch) removeIfAbsent(a *watchedApp, p pollMode) (again bool) {
 	w.mu.Unlock()
 	w.reportMu.Lock()
 	defer w.reportMu.Unlock()
-	was, _ := w.status.get(a.name)
-	w.status.delete(a.name)
+	was, _ := w.status.getStatus(a.name)
+	w.status.deleteStatus(a.name)
 	w.opts.Logger.Info("app removed", "app", a.name)
 	w.journal.appendReport(Report{App: a.name, Time: now, Kind: ReportRemoved, From: was.Revision}, nil, nil)
 	return false
@@ -312,7 +312,7 @@ func (w *Watch) markUnreadable(a *watchedApp, err error) {
 	reason := formatFolderError(err)
 	w.reportMu.Lock()
 	defer w.reportMu.Unlock()
-	old, _ := w.status.get(a.name)
+	old, _ := w.status.getStatus(a.name)
 	if old.Unreadable == reason {
 		return
 	}
@@ -332,7 +332,7 @@ func (w *Watch) markUnreadable(a *watchedApp, err error) {
 // publishStatus stores a status without a load, and reports it. The caller holds reportMu.
 func (w *Watch) publishStatus(a *watchedApp, old, now Status) {
 	now.Loading = false
-	w.status.put(a.name, now)
+	w.status.putStatus(a.name, now)
 	reported := now
 	reported.Loaded = w.opts.Clock()
 	w.recordReport(a, loadResult{files: a.servingFiles}, old, reported)

@@ -81,27 +81,27 @@ type statuses struct {
 	byApp map[string]Status
 }
 
-func (t *statuses) get(app string) (Status, bool) {
+func (t *statuses) getStatus(app string) (Status, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	s, ok := t.byApp[app]
 	return s, ok
 }
 
-func (t *statuses) put(app string, s Status) {
+func (t *statuses) putStatus(app string, s Status) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.byApp[app] = s
 }
 
-func (t *statuses) delete(app string) {
+func (t *statuses) deleteStatus(app string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.byApp, app)
 }
 
-// list returns all statuses, sorted by name.
-func (t *statuses) list() []Status {
+// listStatuses returns all statuses, sorted by name.
+func (t *statuses) listStatuses() []Status {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return slices.SortedFunc(maps.Values(t.byApp), func(a, b Status) int { return strings.Compare(a.App, b.App) })

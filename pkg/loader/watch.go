@@ -252,7 +252,7 @@ func (w *Watch) Reports(after int) ([]Report, <-chan struct{}) { return w.journa
 // Open opens the folder of a watched app for reading. The error is
 // [session.ErrNotFound] if the app does not exist.
 func (w *Watch) Open(app string) (*os.Root, error) {
-	s, ok := w.status.get(app)
+	s, ok := w.status.getStatus(app)
 	if !ok {
 		return nil, fmt.Errorf("app %s: %w", app, session.ErrNotFound)
 	}
@@ -262,7 +262,7 @@ func (w *Watch) Open(app string) (*os.Root, error) {
 // OpenModels builds models of a watched app by their names from its current files; see
 // [Loader.OpenModels].
 func (w *Watch) OpenModels(ctx context.Context, app string, names []string) (models map[string]model.LLM, release func(), ds spec.Diagnostics) {
-	s, ok := w.status.get(app)
+	s, ok := w.status.getStatus(app)
 	if !ok {
 		return nil, nil, spec.Diagnostics{{Rule: "unknown-name", Message: "app not found: " + app}}
 	}
@@ -270,20 +270,20 @@ func (w *Watch) OpenModels(ctx context.Context, app string, names []string) (mod
 }
 
 // Status returns the status of an app, and whether the app exists.
-func (w *Watch) Status(app string) (Status, bool) { return w.status.get(app) }
+func (w *Watch) Status(app string) (Status, bool) { return w.status.getStatus(app) }
 
 // Statuses returns the statuses of all apps, sorted by name.
-func (w *Watch) Statuses() []Status { return w.status.list() }
+func (w *Watch) Statuses() []Status { return w.status.listStatuses() }
 
 // Diagnostics returns the problems of an app's folder at its last load.
 func (w *Watch) Diagnostics(app string) spec.Diagnostics {
-	s, _ := w.status.get(app)
+	s, _ := w.status.getStatus(app)
 	return s.Diagnostics
 }
 
 // LoadRevision builds an app from the stored files of an earlier revision.
 func (w *Watch) LoadRevision(ctx context.Context, app, revision string) (*runtime.App, error) {
-	s, ok := w.status.get(app)
+	s, ok := w.status.getStatus(app)
 	if !ok || w.opts.Revisions == nil {
 		return nil, fmt.Errorf("app %s: revisions are not stored: %w", app, session.ErrNotFound)
 	}
