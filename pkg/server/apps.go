@@ -64,27 +64,20 @@ func newAppBodies(apps []*runtime.App) []appBody {
 	return bodies
 }
 
+// handleDiagnostics responds with the reloader's status of an app. Apps built in Go code are
+// unknown to the reloader and have no problems.
 func (s *Services) handleDiagnostics(w http.ResponseWriter, r *http.Request) error {
-	st, ok := s.findStatus(r.PathValue("app"))
-	if !ok {
-		return appNotFound(r.PathValue("app"))
-	}
-	return WriteJSON(w, st)
-}
-
-// findStatus returns the reloader's status of an app. Apps built in Go code are unknown
-// to the reloader and have no problems.
-func (s *Services) findStatus(app string) (Status, bool) {
+	name := r.PathValue("app")
 	if s.opts.Reloader != nil {
-		if st, ok := s.opts.Reloader.Status(app); ok {
-			return st, true
+		if st, ok := s.opts.Reloader.Status(name); ok {
+			return WriteJSON(w, st)
 		}
 	}
-	a := s.host.App(app)
-	if a == nil {
-		return Status{}, false
+	app := s.host.App(name)
+	if app == nil {
+		return appNotFound(name)
 	}
-	return Status{App: a.Name(), Revision: a.Revision(), OK: true}, true
+	return WriteJSON(w, Status{App: name, Revision: app.Revision(), OK: true})
 }
 
 func (s *Services) handlePreview(w http.ResponseWriter, r *http.Request) error {
@@ -126,21 +119,12 @@ type (
 	}
 )
 
-// findApp returns the current revision of the app in the path.
-func (s *Services) findApp(r *http.Request) (*runtime.App, error) {
-	app := s.host.App(r.PathValue("app"))
-	if app == nil {
-		return nil, appNotFound(r.PathValue("app"))
-	}
-	return app, nil
-}
-
 // handleAppInfo describes the LLM agents of an app. As in adk-python, the root agent
 // must be an LLM agent.
 func (s *Services) handleAppInfo(w http.ResponseWriter, r *http.Request) error {
-	app, err := s.findApp(r)
-	if err != nil {
-		return err
+	app := s.host.App(r.PathValue("app"))
+	if app == nil {
+		return appNotFound(r.PathValue("app"))
 	}
 	if _, ok := app.Root().(*runtime.LLMAgent); !ok {
 		return badRequest("Root agent is not an LlmAgent")

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"agenthost/internal/auth"
-	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 )
@@ -128,19 +127,15 @@ func (s *Services) AuthorizeWrites(r *http.Request, name string, deltas ...map[s
 			continue
 		}
 		for _, key := range slices.Sorted(maps.Keys(delta)) {
-			if strings.HasPrefix(key, session.AppPrefix) && !isClientWritable(app, key) {
+			if !strings.HasPrefix(key, session.AppPrefix) {
+				continue
+			}
+			if by, declared := app.Writable(key); !declared || by != session.WriterClient {
 				return forbiddenError(fmt.Sprintf("permission denied: the state key %q is written by agents and administrators only", key))
 			}
 		}
 	}
 	return nil
-}
-
-// isClientWritable reports whether the app's state_schema allows clients to write a
-// key.
-func isClientWritable(app *runtime.App, key string) bool {
-	by, declared := app.Writable(key)
-	return declared && by == session.WriterClient
 }
 
 // isPrivileged reports whether the caller may see the host's own data.

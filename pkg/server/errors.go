@@ -288,18 +288,9 @@ func (s *Services) logFailure(r *http.Request, err error) failure {
 		return f
 	}
 	args := []any{"method", r.Method, "path", r.URL.Path, "app", key.App, "user", key.User, "session", key.ID, "code", f.code, "error", err}
-	if cause := internalCause(err); cause != nil {
-		args = append(args, "cause", cause)
+	if re := (*runtime.RunError)(nil); errors.As(err, &re) && re.Err != nil {
+		args = append(args, "cause", re.Err) // which clients do not see
 	}
 	log(r.Context(), message, args...)
 	return f
-}
-
-// internalCause returns the cause of a run error that clients do not see, or nil.
-func internalCause(err error) error {
-	var re *runtime.RunError
-	if errors.As(err, &re) {
-		return re.Err
-	}
-	return nil
 }

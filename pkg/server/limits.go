@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"math"
 	"net/http"
 	"runtime"
@@ -90,23 +91,15 @@ func (l *rateLimiter) acquire(name string) error {
 		l.fullAt = map[string]time.Time{}
 	}
 	if len(l.fullAt) >= maxTrackedNames {
-		l.evictFull(now)
+		// Evict the full buckets, or all if that is not enough: exceeding a limit once is better
+		// than unbounded memory.
+		maps.DeleteFunc(l.fullAt, func(_ string, full time.Time) bool { return full.Before(now) })
+		if len(l.fullAt) >= maxTrackedNames {
+			clear(l.fullAt)
+		}
 	}
 	l.fullAt[name] = full
 	return nil
-}
-
-// evictFull removes the full buckets, or all of them if that is not enough: exceeding a
-// limit once is better than unbounded memory.
-func (l *rateLimiter) evictFull(now time.Time) {
-	for name, full := range l.fullAt {
-		if full.Before(now) {
-			delete(l.fullAt, name)
-		}
-	}
-	if len(l.fullAt) >= maxTrackedNames {
-		clear(l.fullAt)
-	}
 }
 
 // refund returns the last token of a name.

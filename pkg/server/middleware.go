@@ -169,24 +169,21 @@ func (s *Server) serveUnrouted(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if to != nil {
-		redirectTo(w, to.String())
+		w.Header().Set("Location", to.String())
+		w.WriteHeader(http.StatusTemporaryRedirect) // keeps the method and the body
 		return
 	}
 	s.mux.ServeHTTP(&jsonErrorWriter{ResponseWriter: w}, r)
-}
-
-// redirectTo redirects to another path of this server, with the same method and body.
-func redirectTo(w http.ResponseWriter, to string) {
-	w.Header().Set("Location", to)
-	w.WriteHeader(http.StatusTemporaryRedirect)
 }
 
 // rejectReason returns why a request is rejected, or an empty string. Both rules are
 // those of adk-python's cli/api_server.py: they prevent pages of other sites from
 // calling this server through a browser.
 func (s *Server) rejectReason(r *http.Request, pattern string) string {
+	rt := s.routes[pattern]
+	isProbe := rt != nil && rt.Access == AccessProbe
 	switch {
-	case !s.isHostAllowed(r.Host) && !s.isProbeRoute(pattern):
+	case !isProbe && !s.isHostAllowed(r.Host):
 		return "Forbidden: host not allowed"
 	case !isOriginAllowed(r):
 		return "Forbidden: origin not allowed"
@@ -199,12 +196,6 @@ func (s *Server) rejectReason(r *http.Request, pattern string) string {
 func (s *Server) isPublicRoute(pattern string) bool {
 	rt := s.routes[pattern]
 	return rt != nil && rt.Access.isPublic()
-}
-
-// isProbeRoute reports whether a route accepts any Host header.
-func (s *Server) isProbeRoute(pattern string) bool {
-	rt := s.routes[pattern]
-	return rt != nil && rt.Access == AccessProbe
 }
 
 // isHostAllowed protects against DNS rebinding.

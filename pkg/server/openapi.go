@@ -134,7 +134,14 @@ func (rt *Route) encodeOperation(path string) map[string]any {
 	if rt.Access.isPublic() {
 		o["security"] = []any{} // no token needed
 	}
-	if params := d.encodeParameters(path); len(params) > 0 {
+	var params []any
+	for _, m := range pathParam.FindAllStringSubmatch(path, -1) {
+		params = append(params, map[string]any{"name": m[1], "in": "path", "required": true, "schema": map[string]any{"type": "string"}})
+	}
+	for _, name := range d.Params {
+		params = append(params, componentRef("parameters", name))
+	}
+	if len(params) > 0 {
 		o["parameters"] = params
 	}
 	if d.Body != "" {
@@ -144,17 +151,6 @@ func (rt *Route) encodeOperation(path string) map[string]any {
 }
 
 var pathParam = regexp.MustCompile(`\{(\w+)\}`)
-
-func (d *Doc) encodeParameters(path string) []any {
-	var all []any
-	for _, m := range pathParam.FindAllStringSubmatch(path, -1) {
-		all = append(all, map[string]any{"name": m[1], "in": "path", "required": true, "schema": map[string]any{"type": "string"}})
-	}
-	for _, name := range d.Params {
-		all = append(all, componentRef("parameters", name))
-	}
-	return all
-}
 
 func (d *Doc) encodeResponses() map[string]any {
 	all := map[string]any{"default": componentRef("responses", "Error")}

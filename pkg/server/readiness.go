@@ -36,15 +36,22 @@ type probe struct {
 	err  error
 }
 
-// checkStore returns nil if the store works.
+// checkStore returns nil if the store works. Requests share the running probe and a recent result.
 func (r *readiness) checkStore(ctx context.Context) error {
-	p, isNew := r.currentProbe()
-	if isNew {
+	r.mu.Lock()
+	p := r.last
+	if p == nil || p.isExpired(r.clock()) {
+		p = &probe{done: make(chan struct{})}
+		r.last = p
+		// It tests the store whether or not a request still waits.
 		go func() {
 			defer safe.Recover(func(panicErr *safe.Panic) { r.finishProbe(p, panicErr) })
-			r.runProbe(p)
+			ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+			defer cancel()
+			r.finishProbe(p, r.ping(ctx))
 		}()
 	}
+	r.mu.Unlock()
 	timeout := time.NewTimer(probeWait)
 	defer timeout.Stop()
 	select {
@@ -55,24 +62,6 @@ func (r *readiness) checkStore(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// currentProbe returns the running probe, a recent one, or a new one, which the caller
-// must run.
-func (r *readiness) currentProbe() (p *probe, isNew bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.last == nil || r.last.isExpired(r.clock()) {
-		r.last, isNew = &probe{done: make(chan struct{})}, true
-	}
-	return r.last, isNew
-}
-
-// runProbe tests the store, whether or not a request still waits.
-func (r *readiness) runProbe(p *probe) {
-	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
-	defer cancel()
-	r.finishProbe(p, r.ping(ctx))
 }
 
 // isExpired reports whether the probe has completed and its result is too old.

@@ -15,6 +15,29 @@ import (
 	"agenthost/pkg/session"
 )
 
+// The stream makes an agent as fast as its client, and no faster: an event is stored, written and
+// flushed before the agent continues. Nothing is queued, so a slow client slows its own run
+// (backpressure) and holds one frame in memory, and what a client has seen has happened.
+//
+//	event    encode into a shared buffer; write under a deadline; flush; remove the deadline
+//	last     write, and leave the flush to the end of the response, at most maxFlushDelay later:
+//	         no agent waits for it, and one packet carries frame and end
+//	idle     one timer for a stream writes a comment after keepAliveInterval, and flushes what
+//	         was left
+//	client   gone or too slow: the first write error ends the run, unless it is detached
+//
+// Invariants:
+//   - mu orders frames, comments and flushes; a frame is one Write, so that no comment splits it.
+//   - The header is sent with the first frame. Before it, an error can still be the response.
+//   - writeErr is set once and is final: afterwards nothing is written.
+//   - Once stopKeepAlive has returned, no timer writes to the ResponseWriter, which belongs to
+//     net/http again when the handler returns.
+//   - A deadline is set only around a write: HTTP/2 resets a stream whose deadline passes while
+//     it is idle.
+//
+// A goroutine with a channel for each stream would buffer events while the run continues as if
+// they were delivered, and cost memory for thousands of idle streams.
+
 // A Stream writes server-sent events: one data: line for each event, in one write,
 // because ADK's clients read an event that arrives in two chunks twice. ADK sends
 // nothing else, and public clients parse every line as JSON. A client that asks for
