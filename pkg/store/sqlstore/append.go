@@ -214,7 +214,10 @@ func (w *writer) writeStates(rows []stateRow) error {
 // appendBatch inserts the events of many jobs, ordered by session, so that two
 // programs with the same sessions do not deadlock.
 func (w *writer) appendBatch(jobs []*job) error {
-	slices.SortStableFunc(jobs, func(a, b *job) int { return compareKeys(a.append.Key, b.append.Key) })
+	slices.SortStableFunc(jobs, func(a, b *job) int {
+		one, other := a.append.Key, b.append.Key
+		return cmp.Or(strings.Compare(one.App, other.App), strings.Compare(one.User, other.User), strings.Compare(one.ID, other.ID))
+	})
 	known := jobs[:0:0]
 	for _, j := range jobs {
 		j.err = nil
@@ -279,7 +282,11 @@ func (b *Database) appendUpdates(ctx context.Context, rec store.AppendRecord) (s
 	if u.plain, err = stateRows(rec.Key, rec.Writes); err != nil {
 		return store.AppendResult{}, err
 	}
-	if u.rows, err = stateRows(rec.Key, updateTargets(rec.Updates)); err != nil {
+	targets := make([]store.StateWrite, len(rec.Updates)) // without values
+	for i, one := range rec.Updates {
+		targets[i] = store.StateWrite{Key: one.Key, Scope: one.Scope}
+	}
+	if u.rows, err = stateRows(rec.Key, targets); err != nil {
 		return store.AppendResult{}, err
 	}
 	w := b.writerFor(rec.Key)
@@ -296,15 +303,6 @@ func (b *Database) appendUpdates(ctx context.Context, rec store.AppendRecord) (s
 	}
 	rec.Event.Actions.StateDelta = u.event.Actions.StateDelta
 	return store.AppendResult{Seq: u.seq, TextBytes: int64(len(u.text)), CacheBytes: estimateEventBytes(len(u.text))}, nil
-}
-
-// updateTargets returns the cells of updates, without values.
-func updateTargets(updates []store.SharedUpdate) []store.StateWrite {
-	cells := make([]store.StateWrite, len(updates))
-	for i, u := range updates {
-		cells[i] = store.StateWrite{Key: u.Key, Scope: u.Scope}
-	}
-	return cells
 }
 
 // splitUpdates separates the jobs that update shared state from the others.
@@ -445,8 +443,4 @@ func (r *stateRow) compare(o *stateRow) int {
 		strings.Compare(r.App, o.App), strings.Compare(r.User, o.User),
 		strings.Compare(r.Session, o.Session), strings.Compare(r.Key, o.Key),
 	)
-}
-
-func compareKeys(a, b session.Key) int {
-	return cmp.Or(strings.Compare(a.App, b.App), strings.Compare(a.User, b.User), strings.Compare(a.ID, b.ID))
 }

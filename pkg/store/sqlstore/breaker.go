@@ -123,7 +123,14 @@ func (k *breaker) runRequest(ctx context.Context, run func(ctx context.Context) 
 	if err == nil || ctx.Err() != nil || limited.Err() == nil && !errors.Is(err, errTimeout) {
 		return err
 	}
-	k.dropConns(began)
+	switch {
+	case k.probe == nil: // a file
+	case k.checkClosed() != nil:
+		k.conns.cutAll()
+	default:
+		k.conns.cutIdle()
+		k.startProber(began)
+	}
 	return k.newTimeoutError()
 }
 
@@ -199,20 +206,6 @@ func (k *breaker) openChannel() <-chan struct{} {
 	return k.opened
 }
 
-// dropConns drops the connections after a request that reached its deadline: the idle ones, and
-// while the breaker is open all of them.
-func (k *breaker) dropConns(began time.Time) {
-	if k.probe == nil {
-		return
-	}
-	if k.checkClosed() != nil {
-		k.conns.cutAll()
-		return
-	}
-	k.conns.cutIdle()
-	k.startProber(began)
-}
-
 // startProber starts the prober, unless it runs. Nothing may have been answered since a time.
 func (k *breaker) startProber(since time.Time) {
 	k.mu.Lock()
@@ -224,18 +217,16 @@ func (k *breaker) startProber(since time.Time) {
 	k.stop = cancel
 	k.prober.Go(func() {
 		defer safe.Recover(k.logPanic)
-		defer k.endProber()
+		defer func() {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			k.stop()
+			k.stop = nil
+		}()
 		if k.awaitAnswer(ctx, since) {
 			k.replaceDead(ctx, since)
 		}
 	})
-}
-
-func (k *breaker) endProber() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.stop()
-	k.stop = nil
 }
 
 // awaitAnswer probes until the server answers, and opens the breaker meanwhile. It returns true

@@ -36,9 +36,13 @@ type trackedConn struct {
 	aborted bool
 }
 
-// openConn opens a connection of the set.
+// openConn opens a connection in the set. It ends when its peer is gone.
 func (s *connSet) openConn(ctx context.Context, network, addr string) (net.Conn, error) {
-	conn, err := dialNetwork(ctx, network, addr)
+	d := &net.Dialer{
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: deadPeerTimeout / 2, Interval: deadPeerTimeout / 6, Count: 3},
+		Control:         limitUnacknowledged,
+	}
+	conn, err := d.DialContext(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -51,15 +55,6 @@ func (s *connSet) openConn(ctx context.Context, network, addr string) (net.Conn,
 	}
 	s.conns[c] = struct{}{}
 	return c, nil
-}
-
-// dialNetwork opens a connection that ends when its peer is gone.
-func dialNetwork(ctx context.Context, network, addr string) (net.Conn, error) {
-	d := &net.Dialer{
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: deadPeerTimeout / 2, Interval: deadPeerTimeout / 6, Count: 3},
-		Control:         limitUnacknowledged,
-	}
-	return d.DialContext(ctx, network, addr)
 }
 
 // cutIdle closes the connections on which no answer is awaited. A new one may be about to send the
@@ -116,21 +111,17 @@ func (s *connSet) cutConns(selects func(*trackedConn) bool) {
 	}
 	s.mu.Unlock()
 	for _, c := range cut {
-		c.abortConn()
+		if !c.awaiting.Load() {
+			_ = c.Conn.Close()
+			continue
+		}
+		// An answer is awaited: end all reads and writes, but leave the connection open until its
+		// driver closes it, because a pooler cancels no statement on a closed connection.
+		c.mu.Lock()
+		c.aborted = true
+		_ = c.Conn.SetDeadline(time.Unix(1, 0))
+		c.mu.Unlock()
 	}
-}
-
-// abortConn ends all reads and writes. A connection on which an answer is awaited stays open until
-// its driver closes it, because a pooler cancels no statement of a closed connection.
-func (c *trackedConn) abortConn() {
-	if !c.awaiting.Load() {
-		_ = c.Conn.Close()
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.aborted = true
-	_ = c.Conn.SetDeadline(time.Unix(1, 0))
 }
 
 // SetDeadline is a method of [net.Conn].

@@ -99,7 +99,15 @@ func appendPostgres(w *writer, jobs []*job) error {
 	if err := rows.Err(); err != nil {
 		return err
 	}
-	setAppendResults(jobs, put)
+	for _, j := range jobs {
+		k := eventKey{j.append.head, j.append.Event.ID}
+		if !put[k] {
+			j.err = errConflict
+			continue
+		}
+		delete(put, k) // with the same event in two jobs, the first one inserted it
+		j.append.seq = j.append.Version + 1
+	}
 	return nil
 }
 
@@ -107,20 +115,6 @@ func appendPostgres(w *writer, jobs []*job) error {
 type eventKey struct {
 	head int64
 	id   string
-}
-
-// setAppendResults sets the results of append jobs. If two jobs have the same
-// event, the first one inserted it.
-func setAppendResults(jobs []*job, put map[eventKey]bool) {
-	for _, j := range jobs {
-		k := eventKey{j.append.head, j.append.Event.ID}
-		if !put[k] {
-			j.err = errConflict
-			continue
-		}
-		delete(put, k)
-		j.append.seq = j.append.Version + 1
-	}
 }
 
 func eventArgs(jobs []*job) []any {

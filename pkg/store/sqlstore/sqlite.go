@@ -90,7 +90,15 @@ func parseSQLite(rest string) (sqliteURL, error) {
 
 // openSQLite opens a database file. It creates a missing file and its folder.
 func openSQLite(ctx context.Context, e *Engine, u sqliteURL, o *Options) (*Database, error) {
-	if err := createPrivateFile(u.path); err != nil {
+	// Only its owner can read the file, because it contains conversations.
+	if err := os.MkdirAll(filepath.Dir(u.path), 0o700); err != nil {
+		return nil, fmt.Errorf("creating database folder: %w", err)
+	}
+	f, err := os.OpenFile(u.path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening database: %w", err)
+	}
+	if err := f.Close(); err != nil {
 		return nil, err
 	}
 	writers, err := openPool(ctx, e, u, url.Values{"_txlock": {"immediate"}, "_journal_mode": {"WAL"}})
@@ -110,7 +118,13 @@ func openSQLite(ctx context.Context, e *Engine, u sqliteURL, o *Options) (*Datab
 		return nil, err
 	}
 	b.setUpFile(u)
-	err = checkWAL(ctx, b)
+	// A file system without WAL mode has neither the performance nor the durability that is promised.
+	var mode string
+	if err = b.reads.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
+		err = fmt.Errorf("reading journal mode: %w", err)
+	} else if mode != "wal" {
+		err = fmt.Errorf("journal mode must be wal, got %s: put the database on a local disk", mode)
+	}
 	if err == nil {
 		b.liveness, err = acquireLivenessLock(u.path, o.Owner)
 	}
@@ -144,19 +158,6 @@ func openSQLiteReaders(ctx context.Context, e *Engine, u sqliteURL, o *Options) 
 	}
 	b.setUpFile(u)
 	return b, nil
-}
-
-// createPrivateFile creates an empty file that only its owner can read, because
-// it contains conversations.
-func createPrivateFile(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("creating database folder: %w", err)
-	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return fmt.Errorf("opening database: %w", err)
-	}
-	return f.Close()
 }
 
 // openPatience is how long opening waits for another program that initializes
@@ -193,19 +194,6 @@ func openPool(ctx context.Context, e *Engine, u sqliteURL, params url.Values) (*
 }
 
 func formatMillis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
-
-// checkWAL rejects a file system on which WAL mode does not work, because
-// neither performance nor durability would be as promised.
-func checkWAL(ctx context.Context, b *Database) error {
-	var mode string
-	if err := b.reads.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
-		return fmt.Errorf("reading journal mode: %w", err)
-	}
-	if mode != "wal" {
-		return fmt.Errorf("journal mode must be wal, got %s: put the database on a local disk", mode)
-	}
-	return nil
-}
 
 func sqliteDialect(classify func(error) engine.Fault) dialect {
 	return dialect{

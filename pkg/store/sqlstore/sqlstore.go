@@ -9,7 +9,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -89,7 +88,13 @@ func newSQLBackend(ctx context.Context, p pools, k *breaker, d dialect, o *Optio
 	if p.writers != nil {
 		err = b.openWriters(ctx, p.writers, o)
 	} else {
-		b.adaptReads(o.schema)
+		// Replace columns that an older schema does not have.
+		if o.schema < provenanceVersion {
+			b.provenance = "NULL"
+		}
+		if o.schema < ageVersion {
+			b.activeTime = "s.create_time"
+		}
 	}
 	if err != nil {
 		return b, err
@@ -107,22 +112,19 @@ func newSQLBackend(ctx context.Context, p pools, k *breaker, d dialect, o *Optio
 	return b, err
 }
 
-// adaptReads replaces columns that a schema version does not have.
-func (b *Database) adaptReads(version int64) {
-	if version < provenanceVersion {
-		b.provenance = "NULL"
-	}
-	if version < ageVersion {
-		b.activeTime = "s.create_time"
-	}
-}
-
 // openWriters migrates the schema and starts the writers.
 func (b *Database) openWriters(ctx context.Context, writers *gorm.DB, o *Options) (err error) {
 	if b.writes, err = writers.DB(); err != nil {
 		return err
 	}
-	b.startWriters(writers, o.Logger)
+	n := max(1, b.dialect.writerCount)
+	b.writes.SetMaxOpenConns(n)
+	b.writes.SetMaxIdleConns(n)
+	all := &writerGroup{closeIdleReaders: b.closeIdleReaders, breaker: b.breaker}
+	for range n {
+		all.writers = append(all.writers, &writer{pool: b.writes, db: writers, dialect: b.dialect, logger: o.Logger, group: all, ctx: context.Background()})
+	}
+	b.writers = all.writers
 	return b.breaker.runLong(ctx, func(ctx context.Context) error { return b.openFirst(ctx, o) })
 }
 
@@ -206,17 +208,6 @@ func defaultArtifactFolder(u *serverURL) string {
 	return filepath.Join("data", codec.EscapeFileName(u.Name, "")+".artifacts")
 }
 
-func (b *Database) startWriters(db *gorm.DB, logger *slog.Logger) {
-	n := max(1, b.dialect.writerCount)
-	b.writes.SetMaxOpenConns(n)
-	b.writes.SetMaxIdleConns(n)
-	all := &writerGroup{closeIdleReaders: b.closeIdleReaders, breaker: b.breaker}
-	for range n {
-		all.writers = append(all.writers, &writer{pool: b.writes, db: db, dialect: b.dialect, logger: logger, group: all, ctx: context.Background()})
-	}
-	b.writers = all.writers
-}
-
 func migrateLocked(ctx context.Context, conn *sql.Conn, orm *gorm.DB, d dialect, o *Options) error {
 	if _, err := conn.ExecContext(ctx, d.begin); err != nil {
 		return fmt.Errorf("locking database: %w", err)
@@ -293,7 +284,13 @@ func (b *Database) Ping(ctx context.Context) (err error) {
 	ping := func(i int) {
 		go func() {
 			defer safe.Recover(func(p *safe.Panic) { done <- p })
-			done <- b.pingWriter(ctx, i)
+			// Each writer has a row: a connection that does not answer may have locked its own.
+			done <- b.writers[i].runWrite(ctx, func(w *writer) error {
+				if err := w.writeProbe(fmt.Sprintf("%s/%d", b.owner, i)); err != nil {
+					return fmt.Errorf("writing a probe: %w", err)
+				}
+				return nil
+			})
 		}()
 	}
 	ping(0)
@@ -316,17 +313,6 @@ func (b *Database) Ping(ctx context.Context) (err error) {
 		}
 	}
 	return err
-}
-
-// pingWriter writes a row of its own for each writer: a connection that does not
-// answer may have locked its row.
-func (b *Database) pingWriter(ctx context.Context, i int) error {
-	return b.writers[i].runWrite(ctx, func(w *writer) error {
-		if err := w.writeProbe(fmt.Sprintf("%s/%d", b.owner, i)); err != nil {
-			return fmt.Errorf("writing a probe: %w", err)
-		}
-		return nil
-	})
 }
 
 func (w *writer) writeProbe(name string) error {

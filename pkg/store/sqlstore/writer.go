@@ -18,6 +18,31 @@ import (
 	"agenthost/pkg/store/sqlstore/internal/engine"
 )
 
+// Group commit: a flush to the disk costs a hundred times what the statements of an event cost, so
+// writes that wait at the same time share one transaction and one flush.
+//
+//	caller       acquireOrEnqueue: an idle writer makes the caller the leader, a busy one queues it
+//	leader       dequeueBatch: its job and the queued ones, at most maxBatch, a long job alone
+//	             BEGIN, run the jobs, COMMIT; then the updates of shared state in a second transaction
+//	             pass each job its result, make the first one in the queue the next leader
+//	others       wait for their result, or to lead
+//
+// The leader is the goroutine of a caller. A goroutine for each writer would need two switches
+// for each write, also when no other write waits, which is the common case; and a delay that collects
+// writes would slow that case down. Here a lone write commits at once, and a batch grows by itself
+// while the one before it is flushed.
+//
+// Invariants:
+//   - busy is true exactly while a leader, or a borrower of the connection, has the writer. Every
+//     leader ends with promoteNext, whatever happens to its batch: a panic is an error of the batch.
+//   - A job gets one result, after its COMMIT was flushed. A caller that gives up withdraws its job
+//     from the queue or waits for the result, because a batch cannot drop one.
+//   - One job cannot spoil the others: a rejected one (stale, missing, existing) has written
+//     nothing and stays in the batch, and after a failure each job is executed by itself.
+//   - A batch may be executed again, after a lost connection, an aborted transaction or an earlier
+//     deadline than a job's own. Jobs are idempotent: events have ids, epochs and versions.
+//   - A session's jobs have one writer (writerFor), so that they are executed in order.
+
 // maxBatch is the maximum number of jobs in one transaction.
 const maxBatch = 128
 
@@ -54,7 +79,10 @@ func (w *writer) executeQueued(ctx context.Context, j *job) error {
 		return err
 	}
 	if first {
-		w.leadBatch(j)
+		// In every case, also after a panic, the others get their results and the queue continues.
+		defer w.promoteNext()
+		for w.executeBatch(w.dequeueBatch(j)) {
+		}
 	}
 	return j.err
 }
@@ -95,29 +123,16 @@ func (w *writer) waitTurn(ctx context.Context, j *job) (first bool, err error) {
 	case <-opened:
 		err = errSilent
 	}
-	if w.withdrawJob(j) {
+	w.mu.Lock()
+	i := slices.Index(w.queue, j)
+	if i >= 0 {
+		w.queue = slices.Delete(w.queue, i, i+1)
+	}
+	w.mu.Unlock()
+	if i >= 0 {
 		return false, err
 	}
-	return <-j.turn, nil
-}
-
-func (w *writer) withdrawJob(j *job) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	i := slices.Index(w.queue, j)
-	if i < 0 {
-		return false
-	}
-	w.queue = slices.Delete(w.queue, i, i+1)
-	return true
-}
-
-// leadBatch executes a job together with the queued ones. In every case the
-// other callers get their results and the queue continues.
-func (w *writer) leadBatch(j *job) {
-	defer w.promoteNext()
-	for w.executeBatch(w.dequeueBatch(j)) {
-	}
+	return <-j.turn, nil // too late: a batch has the job, or it leads one
 }
 
 // executeBatch executes a batch. It returns true if its first job has to be executed again.
@@ -170,7 +185,17 @@ func (w *writer) beginBatch(batch []*job) (end func()) {
 		}
 	}
 	if w.dialect.server == nil {
-		w.limitLockWait(first)
+		// Statements on a file that another process has locked wait until the deadline. Watching a
+		// context would cost more than the statements.
+		most := w.group.breaker.timeout
+		if rest := time.Until(first); !first.IsZero() && rest < most-lockSlack {
+			most = max(rest, time.Millisecond)
+		}
+		if most != cmp.Or(w.lockWait, w.group.breaker.timeout) {
+			if _, err := w.conn.ExecContext(w.ctx, "PRAGMA busy_timeout = "+formatMillis(most)); err == nil {
+				w.lockWait = most
+			}
+		}
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -187,21 +212,6 @@ func (w *writer) beginBatch(batch []*job) (end func()) {
 // lockSlack is how much of its time a job may spend in the queue before its lock timeout is
 // reduced.
 const lockSlack = 100 * time.Millisecond
-
-// limitLockWait makes statements on a file that another process has locked wait until a
-// deadline. Watching a context would cost more than the statements.
-func (w *writer) limitLockWait(deadline time.Time) {
-	most := w.group.breaker.timeout
-	if rest := time.Until(deadline); !deadline.IsZero() && rest < most-lockSlack {
-		most = max(rest, time.Millisecond)
-	}
-	if most == cmp.Or(w.lockWait, w.group.breaker.timeout) {
-		return
-	}
-	if _, err := w.conn.ExecContext(w.ctx, "PRAGMA busy_timeout = "+formatMillis(most)); err == nil {
-		w.lockWait = most
-	}
-}
 
 func (w *writer) setContext(ctx context.Context) {
 	w.ctx = ctx
@@ -347,7 +357,7 @@ func (w *writer) runTransaction(batch []*job) (jobFailed bool, err error) {
 	if len(batch) == 1 && batch[0].single {
 		return false, batch[0].run(w)
 	}
-	if w.dialect.server != nil && w.dialect.server.atomic && appendsOnly(batch) {
+	if w.dialect.server != nil && w.dialect.server.atomic && !slices.ContainsFunc(batch, func(j *job) bool { return j.append == nil }) {
 		return w.runJobs(batch)
 	}
 	if _, err := w.stmt.begin.ExecContext(w.ctx); err != nil {
@@ -384,10 +394,6 @@ func (w *writer) runJobs(batch []*job) (jobFailed bool, err error) {
 	}
 	err = w.appendBatch(appends)
 	return err != nil, err
-}
-
-func appendsOnly(batch []*job) bool {
-	return !slices.ContainsFunc(batch, func(j *job) bool { return j.append == nil })
 }
 
 // setSyncMode sets whether the next commit must be flushed to disk. (SQLite:
