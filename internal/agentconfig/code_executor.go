@@ -111,13 +111,13 @@ type codeArgs struct {
 	Stateful   bool            `yaml:"stateful" doc:"Keep the interpreter state between executions of a session, if the executor supports it."`
 	Attempts   int             `yaml:"error_retry_attempts" default:"2" doc:"Maximum number of consecutive failures in one invocation, at least 1."`
 	Delimiters []delimiterPair `yaml:"code_block_delimiters" doc:"Pairs of strings that delimit code; the first pair is used to show code to the model."`
-	Result     delimiterPair   `yaml:"execution_result_delimiters" doc:"The pair of strings that delimits the result of the code."`
-	Timeout    spec.Duration   `yaml:"timeout" default:"30s" doc:"Timeout of one execution."`
+	Result     delimiterPair   `yaml:"execution_result_delimiters" doc:"The two strings that delimit the code's result."`
+	Timeout    spec.Duration   `yaml:"timeout" default:"30s" doc:"Timeout for one execution."`
 	MaxOutput  spec.Size       `yaml:"max_output" default:"64KiB" doc:"Maximum size of each output that the model sees."`
 }
 
 type namedCode struct {
-	Name spec.Text  `yaml:"name" required:"true" doc:"The name of an executor, or a class of ADK such as BuiltInCodeExecutor."`
+	Name spec.Text  `yaml:"name" required:"true" doc:"An executor's name, or an ADK class such as BuiltInCodeExecutor."`
 	Args *spec.Node `yaml:"args" doc:"Settings of the executor."`
 }
 

@@ -161,7 +161,7 @@ type retryAndReflectConfig struct {
 
 // retryModelConfig is the YAML for ADK's ReflectAndRetryModelPlugin.
 type retryModelConfig struct {
-	MaxRetries int      `yaml:"max_retries" default:"3" doc:"Number of consecutive failed responses of an agent's model that are repeated."`
+	MaxRetries int      `yaml:"max_retries" default:"3" doc:"How many consecutive failed responses from an agent's model are repeated."`
 	Throw      bool     `yaml:"throw_exception_if_retry_exceeded" default:"true" doc:"Whether one more failure ends the run; otherwise it is an event with its error."`
 	Scope      string   `yaml:"tracking_scope" enum:"invocation|global" default:"invocation" doc:"Whether failures are counted per run or across all runs of the app."`
 	Errors     []string `yaml:"on_model_errors" doc:"Finish reasons and error codes of these responses. Default: [MALFORMED_FUNCTION_CALL]."`

@@ -15,7 +15,7 @@ import (
 type PromptRef struct {
 	Server spec.Text            `yaml:"server" required:"true" doc:"The tool under tools in app.yaml that names the MCP server."`
 	Name   string               `yaml:"name" required:"true" doc:"The name of the prompt on the server."`
-	Args   map[string]spec.Text `yaml:"args" doc:"Arguments of the prompt; {key} is replaced by the value in the session state. Other arguments are the state keys of their names."`
+	Args   map[string]spec.Text `yaml:"args" doc:"Arguments of the prompt; {key} is replaced by the value in the session state. Other arguments are the state keys with their names."`
 
 	// Node is where the document names the server.
 	Node *spec.Node `yaml:"-"`

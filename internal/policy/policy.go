@@ -49,7 +49,7 @@ type grant struct {
 // skillConfig is a grant's skill.
 type skillConfig struct {
 	Folder string `yaml:"folder" required:"true" doc:"The folder of the skill in the app, such as skills/pdf."`
-	SHA256 string `yaml:"sha256" required:"true" doc:"The hash of its files, which the error of a script without a grant contains."`
+	SHA256 string `yaml:"sha256" required:"true" doc:"The hash of its files, as shown in the error for a script without a grant."`
 }
 
 // For returns the policy for a host. It may be called on a nil Policy.

@@ -18,7 +18,7 @@ type Config struct {
 
 	MaxFunctionCalls int `yaml:"max_function_calls" default:"128" doc:"Maximum number of function calls in one model response, at least 1; more end the run. A request can only lower it."`
 
-	MaxCost float64 `yaml:"max_cost" doc:"Maximum cost of one invocation in US dollars, including agents called as tools: no model is called after it is reached. All models must have a price. Default: no limit. A request can only lower it."`
+	MaxCost float64 `yaml:"max_cost" doc:"Maximum cost per invocation in US dollars, including agents called as tools: no model is called after it is reached. All models must have a price. Default: no limit. A request can only lower it."`
 
 	SaveInputBlobsAsArtifacts bool           `yaml:"save_input_blobs_as_artifacts" default:"false" doc:"Save files in user messages as artifacts, and replace them by a line of text."`
 	CustomMetadata            map[string]any `yaml:"custom_metadata" doc:"Added to every event's customMetadata in a run."`

@@ -16,18 +16,18 @@ import (
 
 // A document is app.yaml: the app's settings outside the agent files.
 type document struct {
-	Name        spec.Text      `yaml:"name" doc:"The app's name. It must match the name of the folder."`
+	Name        spec.Text      `yaml:"name" doc:"The app's name. It must match the folder name."`
 	Description string         `yaml:"description" doc:"Description of the app."`
 	RootAgent   *rootRef       `yaml:"root_agent" doc:"The root agent: a file (default root_agent.yaml), or the agent inline."`
-	Include     []spec.Text    `yaml:"include" doc:"Files with further models, tools, functions, schemas, agents and defaults of the app: in its folder, or next to it (../NAME.yaml)."`
+	Include     []spec.Text    `yaml:"include" doc:"Files with more models, tools, functions, schemas, agents and defaults for the app: in its folder, or next to it (../NAME.yaml)."`
 	Parts       parts          `yaml:",inline"`
-	RunConfig   *runConfigNode `yaml:"run_config" doc:"Settings of invocations."`
-	Plugins     []pluginRef    `yaml:"plugins" doc:"Plugins of every run, in this order: names, or names with their settings."`
+	RunConfig   *runConfigNode `yaml:"run_config" doc:"Invocation settings."`
+	Plugins     []pluginRef    `yaml:"plugins" doc:"Plugins for every run, in this order: names, or names with their settings."`
 
 	ContextCache *contextCacheConfig             `yaml:"context_cache_config" doc:"Context caching: models cache the beginning of a conversation, so that it is not sent and paid for again with each request."`
 	Resumability *agentconfig.ResumabilityConfig `yaml:"resumability_config" doc:"Whether interrupted or waiting invocations can be resumed."`
-	Compaction   *compactionNode                 `yaml:"events_compaction_config" doc:"When to replace the older events of a session with a summary."`
-	Reload       *reloadConfig                   `yaml:"reload" doc:"How changes of the app's files take effect while it runs."`
+	Compaction   *compactionNode                 `yaml:"events_compaction_config" doc:"When to replace a session's older events with a summary."`
+	Reload       *reloadConfig                   `yaml:"reload" doc:"How changes to the app's files take effect while it runs."`
 	Retention    spec.Duration                   `yaml:"retention" doc:"How long to keep a session after its last event, such as 30d; then serve deletes it and its artifacts. By default sessions are not deleted."`
 }
 
@@ -182,7 +182,7 @@ func (d *defaultsNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 
 // SchemaSpec describes a mapping with agent fields.
 func (d *defaultsNode) SchemaSpec() map[string]any {
-	return map[string]any{"type": "object", "title": "mapping of fields of the class"}
+	return map[string]any{"type": "object", "title": "mapping with the class's fields"}
 }
 
 func decodeMapping(n *spec.Node, into **spec.Node, what string) spec.Diagnostics {
@@ -201,7 +201,7 @@ type parts struct {
 	Functions   map[string]functionNode   `yaml:"functions" doc:"Replacements for code names: a tool, a callback rule or a list, a schema, an agent, or a model."`
 	Connections map[string]connectionNode `yaml:"connections" doc:"Connections by name, for auth: the credentials of tools, and the hosts that may receive them; see [connections.md](connections.md)."`
 	Schemas     map[string]schemaNode     `yaml:"schemas" doc:"Schemas by name, for output_schema, input_schema, state_schema and params."`
-	Defaults    map[string]defaultsNode   `yaml:"defaults" doc:"Default values of agents, by class."`
+	Defaults    map[string]defaultsNode   `yaml:"defaults" doc:"Default values for agents, by class."`
 }
 
 // rootParts are the declarations that the root agent's file may contain next to the
@@ -209,9 +209,9 @@ type parts struct {
 type rootParts struct {
 	Include   []spec.Text             `yaml:"include" doc:"At the top of the root agent's file: files with shared declarations."`
 	Agents    map[string]agentNode    `yaml:"agents" doc:"At the top of a file: agents by name, for {use: NAME}."`
-	Functions map[string]functionNode `yaml:"functions" doc:"At the top of the root agent's file: replacements of names of code."`
+	Functions map[string]functionNode `yaml:"functions" doc:"At the top of the root agent's file: replacements for code names."`
 	Schemas   map[string]schemaNode   `yaml:"schemas" doc:"At the top of the root agent's file: schemas by name."`
-	Defaults  map[string]defaultsNode `yaml:"defaults" doc:"At the top of the root agent's file: default values of agents, by class."`
+	Defaults  map[string]defaultsNode `yaml:"defaults" doc:"At the top of the root agent's file: default values for agents, by class."`
 }
 
 // agentParts are the declarations that any other agent's file may contain.
