@@ -190,7 +190,7 @@ func (d *callbackDecoder) resolveNamed(n *spec.Node, c *CallbackConfig, h hookSp
 	found := h.selectHook(d.functions[c.Name.Value])
 	if found.IsEmpty() {
 		diag := c.Name.Errorf(0, "code", "%s callback %s is code that this host does not have", h.name, c.Name.Value)
-		d.addDiagnostics(diag.WithHint("declare a replacement under functions in app.yaml, write a rule here (when, and one of %s), or register a Go function of this name", strings.Join(h.verbs, ", ")))
+		d.addDiagnostics(diag.WithHint("declare a replacement under functions in app.yaml, write a rule here (when, and one of %s), or register a Go function with this name", strings.Join(h.verbs, ", ")))
 	}
 	return found
 }

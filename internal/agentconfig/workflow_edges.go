@@ -121,7 +121,7 @@ func (w *workflowEdges) decodeChain(n *spec.Node) spec.Diagnostics {
 			found = spec.Diagnostics{item.Errorf("edges", "routes must follow the node that they start from")}
 		case end.routes != nil:
 			found = spec.Diagnostics{item.Errorf("edges", "routes must follow a node, not other routes").
-				WithHint("write each mapping of routes in a chain of its own: - [node, {…}]")}
+				WithHint("write each route mapping in its own chain: - [node, {…}]")}
 		default:
 			var targets []int
 			targets, found = w.decodeRoutes(end.nodes, item)
@@ -161,7 +161,7 @@ func (w *workflowEdges) extendChain(end chainEnd, item *spec.Node, first bool) (
 	if end.routes != nil {
 		names := w.listNames(end.before)
 		ds = append(ds, w.warnOnce("routes", item.Warnf("edges", "the chain continues from the targets of the routes, as in ADK for Python; adk-go continues from %s", names).
-			WithHint("to continue from %s, write a chain of its own: - [%[1]s, …]", names))...)
+			WithHint("to continue from %s, write a separate chain: - [%[1]s, …]", names))...)
 	}
 	return next, ds
 }
@@ -302,7 +302,7 @@ func (w *workflowEdges) addRoutedEdges(e runtime.Edge, at *spec.Node) spec.Diagn
 		routed, found := w.decodeRouteKey(item, nil)
 		ds = append(ds, found...)
 		if routed.Kind == runtime.EdgeDefault && len(items) > 1 {
-			return append(ds, item.Errorf("edges", "the default route must not be in a list of routes").WithHint("write an edge of its own"))
+			return append(ds, item.Errorf("edges", "the default route must not be in a list of routes").WithHint("write a separate edge"))
 		}
 		routed.From, routed.To = e.From, e.To
 		ds = append(ds, w.addEdge(routed, item)...)

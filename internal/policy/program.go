@@ -55,7 +55,7 @@ func (p *Policy) GrantProgram(app string, program Program) (*Sandbox, error) {
 	}
 	reason := ""
 	if sandboxed {
-		reason = "the programs of MCP servers cannot run in the sandbox of the grant"
+		reason = "MCP server programs cannot run in the grant's sandbox"
 	}
 	line := "commands: [" + quoteYAMLList(program.grantArgs()...) + "]"
 	if len(program.Env) > 0 {

@@ -140,7 +140,7 @@ func TestProgramSandbox(t *testing.T) {
 	if got, err := p.GrantProgram("x", Program{Args: []string{"a"}, Unconfined: true}); got != nil || err != nil {
 		t.Errorf("GrantProgram = %v, %v, want the second grant", got, err)
 	}
-	const refused = "app x may not run b (the programs of MCP servers cannot run in the sandbox of the grant)"
+	const refused = "app x may not run b (MCP server programs cannot run in the grant's sandbox)"
 	var denied *Refused
 	if _, err := p.GrantProgram("x", Program{Args: []string{"b"}, Unconfined: true}); !errors.As(err, &denied) || denied.Message() != refused {
 		t.Errorf("GrantProgram = %v", err)

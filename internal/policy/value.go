@@ -105,7 +105,7 @@ func parsePatterns(texts []spec.Text) (patterns []string, ds spec.Diagnostics) {
 				WithHint("write NAME, PREFIX_* for all names with that prefix, or * for all names"))
 		case !strings.HasSuffix(text.Value, "*") && (*Policy)(nil).configuresHost(text.Value):
 			ds = append(ds, text.Errorf(0, "grant", "%s configures the host and cannot be granted", text.Value).
-				WithHint("put values of the app in its .env, or in the folder of the app in --secrets"))
+				WithHint("put the app's values in its .env, or in its folder in --secrets"))
 		default:
 			patterns = append(patterns, text.Value)
 		}

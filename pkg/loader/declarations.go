@@ -89,7 +89,7 @@ func (r *declarationReader) includeFiles(files []spec.Text, from string) {
 		case r.included[file]:
 		case path.IsAbs(at.Value) || strings.Contains(at.Value, "\\") || escapesFolder(file) && !isSharedFile(file):
 			d := at.Errorf(0, "path", "include %s is outside of the app folder", at.Value).
-				WithHint("an include must be a file of the app, or a file next to the app folder: ../NAME.yaml")
+				WithHint("an include must be an app file, or a file next to the app folder: ../NAME.yaml")
 			r.report(addSlashHint(d, at.Value))
 		case !r.src.fileExists(file):
 			r.report(at.Errorf(0, "file", "%s", r.src.missingFileMessage(file)))

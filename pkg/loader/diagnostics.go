@@ -275,7 +275,7 @@ func (b *loadBudget) isExceeded() bool { return b.consume(0, 0) != nil }
 const moveElsewhere = "move files that do not belong to the app elsewhere, or into a folder whose name begins with a dot"
 
 var (
-	folderTooDeep  = &limitError{"the app's folder exceeds the limit of 32 levels of folders", moveElsewhere}
+	folderTooDeep  = &limitError{"the app's folder exceeds the limit of 32 folder levels", moveElsewhere}
 	folderTooFull  = &limitError{"the app's folder exceeds the limit of 10000 files and folders", moveElsewhere}
 	folderTooLarge = &limitError{"the app's folder exceeds the limit of 256 MiB in files of up to 4 MiB", moveElsewhere}
 	folderTooSlow  = &limitError{"reading the app's folder exceeds the limit of 10s", moveElsewhere}
@@ -283,7 +283,7 @@ var (
 	loadTooLarge     = &limitError{"the files and values of the app exceed the limit of 32 MiB", "include large files with ${file:PATH} less often: each use counts"}
 	loadTooManyItems = &limitError{"the app's documents exceed the limit of 500000 lines, keys and items", "split the app"}
 	loadTooLong      = &limitError{"loading the app exceeds the limit of 10s", ""}
-	tooManyOutside   = &limitError{"the app exceeds the limit of 1000 files outside of its folder", ""}
+	tooManyOutside   = &limitError{"the app exceeds the limit of 1000 files outside its folder", ""}
 )
 
 func isLimitError(err error) bool {

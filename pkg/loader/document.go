@@ -68,7 +68,7 @@ func (p *pluginRef) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	case n.Kind == spec.Mapping && len(n.Entries) == 1:
 		p.name, p.config = n.Entries[0].Key, n.Entries[0].Value
 	default:
-		return spec.Diagnostics{n.Errorf("type", "a plugin must be a name, or a mapping of one name to its settings, such as context_filter: {…}")}
+		return spec.Diagnostics{n.Errorf("type", "a plugin must be a name, or a mapping from one name to its settings, such as context_filter: {…}")}
 	}
 	if p.config.IsNull() {
 		empty := *n

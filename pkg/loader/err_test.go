@@ -115,7 +115,7 @@ func TestLargeProblems(t *testing.T) {
 		},
 		{
 			"agents that may all hand over to each other", "name: a\ninstruction: x\nsub_agents:\n" + repeatNumbered(400, "- {name: a%d, instruction: x}\n"),
-			"app/root_agent.yaml:1:1: the app exceeds the limit of 100000 pairs of agents that may transfer to each other [limit]",
+			"app/root_agent.yaml:1:1: the app exceeds the limit of 100000 agent pairs that may transfer to each other [limit]",
 		},
 		{
 			"parameters", "name: a\ninstruction: x\ntools:\n- expr:\n    name: t\n    value: '1'\n    params:\n" + repeatNumbered(2500, "      k%d: string\n"),

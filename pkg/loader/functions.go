@@ -12,7 +12,7 @@ import (
 
 func missingToolCodeError(at *spec.Node, name string) spec.Diagnostic {
 	return missingCodeError(at, "tool", name,
-		"declare a replacement under functions in app.yaml, write a tool here, or register a Go function of this name")
+		"declare a replacement under functions in app.yaml, write a tool here, or register a Go function with this name")
 }
 
 // resolveMappedTool resolves the tool that functions: has for a code name. A tool without a name is

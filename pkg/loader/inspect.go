@@ -295,7 +295,7 @@ func (r *resolver) findInstruction(agent string) (*Instruction, error) {
 			return &Instruction{at.name, file, source, text, n.Pos}, nil
 		}
 	}
-	return nil, fmt.Errorf("the instruction of agent %s is not a string of a file of the app", at.name)
+	return nil, fmt.Errorf("the instruction of agent %s is not a string in an app file", at.name)
 }
 
 // ReplaceText returns the file with another instruction text; see [spec.ReplaceString].

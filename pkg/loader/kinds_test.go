@@ -112,7 +112,7 @@ func TestExecutorWithoutPrograms(t *testing.T) {
 	if len(ds) != 1 || !strings.HasSuffix(ds[0].String(), want) {
 		t.Fatalf("problems = %s, want %s", ds.Error(), want)
 	}
-	if got, want := ds[0].Hint, "in Go, set Programs of loader.Kinds, such as programs.Opener of package wing/programs"; got != want {
+	if got, want := ds[0].Hint, "in Go, set Programs of loader.Kinds, such as programs.Opener from package wing/programs"; got != want {
 		t.Errorf("hint = %q, want %q", got, want)
 	}
 }

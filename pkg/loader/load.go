@@ -249,7 +249,7 @@ func (r *resolver) readAppFile() {
 	r.report(ds...)
 	r.appBroken = r.appBroken || ds.HasErrors()
 	if name := r.app.doc.Name; name.Value != "" && name.Value != r.src.name {
-		d := name.Errorf(0, "app-name", "the app name must be that of its folder, %s", r.src.name)
+		d := name.Errorf(0, "app-name", "the app name must be the folder name, %s", r.src.name)
 		d.Hint = "remove name, or rename the folder"
 		r.report(d)
 	}

@@ -15,17 +15,17 @@ import (
 	"agenthost/pkg/loader"
 )
 
-const irregularSuffix = " is not a regular file of the app: it is a folder, a pipe, a device, or a link out of the app folder [file]"
+const irregularSuffix = " is not a regular app file: it is a folder, a pipe, a device, or a link that leaves the app folder [file]"
 
 // TestFilesOutsideRejected covers everything in and around an app folder that is not the app's
 // regular file: paths and links that leave it, link cycles, pipes, devices and folders. Each is
 // rejected at its position without blocking.
 func TestFilesOutsideRejected(t *testing.T) {
 	for _, tt := range []struct{ name, app, agent, want string }{
-		{"a path up", "", "sub_agents: [{config_path: ../other/root_agent.yaml}]", "app/root_agent.yaml:3:28: config_path ../other/root_agent.yaml is outside of the folder of this file [path]"},
-		{"a path down and up", "", "sub_agents: [{config_path: a/../../other/root_agent.yaml}]", "app/root_agent.yaml:3:28: config_path a/../../other/root_agent.yaml is outside of the folder of this file [path]"},
-		{"a whole path", "", "sub_agents: [{config_path: /etc/passwd}]", "app/root_agent.yaml:3:28: config_path /etc/passwd is outside of the folder of this file [path]"},
-		{"a Windows path", "", `sub_agents: [{config_path: ..\other.yaml}]`, `app/root_agent.yaml:3:28: config_path ..\other.yaml is outside of the folder of this file [path]`},
+		{"a path up", "", "sub_agents: [{config_path: ../other/root_agent.yaml}]", "app/root_agent.yaml:3:28: config_path ../other/root_agent.yaml is outside this file's folder [path]"},
+		{"a path down and up", "", "sub_agents: [{config_path: a/../../other/root_agent.yaml}]", "app/root_agent.yaml:3:28: config_path a/../../other/root_agent.yaml is outside this file's folder [path]"},
+		{"a whole path", "", "sub_agents: [{config_path: /etc/passwd}]", "app/root_agent.yaml:3:28: config_path /etc/passwd is outside this file's folder [path]"},
+		{"a Windows path", "", `sub_agents: [{config_path: ..\other.yaml}]`, `app/root_agent.yaml:3:28: config_path ..\other.yaml is outside this file's folder [path]`},
 		{"a link out", "", "sub_agents: [{config_path: link}]", "app/root_agent.yaml:3:28: app/link" + irregularSuffix},
 		{"a link to a device", "", "sub_agents: [{config_path: zero}]", "app/root_agent.yaml:3:28: app/zero" + irregularSuffix},
 		{"a pipe", "", "sub_agents: [{config_path: pipe}]", "app/root_agent.yaml:3:28: app/pipe" + irregularSuffix},
@@ -64,7 +64,7 @@ func TestFilesOutsideRejected(t *testing.T) {
 // TestIrregularFiles covers an app's optional files, including tests, that are not regular files.
 // They are reported, not treated as missing. Editors' lock files are ignored.
 func TestIrregularFiles(t *testing.T) {
-	const message = "not a regular file of the app: it is a folder, a pipe, a device, or a link out of the app folder [file]"
+	const message = "not a regular app file: it is a folder, a pipe, a device, or a link that leaves the app folder [file]"
 	for _, tt := range []struct{ from, to, want string }{
 		{"pipe", "app.yaml", "app/app.yaml: " + message},
 		{"folder", "app.yaml", "app/app.yaml: " + message},

@@ -31,7 +31,7 @@ func (r *appLoad) checkExecutor(plan *agentconfig.ExecutorPlan) {
 	r.report(plan.CheckHost(r.newExecutorEnv(plan))...)
 	if len(plan.Programs()) > 0 && r.loader.kinds.Programs == nil {
 		r.report(plan.Use.Name.Errorf(0, "code-executor", "the code executor %s runs programs, which this program cannot run", plan.Kind.Name).
-			WithHint("in Go, set Programs of loader.Kinds, such as programs.Opener of package wing/programs"))
+			WithHint("in Go, set Programs of loader.Kinds, such as programs.Opener from package wing/programs"))
 	}
 }
 

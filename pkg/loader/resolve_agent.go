@@ -236,7 +236,7 @@ func (r *resolver) resolveConfigPath(ctx context.Context, ref *agentconfig.Agent
 	}
 	rel := path.Clean(strings.TrimPrefix(given, "./"))
 	if escapesFolder(given) {
-		r.report(addSlashHint(ref.ConfigPath.Errorf(0, "path", "config_path %s is outside of the folder of this file", given), given))
+		r.report(addSlashHint(ref.ConfigPath.Errorf(0, "path", "config_path %s is outside this file's folder", given), given))
 		return nil
 	}
 	file := path.Join(path.Dir(t.file), rel)
@@ -290,7 +290,7 @@ func (r *resolver) checkNodePlaces(p *resolvedAgent) {
 // checkWorkerPlace rejects a parallel_worker on an agent that is not a node.
 func (r *resolver) checkWorkerPlace(p *resolvedAgent) {
 	if at := p.plan.Node.Get("parallel_worker"); at != nil && at.Value == "true" {
-		r.report(at.Errorf("node", "parallel_worker of %s requires a node of a Workflow", p.name))
+		r.report(at.Errorf("node", "parallel_worker of %s requires a Workflow node", p.name))
 	}
 }
 
@@ -303,7 +303,7 @@ func (r *resolver) countTransferPairs(p *resolvedAgent) {
 	before := r.transferPairs
 	r.transferPairs += len(p.subs) * (len(p.subs) + 1)
 	if before <= maxTransferPairs && r.transferPairs > maxTransferPairs {
-		r.report(p.plan.Node.Errorf("limit", "the app exceeds the limit of %d pairs of agents that may transfer to each other", maxTransferPairs).
+		r.report(p.plan.Node.Errorf("limit", "the app exceeds the limit of %d agent pairs that may transfer to each other", maxTransferPairs).
 			WithHint("nest sub-agents more deeply, or use agents as tools"))
 	}
 }

@@ -168,7 +168,7 @@ func (r *resolver) resolveSubject(c connection.Config) (toolConnection, bool) {
 		return toolConnection{}, false
 	}
 	if other.Subject() != nil {
-		r.report(ref.Node.Errorf("connection", "subject must have tokens of its own, but %s exchanges those of another connection", name))
+		r.report(ref.Node.Errorf("connection", "subject must have its own tokens, but %s exchanges another connection's tokens", name))
 		return toolConnection{}, false
 	}
 	source, key, ok := r.acquireSource(ref, name, other)

@@ -572,6 +572,6 @@ func checkOutputLimit(at *spec.Node, limits namedLimits) spec.Diagnostics {
 	if !ok || n <= int64(limits.Output) {
 		return nil
 	}
-	return spec.Diagnostics{at.Warnf("context-limit", "max_output_tokens %d exceeds the limit of %d tokens of model %s", n, limits.Output, limits.model).
+	return spec.Diagnostics{at.Warnf("context-limit", "max_output_tokens %d exceeds the limit of %d tokens for model %s", n, limits.Output, limits.model).
 		WithHint("set it to at most %d, or use a model with longer responses", limits.Output)}
 }

@@ -217,7 +217,7 @@ func (s wrappedSet) wrapTools(tools []tool.Tool, err error) ([]tool.Tool, error)
 func (r *appLoad) reportIrregularFile(file string) {
 	r.report(spec.Diagnostic{
 		Pos: spec.Pos{File: r.src.displayPath(file)}, Rule: "file",
-		Message: "not a regular file of the app: it is a folder, a pipe, a device, or a link out of the app folder",
+		Message: "not a regular app file: it is a folder, a pipe, a device, or a link that leaves the app folder",
 	})
 }
 

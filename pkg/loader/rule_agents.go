@@ -81,7 +81,7 @@ func checkEmpty(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 // checkGlobalInstruction warns about a global_instruction below the root.
 func checkGlobalInstruction(c *agentCheck, p *resolvedAgent, above []*resolvedAgent) {
 	if at := p.plan.Node.Get("global_instruction"); isLLMAgent(p) && !at.IsNull() && len(above) > 0 {
-		c.addProblem(at.Warnf("global-instruction", "global_instruction has no effect on agent %s: only that of the root agent is used", p.name).
+		c.addProblem(at.Warnf("global-instruction", "global_instruction has no effect on agent %s: only the root agent's is used", p.name).
 			WithHint("move it to the root agent, or to instruction"))
 	}
 }
@@ -418,7 +418,7 @@ func checkGeminiTools(app *appModel) spec.Diagnostics {
 			}
 			if refuser := app.findGeminiToolRefuser(inherited); refuser != "" {
 				ds = append(ds, t.at.Errorf("gemini-tool", "the model %s of agent %s has no %s: that is a Gemini tool", refuser, p.name, strings.Join(t.names, " and ")).
-					WithHint("use a Gemini model, for example in an agent of its own that this one calls as a tool"))
+					WithHint("use a Gemini model, for example in a separate agent that this one calls as a tool"))
 			}
 		}
 		for _, sub := range slices.Concat(p.subs, toolAgents(p.tools)) {

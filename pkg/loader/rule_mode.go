@@ -44,13 +44,13 @@ func checkMode(c *agentCheck, p *resolvedAgent, above []*resolvedAgent) {
 		c.checkTask(p, above)
 	case runtime.ModeSingleTurn:
 		if parent == nil || !isLLMAgent(parent) && parent.plan.Kind.Name != "Workflow" {
-			c.addProblem(p.plan.Node.Get("mode").Errorf("mode", "agent %s cannot have the mode single_turn: only sub-agents of an LLM agent and nodes of a Workflow can", p.name).
+			c.addProblem(p.plan.Node.Get("mode").Errorf("mode", "agent %s cannot have the mode single_turn: only an LLM agent's sub-agents and Workflow nodes can", p.name).
 				WithHint("remove mode"))
 			return
 		}
 	default:
 		if parent != nil && agentMode(parent) == runtime.ModeSingleTurn {
-			d := p.plan.Node.Errorf("mode", "agent %s cannot be a sub-agent of %s, which has the mode single_turn: such an agent only delegates to sub-agents of the same mode", p.name, parent.name)
+			d := p.plan.Node.Errorf("mode", "agent %s cannot be a sub-agent of %s, which has the mode single_turn: such an agent only delegates to sub-agents with the same mode", p.name, parent.name)
 			if isLLMAgent(p) {
 				d = d.WithHint("set mode: single_turn on agent %s", p.name)
 			}
@@ -61,7 +61,7 @@ func checkMode(c *agentCheck, p *resolvedAgent, above []*resolvedAgent) {
 		return
 	}
 	if slices.ContainsFunc(parent.tools, func(t *resolvedTool) bool { return slices.Contains(t.names, p.name) }) {
-		c.addProblem(p.plan.Node.Get("mode").Errorf("mode", "agent %s becomes a tool of agent %s, which already has a tool of this name", p.name, parent.name).
+		c.addProblem(p.plan.Node.Get("mode").Errorf("mode", "agent %s becomes a tool of agent %s, which already has a tool with this name", p.name, parent.name).
 			WithHint("rename the agent or the tool"))
 	}
 }

@@ -169,7 +169,7 @@ func (f *stateFlow) checkLostUpdate(w tool.StateWrite) {
 		return
 	}
 	if offset, ok := template.FindDerivation(w.Value.Value, "state", key); ok {
-		d := w.Value.Warnf(offset, "state-race", "set computes the new value of %s from the old one: writes of other sessions at the same time are lost", key)
+		d := w.Value.Warnf(offset, "state-race", "set computes the new value of %s from the old one: concurrent writes by other sessions are lost", key)
 		f.addProblem(d.WithHint("to count, use add: {%q: 1}; to collect, append; to keep a record, max or min", key))
 	}
 }

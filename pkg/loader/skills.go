@@ -101,7 +101,7 @@ func (s *source) findSkills(given string, fileNames []string) ([]string, error) 
 	folder := path.Clean(given)
 	switch {
 	case given == "" || folder == ".":
-		return nil, errors.New("the folder of the app is not a folder of skills")
+		return nil, errors.New("the app folder is not a skill folder")
 	case strings.Contains(given, "\\"):
 		return nil, errors.New(given + " contains a backslash: " + slashHint)
 	case escapesFolder(given):
@@ -185,7 +185,7 @@ func (w *skillWalk) readFile(name string) error {
 	case err != nil:
 		return errors.New("cannot read " + shown + ": " + formatOSError(err))
 	case len(b) > limit.AppFile.Bytes:
-		return errors.New("file " + shown + " exceeds the limit of 4 MiB for files of skills")
+		return errors.New("file " + shown + " exceeds the limit of 4 MiB for skill files")
 	}
 	if w.left -= len(b); w.left < 0 {
 		return errors.New("skill " + w.src.displayPath(w.folder) + " exceeds the limit of 16 MiB")

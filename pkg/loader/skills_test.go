@@ -35,7 +35,7 @@ func TestSkillFolders(t *testing.T) {
 		{"a large file", func(t *testing.T, skill string) error {
 			write(t, filepath.Join(skill, "a.bin"), "")
 			return os.Truncate(filepath.Join(skill, "a.bin"), 1<<30)
-		}, "file app/skills/pdf/a.bin exceeds the limit of 4 MiB for files of skills"},
+		}, "file app/skills/pdf/a.bin exceeds the limit of 4 MiB for skill files"},
 		{"large in total", func(t *testing.T, skill string) error {
 			for i := range 5 {
 				write(t, filepath.Join(skill, strconv.Itoa(i)), strings.Repeat("x", 4<<20))

@@ -189,7 +189,7 @@ func (s *source) isIrregular(file string) bool {
 // missingFileMessage returns why a file cannot be read.
 func (s *source) missingFileMessage(file string) string {
 	if s.isIrregular(file) {
-		return s.displayPath(file) + " is not a regular file of the app: it is a folder, a pipe, a device, or a link out of the app folder"
+		return s.displayPath(file) + " is not a regular app file: it is a folder, a pipe, a device, or a link that leaves the app folder"
 	}
 	return "file " + s.displayPath(file) + " not found"
 }

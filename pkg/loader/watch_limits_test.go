@@ -30,7 +30,7 @@ func TestWatchFolderBeyondLimits(t *testing.T) {
 		want string
 	}{
 		{"32 levels", func(s *watchEnv) { s.mkdir(s.path("x" + strings.Repeat("/d", 32))) }, ""},
-		{"33 levels", func(s *watchEnv) { s.mkdir(s.path("x/deep" + strings.Repeat("/d", 32))) }, "x: the app's folder exceeds the limit of 32 levels of folders [limit]"},
+		{"33 levels", func(s *watchEnv) { s.mkdir(s.path("x/deep" + strings.Repeat("/d", 32))) }, "x: the app's folder exceeds the limit of 32 folder levels [limit]"},
 		{"more than 10000 files", func(s *watchEnv) {
 			s.mkdir(s.path("x/full"))
 			for i := range 10_000 {
@@ -67,7 +67,7 @@ func TestCheckFolderBeyondLimits(t *testing.T) {
 	s.writeFile("x/root_agent.yaml", agentYAML("one"))
 	s.mkdir(s.path("x" + strings.Repeat("/d", 900)))
 	ds := New(listKinds(), nil).Check(t.Context(), s.path("x"))
-	want := "x: the app's folder exceeds the limit of 32 levels of folders [limit]"
+	want := "x: the app's folder exceeds the limit of 32 folder levels [limit]"
 	if got := strings.ReplaceAll(ds.Error(), filepath.ToSlash(s.top)+"/", ""); got != want {
 		t.Errorf("Check = %q, want %q", got, want)
 	}
@@ -105,7 +105,7 @@ func TestLoadBeyondLimits(t *testing.T) {
 		{"many secrets", func(s *watchEnv) {
 			s.writeFile("x/app.yaml", "include:\n"+lines(1200, "  - ../shared%d.yaml\n"))
 			s.writeFile("x/root_agent.yaml", agentYAML("one"))
-		}, "x: the app exceeds the limit of 1000 files outside of its folder [limit]"},
+		}, "x: the app exceeds the limit of 1000 files outside its folder [limit]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newWatchEnv(t)

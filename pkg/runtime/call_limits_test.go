@@ -207,7 +207,7 @@ func TestExpressionBudgetOfTurn(t *testing.T) {
 		"demo.script.yaml": []byte("- {when: responses.build != nil, text: done}\n- {when: user == 'many', calls: [" + calls + "]}\n- {calls: [{name: build}]}\n"),
 	}))
 	key := e.Session(t, "app", "s", nil)
-	const want = "the expressions of this turn exceed the limit of 128 MiB together"
+	const want = "this turn's expressions together exceed the limit of 128 MiB"
 	got := formatRun(e.Host.Run(t.Context(), userMessage(key, "many")))
 	if n := strings.Count(got, want); n < 10 || n > 90 {
 		t.Errorf("%d of 100 calls failed with %q, want those beyond the budget: %s", n, want, got[max(0, len(got)-300):])

@@ -23,7 +23,7 @@ func (n *node) checkMode() error {
 		return n.checkTask()
 	}
 	if p := n.parent; p != nil && mode != ModeSingleTurn && p.declaredMode() == ModeSingleTurn {
-		return fmt.Errorf("agent %s cannot be a sub-agent of %s, which has the mode single_turn: such an agent only delegates to sub-agents of the same mode", n.agent.Name(), p.agent.Name())
+		return fmt.Errorf("agent %s cannot be a sub-agent of %s, which has the mode single_turn: such an agent only delegates to sub-agents with the same mode", n.agent.Name(), p.agent.Name())
 	}
 	if mode != ModeSingleTurn {
 		return nil
@@ -34,7 +34,7 @@ func (n *node) checkMode() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("agent %s cannot have the mode single_turn: only sub-agents of an LLM agent and nodes of a Workflow can", n.agent.Name())
+	return fmt.Errorf("agent %s cannot have the mode single_turn: only an LLM agent's sub-agents and Workflow nodes can", n.agent.Name())
 }
 
 // declaredMode returns the mode that an LLM agent declares; empty for other agents.

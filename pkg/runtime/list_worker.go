@@ -38,7 +38,7 @@ func checkWorker(agent Agent, parent *node) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("parallel_worker of %s requires a node of a Workflow", agent.Name())
+	return fmt.Errorf("parallel_worker of %s requires a Workflow node", agent.Name())
 }
 
 // listRun is one run of a list worker: a node run for each element.

@@ -131,7 +131,7 @@ func TestListWorkerPlace(t *testing.T) {
 	worker := runtime.NewFunctionNode("worker", nil, nil)
 	worker.SetListWorker(0)
 	_, err := runtime.NewApp("app", worker, nil)
-	if err == nil || err.Error() != "app app: parallel_worker of worker requires a node of a Workflow" {
+	if err == nil || err.Error() != "app app: parallel_worker of worker requires a Workflow node" {
 		t.Errorf("NewApp = %v", err)
 	}
 }

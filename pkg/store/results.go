@@ -25,7 +25,7 @@ const (
 )
 
 // ErrNoResults is the error of a store whose backends have none for results.
-var ErrNoResults = errors.New("the session database cannot store results of evaluations")
+var ErrNoResults = errors.New("the session database does not support evaluation results")
 
 // Results stores results of evaluations next to the sessions: the newest 200 of each app. It
 // does not read their content. It is safe for concurrent use.

@@ -22,10 +22,10 @@ func TestBudget(t *testing.T) {
 		most      int
 		want      string
 	}{
-		{"rounds", "len(map(1..3000, map(1..3, #)))", func() *template.Budget { return template.NewBudget(1<<20, time.Hour) }, 8, "the expressions of this turn exceed the limit of 1 MiB together"},
-		{"texts", "len(repeat('x', 60000))", func() *template.Budget { return template.NewBudget(1<<20, time.Hour) }, 20, "the expressions of this turn exceed the limit of 1 MiB together"},
-		{"result", "s", func() *template.Budget { return template.NewBudget(1<<20, time.Hour) }, 12, "the expressions of this turn exceed the limit of 1 MiB together"},
-		{"time", "len(map(1..3000, map(1..3, #)))", func() *template.Budget { return template.NewBudget(1<<40, time.Millisecond) }, 5, "the expressions of this turn exceed the limit of 1ms together"},
+		{"rounds", "len(map(1..3000, map(1..3, #)))", func() *template.Budget { return template.NewBudget(1<<20, time.Hour) }, 8, "this turn's expressions together exceed the limit of 1 MiB"},
+		{"texts", "len(repeat('x', 60000))", func() *template.Budget { return template.NewBudget(1<<20, time.Hour) }, 20, "this turn's expressions together exceed the limit of 1 MiB"},
+		{"result", "s", func() *template.Budget { return template.NewBudget(1<<20, time.Hour) }, 12, "this turn's expressions together exceed the limit of 1 MiB"},
+		{"time", "len(map(1..3000, map(1..3, #)))", func() *template.Budget { return template.NewBudget(1<<40, time.Millisecond) }, 5, "this turn's expressions together exceed the limit of 1ms"},
 		{"small ones", "n + 1", func() *template.Budget {
 			return template.NewBudget(template.DefaultBudgetMemory, template.DefaultBudgetTime)
 		}, 1000, ""},

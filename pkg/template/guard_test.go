@@ -21,7 +21,7 @@ func TestResourceBombs(t *testing.T) {
 	const (
 		steps = "the expression exceeds the limit of 262144 steps"
 		text  = "the expression builds a string over the limit of 64 KiB"
-		texts = "the strings of the expression exceed the limit of 4 MiB"
+		texts = "the expression's strings exceed the limit of 4 MiB"
 		large = "the expression builds a value that is too large or too deeply nested"
 		many  = "the expression exceeds the limit of 262144 list and map elements"
 		slow  = "the expression exceeds the time limit of 100ms"

@@ -56,9 +56,9 @@ func (b *Budget) checkLimits() error {
 	switch {
 	case b == nil:
 	case b.usedMemory.Load() > b.memory:
-		return &Error{Msg: fmt.Sprintf("the expressions of this turn exceed the limit of %d MiB together", b.memory>>20)}
+		return &Error{Msg: fmt.Sprintf("this turn's expressions together exceed the limit of %d MiB", b.memory>>20)}
 	case b.usedTime.Load() > b.time:
-		return &Error{Msg: fmt.Sprintf("the expressions of this turn exceed the limit of %s together", time.Duration(b.time))}
+		return &Error{Msg: fmt.Sprintf("this turn's expressions together exceed the limit of %s", time.Duration(b.time))}
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ func (m *meter) chargeText(n int) error {
 	}
 	m.textBytes += n
 	if m.textBytes > maxTexts {
-		return &Error{Msg: "the strings of the expression exceed the limit of 4 MiB"}
+		return &Error{Msg: "the expression's strings exceed the limit of 4 MiB"}
 	}
 	return m.spendSteps(1 + n/1024)
 }

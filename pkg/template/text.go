@@ -232,7 +232,7 @@ func (b *compiledText) appendSegments(segments []string, lookup func(*Ref) (any,
 			text = String(v)
 		}
 		if filled += len(text); filled > maxValueBytes {
-			return nil, &Error{Offset: ref.Offset, Msg: "the values of the text exceed the limit of 16 MiB"}
+			return nil, &Error{Offset: ref.Offset, Msg: "the text's values exceed the limit of 16 MiB"}
 		}
 		segments = append(segments, b.literals[i], text)
 	}

@@ -329,7 +329,7 @@ func TestRenderOversizedValues(t *testing.T) {
 	scope := mapScope{state: map[string]any{"doc": strings.Repeat("a", 1<<20)}}
 	_, err := Parse(strings.Repeat("{doc}", 20)).Render(t.Context(), scope)
 	var refused *Error
-	if !errors.As(err, &refused) || refused.Msg != "the values of the text exceed the limit of 16 MiB" || refused.Offset != 16*len("{doc}") {
+	if !errors.As(err, &refused) || refused.Msg != "the text's values exceed the limit of 16 MiB" || refused.Offset != 16*len("{doc}") {
 		t.Errorf("Render = %v, want an error at the seventeenth placeholder", err)
 	}
 }
