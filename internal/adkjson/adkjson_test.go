@@ -55,7 +55,7 @@ func TestStrictDecoder(t *testing.T) {
 	}
 }
 
-func TestHooks(t *testing.T) {
+func TestHooksReplaceRules(t *testing.T) {
 	w := &Encoder{WriteCustom: func(w *Encoder, p any) bool {
 		l, ok := p.(*line)
 		if ok {

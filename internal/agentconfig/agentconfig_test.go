@@ -143,9 +143,9 @@ func TestPluginKinds(t *testing.T) {
 	}
 }
 
-// TestCondition: a condition is compiled when it is decoded, and its errors have their
-// position.
-func TestCondition(t *testing.T) {
+// TestConditionErrorsHavePosition: a condition is compiled when it is decoded, and its errors have
+// their position.
+func TestConditionErrorsHavePosition(t *testing.T) {
 	for _, tt := range []struct{ src, want string }{
 		{"when: state.x == 1", ""},
 		{"when: state.x ==", "root_agent.yaml:1:16: the expression ends too early [expression]"},
@@ -160,8 +160,8 @@ func TestCondition(t *testing.T) {
 	}
 }
 
-// TestCallbacks: rules and Go function names become callbacks of their hook, in order.
-func TestCallbacks(t *testing.T) {
+// TestCallbacksKeepOrder: rules and Go function names become callbacks of their hook, in order.
+func TestCallbacksKeepOrder(t *testing.T) {
 	n := parseNode(t, `
 name: a
 before_agent_callbacks:

@@ -159,9 +159,9 @@ func decodeAuth(t *testing.T, clock func() time.Time, text string) *Auth {
 
 func fixedClock() time.Time { return now }
 
-// TestAlgorithms expects each configured algorithm to be accepted with its own key,
+// TestAlgorithmsOnlyWithOwnKey expects each configured algorithm to be accepted with its own key,
 // and all others to be rejected.
-func TestAlgorithms(t *testing.T) {
+func TestAlgorithmsOnlyWithOwnKey(t *testing.T) {
 	all := signers(t)
 	file := filepath.Join(t.TempDir(), "keys.json")
 	var list []signer
@@ -183,8 +183,8 @@ func TestAlgorithms(t *testing.T) {
 	}
 }
 
-// TestTokens covers each reason to reject a token, with its log message.
-func TestTokens(t *testing.T) {
+// TestTokensRejectedWithReason covers each reason to reject a token, with its log message.
+func TestTokensRejectedWithReason(t *testing.T) {
 	all := signers(t)
 	good, stranger := all["ES256"], newECDSAKey(t, "ES256", elliptic.P256())
 	file := filepath.Join(t.TempDir(), "keys.json")

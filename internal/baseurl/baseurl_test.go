@@ -6,7 +6,7 @@ import (
 	"agenthost/internal/baseurl"
 )
 
-func TestJoin(t *testing.T) {
+func TestJoinBeforeQuery(t *testing.T) {
 	for _, tt := range []struct{ base, joined, trimmed string }{
 		{"https://a.example", "https://a.example/chat", "https://a.example"},
 		{"https://a.example/v1/", "https://a.example/v1/chat", "https://a.example"},

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestEscape(t *testing.T) {
+func TestEscapeFileNames(t *testing.T) {
 	tests := []struct{ id, reserved, want string }{
 		{"s-1_x.y", "", "s-1_x.y"},
 		{"Alice", "", "+alice"},

@@ -51,9 +51,10 @@ func quoteNames(prefix string, n int) string {
 	return strings.Join(names, ",")
 }
 
-// TestBombs: validating with a small but costly schema ends with a result after steps that do not
-// double with each level, or at the step limit. Each problem is reported once, at most 20 in total.
-func TestBombs(t *testing.T) {
+// TestBombsEndAtStepLimit: validating with a small but costly schema ends with a result after steps
+// that do not double with each level, or at the step limit. Each problem is reported once, at most
+// 20 in total.
+func TestBombsEndAtStepLimit(t *testing.T) {
 	const budget = "checking the value against its schema exceeds the limit of 4000000 steps"
 	count, ended := 0, 0
 	for _, tt := range []struct {
@@ -116,7 +117,8 @@ func TestBombs(t *testing.T) {
 	t.Logf("shown: %d schemas: %d end within their steps", count, ended)
 }
 
-// TestBombsOfLibrary is TestBombs' control: in the library each level doubles the cost.
+// TestBombsOfLibrary is TestBombsEndAtStepLimit' control: in the library each level doubles the
+// cost.
 func TestBombsOfLibrary(t *testing.T) {
 	cost := func(levels int) float64 {
 		s := compileText(t, refTwice(levels, `"allOf":[REF,REF]`, `{"required":["zzz"]}`))

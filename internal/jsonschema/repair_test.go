@@ -8,9 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestRepair: keywords with invalid values, and members that are null, are left out of a service's
-// schema; the others stay, and a valid schema is unchanged.
-func TestRepair(t *testing.T) {
+// TestRepairDropsInvalidKeywords: keywords with invalid values, and members that are null, are left
+// out of a service's schema; the others stay, and a valid schema is unchanged.
+func TestRepairDropsInvalidKeywords(t *testing.T) {
 	for _, tt := range []struct{ name, schema, want, ignored string }{
 		{"valid", `{"type":"object","properties":{"a":{"default":null}}}`, `{"type":"object","properties":{"a":{"default":null}}}`, ""},
 		{"null members", `{"type":"object","properties":null,"required":null}`, `{"type":"object"}`, "properties, required"},

@@ -15,7 +15,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the table in docs/security.md")
 
 // The table in docs/security.md matches the code.
-func TestDocs(t *testing.T) {
+func TestDocsTableMatchesCode(t *testing.T) {
 	const file, begin, end = "../../docs/security.md", "| input | bytes |", "\n\n"
 	text, err := os.ReadFile(file)
 	if err != nil {

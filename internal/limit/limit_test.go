@@ -12,7 +12,7 @@ import (
 
 // JSON has one value for each separator outside strings, whatever its strings contain, and a
 // decoded value has as many as its text.
-func TestMeasure(t *testing.T) {
+func TestMeasureCountsSeparators(t *testing.T) {
 	for _, tt := range []struct {
 		text          string
 		values, depth int
@@ -43,7 +43,7 @@ func TestMeasure(t *testing.T) {
 
 // An input at its limits is read; one byte, value or level more is an error that names the
 // input and the limit.
-func TestLimits(t *testing.T) {
+func TestLimitsExceededByOne(t *testing.T) {
 	in := limit.Input{Name: "thing", Bytes: 20, Values: 5, Depth: 3}
 	for _, tt := range []struct{ text, want string }{
 		{strings.Repeat("a", 20), ""},
@@ -61,7 +61,7 @@ func TestLimits(t *testing.T) {
 }
 
 // The texts in one input count together: small chunks do not pass where one large text fails.
-func TestMeter(t *testing.T) {
+func TestMeterCountsTextsTogether(t *testing.T) {
 	m := limit.Meter{Input: limit.Input{Name: "thing", Values: 5, Depth: 3}}
 	if err := m.AddJSON([]byte(`[0,0,0]`)); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 )
 
 // Numbers are compared by their digits, whatever their types are.
-func TestCompare(t *testing.T) {
+func TestCompareByDigits(t *testing.T) {
 	ascending := []string{
 		"-1e400", "-18446744073709551615", "-9223372036854775808", "-1.5", "-5e-324", "0.0", "1e-400", "0.1", "0.10000000000000001", "1", "1.5", "10",
 		"9007199254740992", "9007199254740993", "9007199254740993.5", "18446744073709551615", "1e20", "123456789012345678901234567890", "1e400", "1e2147483647",
@@ -34,7 +34,7 @@ func TestCompare(t *testing.T) {
 }
 
 // Integers are computed exactly; a number that a float would round is an error.
-func TestCompute(t *testing.T) {
+func TestComputeExactly(t *testing.T) {
 	for _, tt := range []struct {
 		a    string
 		op   Operator
@@ -79,7 +79,7 @@ func TestCompute(t *testing.T) {
 }
 
 // A number is negated with all its digits.
-func TestNegate(t *testing.T) {
+func TestNegateKeepsDigits(t *testing.T) {
 	for _, texts := range [][2]string{
 		{"5", "-5"},
 		{"-9223372036854775808", "9223372036854775808"},

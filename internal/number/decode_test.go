@@ -9,7 +9,7 @@ import (
 
 // Into any, numbers are decoded as encoding/json does, unless a float64 would round them;
 // other types are as they are declared.
-func TestDecode(t *testing.T) {
+func TestDecodeKeepsDigits(t *testing.T) {
 	type inner struct{ V any }
 	type target struct {
 		V       any

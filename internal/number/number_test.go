@@ -6,7 +6,7 @@ import (
 )
 
 // The first of int64, float64 and json.Number that keeps all digits is chosen.
-func TestParse(t *testing.T) {
+func TestParseKeepsDigits(t *testing.T) {
 	for text, want := range map[string]any{
 		"5": int64(5), "-0": int64(0), "9007199254740993": int64(9007199254740993),
 		"9223372036854775807": int64(9223372036854775807), "-9223372036854775808": int64(-9223372036854775808),

@@ -105,9 +105,9 @@ func loopbackHosts() []string {
 	}
 }
 
-// TestGuard requests a server on a loopback address under every host name. No
+// TestGuardRefusesLoopbackNames requests a server on a loopback address under every host name. No
 // request may reach it. The control, a client without a guard, does.
-func TestGuard(t *testing.T) {
+func TestGuardRefusesLoopbackNames(t *testing.T) {
 	h := newTestServer(t)
 	control := &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{Resolver: newResolver(t, "127.0.0.1"), Timeout: 200 * time.Millisecond}).DialContext, DisableKeepAlives: true}}
 	reached := 0
@@ -184,8 +184,8 @@ func TestGuardRebinding(t *testing.T) {
 	}
 }
 
-// TestGrants expects apps to reach granted addresses and no others.
-func TestGrants(t *testing.T) {
+// TestGrantsAllowOnlyTheirAddresses expects apps to reach granted addresses and no others.
+func TestGrantsAllowOnlyTheirAddresses(t *testing.T) {
 	h := newTestServer(t)
 	for _, tt := range []struct {
 		name, policy, app, host string
@@ -216,9 +216,9 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// TestCheck checks addresses in documents before they are resolved: on a developer's
-// own machine, on a shared host, and with a policy file.
-func TestCheck(t *testing.T) {
+// TestCheckBeforeNamesResolve checks addresses in documents before they are resolved: on a
+// developer's own machine, on a shared host, and with a policy file.
+func TestCheckBeforeNamesResolve(t *testing.T) {
 	own, shared, strict := (*Policy)(nil), (*Policy)(nil).For(Host{Shared: true}), &Policy{}
 	for _, tt := range []struct{ address, own, shared, strict string }{
 		{"https://example.com/x", "", "", "reach example.com"},

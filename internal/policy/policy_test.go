@@ -19,8 +19,8 @@ func decodePolicy(t *testing.T, text string) (*Policy, []string) {
 	return p, ds.Strings()
 }
 
-// TestDecode covers valid and invalid grants.
-func TestDecode(t *testing.T) {
+// TestDecodeGrants covers valid and invalid grants.
+func TestDecodeGrants(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string
 		want       []string
@@ -67,8 +67,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestPrivate covers an address of each non-public range, and adjacent public ones.
-func TestPrivate(t *testing.T) {
+// TestPrivateRanges covers an address of each non-public range, and adjacent public ones.
+func TestPrivateRanges(t *testing.T) {
 	for _, private := range []string{
 		"0.0.0.0", "0.1.2.3", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.127.255.255", "127.0.0.1", "127.255.0.9", "169.254.169.254",
 		"172.16.0.1", "172.31.255.255", "192.0.0.1", "192.0.2.1", "192.88.99.1", "192.168.0.1", "198.18.0.1", "198.51.100.7", "203.0.113.9",

@@ -50,8 +50,8 @@ func TestCheckProgram(t *testing.T) {
 	}
 }
 
-// TestRefused expects the error to contain a line that allows the program.
-func TestRefused(t *testing.T) {
+// TestRefusedShowsGrant expects the error to contain a line that allows the program.
+func TestRefusedShowsGrant(t *testing.T) {
 	program := Program{Args: []string{"npx", "a: b", `"x"`, "<y>", "1"}, Env: []string{"A", "ON"}}
 	var p *Policy
 	refused := (*Refused)(nil)

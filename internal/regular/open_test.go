@@ -15,7 +15,7 @@ import (
 
 // A pipe without a writer is rejected at once, and so are devices and folders; a link to a
 // regular file is one.
-func TestOpen(t *testing.T) {
+func TestOpenRejectsIrregularFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
 	err := errors.Join(

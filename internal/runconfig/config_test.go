@@ -29,7 +29,7 @@ func TestDefaultRunConfig(t *testing.T) {
 	}
 }
 
-func TestDecode(t *testing.T) {
+func TestDecodeReportsInvalidSettings(t *testing.T) {
 	tests := []struct{ name, src, want string }{
 		{"fine", "max_llm_calls: 3", ""},
 		{"unsaid", "streaming_mode: sse", ""},
@@ -68,9 +68,9 @@ func manyLabels(n int) string {
 	return strings.Join(all, ", ")
 }
 
-// TestOverride: a request can set any field in the run config, in either spelling. Invalid values
-// are reported, and the app's limits apply.
-func TestOverride(t *testing.T) {
+// TestOverrideWithinAppLimits: a request can set any field in the run config, in either spelling.
+// Invalid values are reported, and the app's limits apply.
+func TestOverrideWithinAppLimits(t *testing.T) {
 	app := runtime.DefaultRunConfig()
 	app.MaxLLMCalls, app.ResponseModalities = 20, []string{"TEXT"}
 	costly, unlimited := app, app

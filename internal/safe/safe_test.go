@@ -9,13 +9,13 @@ import (
 	"agenthost/internal/safe"
 )
 
-// TestCall: a panic is returned with its value and stack, and nil without one.
-func TestCall(t *testing.T) {
+// TestCallReturnsPanic: a panic is returned with its value and stack, and nil without one.
+func TestCallReturnsPanic(t *testing.T) {
 	if p := safe.Call(func() {}); p != nil {
 		t.Errorf("Call() = %v, want nil without a panic", p)
 	}
 	p := safe.Call(func() { panic("nil map") })
-	if p == nil || p.Value != "nil map" || p.Error() != "panic: nil map" || !strings.Contains(p.Stack, "TestCall") {
+	if p == nil || p.Value != "nil map" || p.Error() != "panic: nil map" || !strings.Contains(p.Stack, "TestCallReturnsPanic") {
 		t.Errorf("Call() = %+v, want the panic with the stack that leads to it", p)
 	}
 }
@@ -32,8 +32,8 @@ func TestRecoverOnGoroutine(t *testing.T) {
 	}
 }
 
-// TestLog: the log has the value and the stack.
-func TestLog(t *testing.T) {
+// TestLogHasValueAndStack: the log has the value and the stack.
+func TestLogHasValueAndStack(t *testing.T) {
 	var out bytes.Buffer
 	p := safe.Call(func() { panic("nil map") })
 	p.Log(slog.New(slog.NewTextHandler(&out, nil)), "reload panicked", "app", "a")

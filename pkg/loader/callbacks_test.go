@@ -15,9 +15,9 @@ import (
 	"agenthost/pkg/store/storeurl"
 )
 
-// TestFunctions expects a registered function to be called by name, and only for its
-// hooks.
-func TestFunctions(t *testing.T) {
+// TestFunctionsCalledAtTheirHooks expects a registered function to be called by name, and only for
+// its hooks.
+func TestFunctionsCalledAtTheirHooks(t *testing.T) {
 	guard := func(_ context.Context, m *runtime.CallbackContext) (*genai.Content, error) {
 		return model.ModelText("guarded " + m.Agent().Name()), nil
 	}

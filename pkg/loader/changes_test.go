@@ -29,9 +29,9 @@ func (s *watchEnv) formatReports(after int) string {
 	return b.String()
 }
 
-// TestReports covers what each save reports: a change by agent and field, an error once, its fix,
-// and the folder's removal.
-func TestReports(t *testing.T) {
+// TestReportsEachSave covers what each save reports: a change by agent and field, an error once,
+// its fix, and the folder's removal.
+func TestReportsEachSave(t *testing.T) {
 	s := newServingEnv(t)
 	_, more := s.watch.Reports(1)
 	s.writeFile("x/root_agent.yaml", "name: a\ninstruction: y\ndescription: one\n")

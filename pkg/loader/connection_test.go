@@ -23,9 +23,9 @@ import (
 	"agenthost/wing/openapitool"
 )
 
-// TestConnection checks that tools share a connection's token, also after a reload, and that
-// neither events nor spans contain it, even if the service repeats it.
-func TestConnection(t *testing.T) {
+// TestConnectionTokenSharedAndHidden checks that tools share a connection's token, also after a
+// reload, and that neither events nor spans contain it, even if the service repeats it.
+func TestConnectionTokenSharedAndHidden(t *testing.T) {
 	var issued, authorized atomic.Int32
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

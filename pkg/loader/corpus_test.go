@@ -41,9 +41,9 @@ func readSamples(t *testing.T) (folder string, all []sample) {
 	return folder, all
 }
 
-// TestCorpus loads published agent config apps. Apps without code run a turn; for apps
-// with code, every missing name is reported.
-func TestCorpus(t *testing.T) {
+// TestCorpusAppsRunOrReportCode loads published agent config apps. Apps without code run a turn;
+// for apps with code, every missing name is reported.
+func TestCorpusAppsRunOrReportCode(t *testing.T) {
 	folder, all := readSamples(t)
 	for _, s := range all {
 		t.Run(s.Root, func(t *testing.T) {

@@ -22,9 +22,9 @@ func instructionTest(instruction string) string {
 	return "- name: has it\n  user: hi\n  model: [{text: yes}]\n  expect: ['requests[0].instruction contains \"" + instruction + "\"']\n"
 }
 
-// TestGate expects a change that breaks a test to be rejected with diagnostics, until
-// the change or the test is fixed.
-func TestGate(t *testing.T) {
+// TestGateRejectsFailingTest expects a change that breaks a test to be rejected with diagnostics,
+// until the change or the test is fixed.
+func TestGateRejectsFailingTest(t *testing.T) {
 	s := newGatedEnv(t)
 	s.writeFile("x/root_agent.yaml", strings.Replace(agentYAML("two"), "x", "y", 1))
 	s.pollAndExpect(3)

@@ -13,10 +13,10 @@ import (
 	"agenthost/pkg/model"
 )
 
-// TestSampling runs an app whose MCP server uses the agent's model during a call: the model sees
-// the server's messages only, requests are bounded and count against max_llm_calls, and without
-// sampling the server cannot use it.
-func TestSampling(t *testing.T) {
+// TestSamplingSeesServerMessagesOnly runs an app whose MCP server uses the agent's model during a
+// call: the model sees the server's messages only, requests are bounded and count against
+// max_llm_calls, and without sampling the server cannot use it.
+func TestSamplingSeesServerMessagesOnly(t *testing.T) {
 	request := mcp.CreateMessageParams{SystemPrompt: "Shorten.", MaxTokens: 20, Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "a long text"}}}}
 	huge := request
 	huge.Messages = []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: strings.Repeat("x", 2<<20)}}}

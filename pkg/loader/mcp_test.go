@@ -90,9 +90,9 @@ func TestPromptAndResources(t *testing.T) {
 	}
 }
 
-// TestADKCredential checks that ADK's McpToolset credential authorizes the requests to the server,
-// and that an app's header cannot replace it.
-func TestADKCredential(t *testing.T) {
+// TestADKCredentialBeforeAppHeader checks that ADK's McpToolset credential authorizes the requests
+// to the server, and that an app's header cannot replace it.
+func TestADKCredentialBeforeAppHeader(t *testing.T) {
 	a := newMCPApp(t, map[string]string{
 		".env":     "DOCS_TOKEN=t0ken-of-docs\n",
 		"app.yaml": "models: {m: {provider: scripted, script: s.yaml}}",
@@ -169,11 +169,11 @@ func newConfirmation(id string, response map[string]any) *genai.Content {
 	}}}}
 }
 
-// TestElicitation: a server's questions end the turn with a request for confirmation, and the call
-// is made again with the answers, in resumable apps as well, also after the call itself was
-// approved, and by another host. After a wrong answer the request is repeated, and a rejected
-// question does not call the server.
-func TestElicitation(t *testing.T) {
+// TestElicitationRepeatsCallWithAnswers: a server's questions end the turn with a request for
+// confirmation, and the call is made again with the answers, in resumable apps as well, also after
+// the call itself was approved, and by another host. After a wrong answer the request is repeated,
+// and a rejected question does not call the server.
+func TestElicitationRepeatsCallWithAnswers(t *testing.T) {
 	for _, resumable := range []bool{false, true} {
 		t.Run(fmt.Sprint("resumable ", resumable), func(t *testing.T) {
 			a := newMCPApp(t, map[string]string{

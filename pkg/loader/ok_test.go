@@ -22,9 +22,9 @@ func mustLoad(t testing.TB, dir string, opts *loader.Options) *runtime.App {
 	return app
 }
 
-// TestApps loads valid apps. Each archive's headline ends with the agents in its tree, from the
-// root down.
-func TestApps(t *testing.T) {
+// TestValidAppsLoad loads valid apps. Each archive's headline ends with the agents in its tree,
+// from the root down.
+func TestValidAppsLoad(t *testing.T) {
 	for name, archive := range readArchives(t, "ok") {
 		t.Run(name, func(t *testing.T) {
 			dir := unpackArchive(t, archive)
@@ -44,8 +44,8 @@ func TestApps(t *testing.T) {
 	}
 }
 
-// TestRevision covers changes with and without effect on an app's revision.
-func TestRevision(t *testing.T) {
+// TestRevisionChangesOnlyWithEffect covers changes with and without effect on an app's revision.
+func TestRevisionChangesOnlyWithEffect(t *testing.T) {
 	const (
 		agent  = "name: a\ninstruction: Say ${env:GREETING:-Hello}\nmodel: m\ndescription: ${file:d.md}"
 		doc    = "models: {m: {provider: scripted, script: s.yaml}, n: {provider: gemini, model: gemini-x, api_key: \"${secret:KEY}\"}}"
@@ -101,9 +101,9 @@ func loadRevision(t *testing.T, files, env map[string]string) string {
 	return mustLoad(t, dir, &loader.Options{Env: lookup}).Revision()
 }
 
-// TestDotenv covers variables in a .env. The environment takes precedence over them, but not inside
-// their values, where the earlier lines do.
-func TestDotenv(t *testing.T) {
+// TestDotenvYieldsToEnvironment covers variables in a .env. The environment takes precedence over
+// them, but not inside their values, where the earlier lines do.
+func TestDotenvYieldsToEnvironment(t *testing.T) {
 	for _, tt := range []struct{ lines, want string }{
 		{"X=plain", "plain"},
 		{"\uFEFFX=after a byte order mark", "after a byte order mark"},
@@ -179,7 +179,7 @@ agents:
 	}
 }
 
-func TestDiscover(t *testing.T) {
+func TestDiscoverSkipsHiddenFolders(t *testing.T) {
 	top := t.TempDir()
 	for _, file := range []string{"b/root_agent.yaml", "a/app.yaml", ".hidden/app.yaml", "_shared/app.yaml", "none/README.md", "deep/c/app.yaml", "odd/app.yaml/x"} {
 		write(t, filepath.Join(top, file), "")

@@ -10,9 +10,10 @@ import (
 	"agenthost/pkg/store"
 )
 
-// TestOrigins expects each occurrence of an agent in a revision with its effective settings: the
-// inherited model, the root's global instruction, and the revision's overlay.
-func TestOrigins(t *testing.T) {
+// TestOriginsWithEffectiveSettings expects each occurrence of an agent in a revision with its
+// effective settings: the inherited model, the root's global instruction, and the revision's
+// overlay.
+func TestOriginsWithEffectiveSettings(t *testing.T) {
 	rev := &store.Revision{App: "desk", ID: "r", Files: map[string][]byte{
 		"app.yaml":        []byte("models: {demo: {provider: gemini, model: x}}\ndefaults:\n  LlmAgent: {description: Ours.}\n"),
 		"app.prod.yaml":   []byte("models: {demo: {model: y}}\n"),

@@ -64,9 +64,9 @@ func (d *doorKind) newKind() spec.Kind[tool.Env, tool.Set] {
 	})
 }
 
-// TestResources expects resources with the same settings to stay open across a reload,
-// new ones to open before the swap, and unused ones to close after the last run.
-func TestResources(t *testing.T) {
+// TestResourcesStayOpenAcrossReload expects resources with the same settings to stay open across a
+// reload, new ones to open before the swap, and unused ones to close after the last run.
+func TestResourcesStayOpenAcrossReload(t *testing.T) {
 	d := &doorKind{}
 	s := newWatchEnv(t)
 	host := runtime.NewHost(nil, nil)

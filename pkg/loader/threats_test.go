@@ -130,9 +130,10 @@ func listThreats() []threat {
 	}
 }
 
-// TestThreats runs the attempts in docs/policy.md: on a developer's own machine, with --auth, and
-// with a policy that grants nothing. Each row's control is the same attempt without the protection.
-func TestThreats(t *testing.T) {
+// TestThreatsAreRefused runs the attempts in docs/policy.md: on a developer's own machine, with
+// --auth, and with a policy that grants nothing. Each row's control is the same attempt without the
+// protection.
+func TestThreatsAreRefused(t *testing.T) {
 	page, err := os.ReadFile("../../docs/policy.md")
 	if err != nil {
 		t.Fatal(err)

@@ -80,7 +80,7 @@ var compareDecoded = cmp.Options{
 	cmpopts.IgnoreFields(spec.Text{}, "Pos"),
 }
 
-func TestDecode(t *testing.T) {
+func TestDecodeAllTypes(t *testing.T) {
 	three := 3
 	tests := []struct {
 		in   string
@@ -316,7 +316,7 @@ func TestDecode_NilNode(t *testing.T) {
 	}
 }
 
-func TestDurations(t *testing.T) {
+func TestDurationUnits(t *testing.T) {
 	tests := []struct {
 		in   string
 		want time.Duration
@@ -357,7 +357,7 @@ func TestDurations(t *testing.T) {
 	}
 }
 
-func TestSizes(t *testing.T) {
+func TestSizeUnits(t *testing.T) {
 	tests := []struct {
 		in   string
 		want spec.Size
@@ -406,7 +406,7 @@ func greetingKinds() spec.Kinds[string, string] {
 	}
 }
 
-func TestKinds(t *testing.T) {
+func TestKindsFoundByName(t *testing.T) {
 	if diff := cmp.Diff([]string{"greet", "loud"}, greetingKinds().Names()); diff != "" {
 		t.Errorf("Names() (-want +got):\n%s", diff)
 	}

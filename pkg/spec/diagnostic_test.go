@@ -112,7 +112,7 @@ func TestDiagnostics_JSON(t *testing.T) {
 	}
 }
 
-func TestSuggest(t *testing.T) {
+func TestSuggestSimilarName(t *testing.T) {
 	names := []string{"model", "mode", "instruction", "sub_agents", "url"}
 	tests := []struct{ in, want string }{
 		{"modle", "model"},
@@ -141,7 +141,7 @@ func TestSuggest(t *testing.T) {
 
 // Merge combines problems under the given rules, every output format names the other place, and
 // Split undoes Merge.
-func TestMerge(t *testing.T) {
+func TestMergeSameProblemAtOtherPlaces(t *testing.T) {
 	at := func(line int, rule string) spec.Diagnostic {
 		return spec.Diagnostic{Pos: spec.Pos{File: "a.yaml", Line: line, Col: 3}, Rule: rule, Message: "no x", Source: "- x"}
 	}

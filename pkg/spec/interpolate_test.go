@@ -28,7 +28,7 @@ func lookupTestEnv(kind, name string) (string, error) {
 	return value, nil
 }
 
-func TestInterpolate(t *testing.T) {
+func TestInterpolateReferences(t *testing.T) {
 	tests := []struct {
 		in   string
 		want any
@@ -178,7 +178,7 @@ func lookupTestSecret(_, name string) (string, error) {
 }
 
 // All formatted forms of a secret are redacted; only Reveal returns its text.
-func TestSecret(t *testing.T) {
+func TestSecretRedactedWhenFormatted(t *testing.T) {
 	n := parseValid(t, "v: Bearer ${secret:a}-${secret:n}.")
 	if ds := spec.Interpolate(n, lookupTestSecret); ds != nil {
 		t.Fatalf("Interpolate = %v", ds)
@@ -251,7 +251,7 @@ func TestInterpolate_Positions(t *testing.T) {
 }
 
 // The examples in RFC 7396, appendix A.
-func TestPatch(t *testing.T) {
+func TestPatchRFC7396Examples(t *testing.T) {
 	for _, tt := range []struct{ base, patch, want string }{
 		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},
 		{`{"a":"b"}`, `{"b":"c"}`, `{"a":"b","b":"c"}`},

@@ -24,7 +24,7 @@ func parseValid(t testing.TB, src string) *spec.Node {
 	return n
 }
 
-func TestScalars(t *testing.T) {
+func TestParseScalarTypes(t *testing.T) {
 	tests := []struct {
 		in   string
 		want any
@@ -90,7 +90,7 @@ func TestScalars(t *testing.T) {
 	}
 }
 
-func TestDocuments(t *testing.T) {
+func TestParseWholeDocuments(t *testing.T) {
 	tests := []struct {
 		name, in string
 		want     any
@@ -233,7 +233,7 @@ func nestedAliases(n int) string {
 }
 
 // Parse accepts all published ADK YAML files in the corpus.
-func TestCorpus(t *testing.T) {
+func TestParseCorpusFiles(t *testing.T) {
 	dir := os.Getenv("AGENTHOST_CORPUS")
 	if dir == "" {
 		dir = filepath.Join("..", "..", "..", "shared", "corpus")
@@ -261,9 +261,9 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// TestJSONEscapes parses escapes that JSON has and the YAML parser lacks. Outside double quotes a
-// backslash has no meaning.
-func TestJSONEscapes(t *testing.T) {
+// TestParseJSONEscapes parses escapes that JSON has and the YAML parser lacks. Outside double
+// quotes a backslash has no meaning.
+func TestParseJSONEscapes(t *testing.T) {
 	tests := []struct {
 		in   string
 		want any

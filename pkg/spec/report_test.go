@@ -94,7 +94,7 @@ func TestParse_Fixes(t *testing.T) {
 }
 
 // Parsing printed YAML returns the same tree.
-func TestPrint(t *testing.T) {
+func TestPrintParsesToSameTree(t *testing.T) {
 	for _, src := range []string{
 		"a: 1\nb: [x, {c: d, e: [f, [g, h]]}, []]\nm: {}\nn: null\n",
 		"text: |\n  one\n\n  two {x}\nother: |-\n  a\n  b\n",

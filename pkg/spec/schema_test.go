@@ -67,7 +67,7 @@ func compareGolden(t *testing.T, name, got string) {
 	}
 }
 
-func TestSchema(t *testing.T) {
+func TestSchemaGolden(t *testing.T) {
 	got, err := json.MarshalIndent(spec.Schema(reflect.TypeFor[agentConfig]()), "", "  ")
 	if err != nil {
 		t.Fatal(err)
@@ -195,11 +195,11 @@ func TestSchemaSet(t *testing.T) {
 	}
 }
 
-func TestReference(t *testing.T) {
+func TestReferenceGolden(t *testing.T) {
 	compareGolden(t, "reference.md", spec.Reference("agent", "Answers questions.", reflect.TypeFor[agentConfig]()))
 }
 
-func TestFields(t *testing.T) {
+func TestFieldsFromTags(t *testing.T) {
 	type config struct {
 		Name   string        `yaml:"name" required:"true" doc:"Name of the agent."`
 		Mode   string        `yaml:"mode" enum:"a|b" default:"a"`

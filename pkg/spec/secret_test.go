@@ -18,7 +18,7 @@ import (
 )
 
 // A Redactor replaces a secret in each encoding, and nothing else.
-func TestRedactor(t *testing.T) {
+func TestRedactorFindsEachEncoding(t *testing.T) {
 	const secret = `k3y/w1th <&"\+é`
 	inJSON, err := json.Marshal(secret)
 	if err != nil {

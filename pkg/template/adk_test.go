@@ -2,10 +2,10 @@ package template
 
 import "testing"
 
-// TestADKTemplates: templates print what ADK's implementations print where these agree,
+// TestTemplatesPrintAsInADK: templates print what ADK's implementations print where these agree,
 // else what adk-python prints. The rows with a comment differ from adk-python or from
 // ADK in another language.
-func TestADKTemplates(t *testing.T) {
+func TestTemplatesPrintAsInADK(t *testing.T) {
 	for _, tt := range []struct {
 		name, template string
 		state          map[string]any

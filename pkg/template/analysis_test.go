@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestCalls(t *testing.T) {
+func TestCallsInSourceOrder(t *testing.T) {
 	for _, tt := range []struct {
 		src  string
 		want []Call

@@ -13,9 +13,9 @@ import (
 	"agenthost/pkg/template"
 )
 
-// TestBudget checks that evaluations within their own limits fail once they
+// TestBudgetExceededTogether checks that evaluations within their own limits fail once they
 // exceed a shared budget, and succeed without one.
-func TestBudget(t *testing.T) {
+func TestBudgetExceededTogether(t *testing.T) {
 	for _, tt := range []struct {
 		name, src string
 		budget    func() *template.Budget
@@ -56,10 +56,10 @@ func message(err error) string {
 	return err.Error()
 }
 
-// TestSlots: large evaluations that share slots run at most as many at once, and the
-// others wait; small ones need no slot. Without slots all run at once, which is the
+// TestSlotsLimitLargeEvaluations: large evaluations that share slots run at most as many at once,
+// and the others wait; small ones need no slot. Without slots all run at once, which is the
 // control.
-func TestSlots(t *testing.T) {
+func TestSlotsLimitLargeEvaluations(t *testing.T) {
 	const evaluations, large = 4, "[len(map(1..6000, #)), inject('')]"
 	for _, tt := range []struct {
 		name, src   string

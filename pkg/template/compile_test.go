@@ -36,7 +36,7 @@ func testVariables() (Env, map[string]any) {
 	return env, vars
 }
 
-func TestEval(t *testing.T) {
+func TestEvalOperatorsAndFunctions(t *testing.T) {
 	tests := []struct {
 		src  string
 		want any
@@ -152,7 +152,7 @@ func TestEval(t *testing.T) {
 	}
 }
 
-func TestBool(t *testing.T) {
+func TestBoolNilIsFalse(t *testing.T) {
 	env, vars := testVariables()
 	tests := []struct {
 		src     string

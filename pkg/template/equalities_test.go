@@ -7,7 +7,7 @@ import (
 	"agenthost/pkg/template"
 )
 
-func TestEqualities(t *testing.T) {
+func TestEqualitiesJoinedByOr(t *testing.T) {
 	for src, want := range map[string]string{
 		`state.tier == "gold"`:                    "[{state tier gold}] true",
 		`"gold" == state["tier"]`:                 "[{state tier gold}] true",

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-func TestRedact(t *testing.T) {
+func TestRedactAddressesAndNumbers(t *testing.T) {
 	tests := []struct{ name, in, want string }{
 		{"e-mail", "write to ann.b+x@mail.example.org, please", "write to [email], please"},
 		{"e-mail with other letters", "jürgen@münchen.de", "[email]"},

@@ -8,7 +8,7 @@ import (
 	"agenthost/pkg/template"
 )
 
-func TestParts(t *testing.T) {
+func TestPartsExplainResult(t *testing.T) {
 	for _, tt := range []struct {
 		src  string
 		want []string

@@ -106,7 +106,7 @@ func TestPathsMissing(t *testing.T) {
 	}
 }
 
-func TestDig(t *testing.T) {
+func TestDigMapsAndLists(t *testing.T) {
 	tests := []struct {
 		path string
 		want any

@@ -40,8 +40,8 @@ func testScope() mapScope {
 	}
 }
 
-// TestRender checks ADK's rules, and the edge cases in its regular expression.
-func TestRender(t *testing.T) {
+// TestRenderByADKRules checks ADK's rules, and the edge cases in its regular expression.
+func TestRenderByADKRules(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"key", "{name}", "Bob"},
 		{"two braces", "{{name}}", "Bob"},
@@ -148,7 +148,7 @@ func TestRenderScopeError(t *testing.T) {
 	}
 }
 
-func TestRefs(t *testing.T) {
+func TestRefsInSourceOrder(t *testing.T) {
 	got := Parse("é {a} {!b} {user:c?} {{artifact.d e}} <f?> {g-h}").Refs()
 	want := []Ref{
 		{Name: "a", Offset: 3},
@@ -161,7 +161,7 @@ func TestRefs(t *testing.T) {
 	}
 }
 
-func TestStatic(t *testing.T) {
+func TestStaticWithoutPlaceholders(t *testing.T) {
 	tests := []struct {
 		name   string
 		text   *Text
@@ -184,7 +184,7 @@ func TestStatic(t *testing.T) {
 	}
 }
 
-func TestString(t *testing.T) {
+func TestStringPrintsCompactJSON(t *testing.T) {
 	tests := []struct {
 		name string
 		in   any
