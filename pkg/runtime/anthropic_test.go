@@ -17,7 +17,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// modelFakes are servers of three vendors, and an app whose model can be switched.
+// modelFakes are three vendors' servers, and an app whose model can be switched.
 type modelFakes struct {
 	claude *fakeanthropic.Server
 	gemini *fakegemini.Server
@@ -60,8 +60,7 @@ root_agent:
 `)}))
 }
 
-// runText runs a message, and returns an outline of the events: the author, and each
-// part.
+// runText runs a message, and returns an event outline: the author, and each part.
 func (f *modelFakes) runText(t *testing.T, text string, stream bool) string {
 	t.Helper()
 	req := userMessage(f.key, text)
@@ -110,9 +109,8 @@ func outlinePart(p *genai.Part) string {
 
 const claudeThinks = "{provider: anthropic, model: claude-sonnet-4-5, thinking: 2048, retry: {attempts: 1}}"
 
-// TestClaudeToolLoop: thoughts are streamed, stored with their signatures, and sent back
-// unchanged before the calls that they led to. The results of parallel calls are in one
-// message.
+// TestClaudeToolLoop: thoughts are streamed, stored with their signatures, and sent back unchanged
+// before the calls that they led to. Parallel calls' results are in one message.
 func TestClaudeToolLoop(t *testing.T) {
 	f := newModelFakes(t)
 	f.switchModel(t, claudeThinks)
@@ -214,9 +212,8 @@ func TestClaudeSwitch(t *testing.T) {
 	}
 }
 
-// TestClaudeJoinsLoop: when Claude continues the calls of another model, as a fallback
-// does, the service would demand thoughts before them: thinking is off until they are
-// answered.
+// TestClaudeJoinsLoop: when Claude continues another model's calls, as a fallback does, the service
+// would demand thoughts before them: thinking is off until they are answered.
 func TestClaudeJoinsLoop(t *testing.T) {
 	f := newModelFakes(t)
 	f.gemini.Enqueue(fakegemini.Parts(&genai.Part{FunctionCall: &genai.FunctionCall{Name: "clock"}, ThoughtSignature: []byte("gemini")}),

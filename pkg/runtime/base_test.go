@@ -10,7 +10,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// plainAgent is an agent of another program, which does not embed Base.
+// plainAgent is an agent from another program, which does not embed Base.
 type plainAgent struct{}
 
 func (*plainAgent) Name() string               { return "plain" }

@@ -28,8 +28,7 @@ func (m instantModel) Generate(context.Context, *model.Request) iter.Seq2[*model
 	return func(yield func(*model.Response, error) bool) { yield(m.answer, nil) }
 }
 
-// BenchmarkTurn is one turn, user message in, answer out, in sessions of
-// several lengths.
+// BenchmarkTurn is one turn, user message in, answer out, in sessions with several lengths.
 func BenchmarkTurn(b *testing.B) {
 	for _, url := range []string{"memory:", "sqlite:///" + b.TempDir() + "/bench.db"} {
 		for _, history := range []int{0, 1000, 5000} {
@@ -72,8 +71,8 @@ func BenchmarkToolTurn(b *testing.B) {
 	}
 }
 
-// BenchmarkTurnObserved measures a turn with measurements, a provider of OpenTelemetry
-// that records nothing, and its SDK.
+// BenchmarkTurnObserved measures a turn with measurements, an OpenTelemetry provider that records
+// nothing, and its SDK.
 func BenchmarkTurnObserved(b *testing.B) {
 	for name, opts := range map[string]*runtime.Options{
 		"noop":         {TracerProvider: noop.NewTracerProvider()},

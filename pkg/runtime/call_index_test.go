@@ -9,8 +9,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// indexedEvent returns an event with calls and responses; the event of an agent
-// has long-running calls.
+// indexedEvent returns an event with calls and responses; an agent's event has long-running calls.
 func indexedEvent(author, invocation string, parts ...*genai.Part) *session.Event {
 	ev := &session.Event{Author: author, InvocationID: invocation}
 	ev.Content = &genai.Content{Parts: parts}
@@ -95,7 +94,7 @@ func TestCallIndexExecutedCall(t *testing.T) {
 	}
 }
 
-// A rewind removes calls from the index; the index of all events keeps them.
+// A rewind removes calls from the index; the index over all events keeps them.
 func TestCallIndexRewound(t *testing.T) {
 	first := indexedEvent(session.UserAuthor, "e-1")
 	rewind := indexedEvent(session.UserAuthor, "e-2")

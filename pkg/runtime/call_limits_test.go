@@ -16,7 +16,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// manyCallsModel returns n calls of f in one response.
+// manyCallsModel returns n calls to f in one response.
 func manyCallsModel(n int) modelFunc {
 	names := make([]string, n)
 	for i := range names {
@@ -107,8 +107,8 @@ func TestFunctionCallsLimitInAnswer(t *testing.T) {
 	}
 }
 
-// TestToolWorkers: at most 8 calls of a response, or tool_thread_pool_config, run at the
-// same time; on the whole host, at most one per turn plus Options.ToolWorkers.
+// TestToolWorkers: at most 8 calls in a response, or tool_thread_pool_config, run at the same time;
+// on the whole host, at most one per turn plus Options.ToolWorkers.
 func TestToolWorkers(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
@@ -124,7 +124,7 @@ func TestToolWorkers(t *testing.T) {
 			e := testenv.New(t, &testenv.Options{ToolWorkers: int(tt.host)})
 			key := e.Session(t, "app", "s", nil)
 			var running, peak atomic.Int64
-			full := make(chan struct{}) // closed when the wanted number of calls is running
+			full := make(chan struct{}) // closed when as many calls as wanted are running
 			f := &testTool{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) {
 				n := running.Add(1)
 				defer running.Add(-1)
@@ -154,8 +154,8 @@ func TestToolWorkers(t *testing.T) {
 	}
 }
 
-// TestToolWorkersFair: while the calls of one session occupy all workers of the host, turns of
-// other sessions still make progress, and agents that are called as tools cannot deadlock.
+// TestToolWorkersFair: while one session's calls occupy all the host's workers, turns in other
+// sessions still make progress, and agents that are called as tools cannot deadlock.
 func TestToolWorkersFair(t *testing.T) {
 	e := testenv.New(t, &testenv.Options{ToolWorkers: 2})
 	slow, quick := e.Session(t, "app", "slow", nil), e.Session(t, "app", "quick", nil)
@@ -195,9 +195,9 @@ func TestToolWorkersFair(t *testing.T) {
 	}
 }
 
-// TestExpressionBudgetOfTurn: the expressions of one turn share a budget. Calls that start
-// after it is used up fail with an error; the next turn has a new budget. How many calls start
-// before depends on the machine's load.
+// TestExpressionBudgetOfTurn: a turn's expressions share a budget. Calls that start after it is
+// used up fail with an error; the next turn has a new budget. How many calls start before depends
+// on the machine's load.
 func TestExpressionBudgetOfTurn(t *testing.T) {
 	calls := strings.TrimSuffix(strings.Repeat("{name: build}, ", 100), ", ")
 	e := testenv.New(t, nil)

@@ -17,7 +17,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// oneWorker executes the calls of an answer one after the other.
+// oneWorker executes an answer's calls one after the other.
 func oneWorker() *runtime.RunConfig {
 	return &runtime.RunConfig{ToolThreadPoolConfig: &runtime.ToolPool{MaxWorkers: 1}}
 }
@@ -48,8 +48,8 @@ func runCalls(t *testing.T, llm *runtime.LLMOptions, config *runtime.RunConfig) 
 	return sess.State.All()
 }
 
-// TestCallsShareState: with one worker, the calls of an answer see the writes of those
-// before, whatever kind of tool writes them. A call without a result writes nothing.
+// TestCallsShareState: with one worker, an answer's calls see the writes by earlier calls, whatever
+// tool kind writes them. A call without a result writes nothing.
 func TestCallsShareState(t *testing.T) {
 	inner := runtime.NewLLM("inner", &runtime.LLMOptions{
 		Model: toolCallModel("count"), Tools: []tool.Tool{&testTool{name: "count", run: countCall}},
@@ -102,8 +102,8 @@ func TestCallsShareState(t *testing.T) {
 	}
 }
 
-// TestCallsOverlap: calls of several workers overlap. A call sees the writes of an earlier
-// one as soon as that has ended, and never those of a later one. The later call wins.
+// TestCallsOverlap: calls on several workers overlap. A call sees an earlier call's writes as soon
+// as that has ended, and never a later call's. The later call wins.
 func TestCallsOverlap(t *testing.T) {
 	ended, go3 := make(chan struct{}), make(chan struct{})
 	var seen []any
@@ -138,8 +138,8 @@ func TestCallsOverlap(t *testing.T) {
 	}
 }
 
-// TestCallsInOrder: a tool that declares that it writes state, and callbacks before and
-// after a tool, count right with any number of workers. Other calls still overlap.
+// TestCallsInOrder: a tool that declares that it writes state, and callbacks before and after a
+// tool, count right with any worker count. Other calls still overlap.
 func TestCallsInOrder(t *testing.T) {
 	count := func(key string) func(s tool.State) {
 		return func(s tool.State) {
@@ -200,8 +200,8 @@ func TestCallsInOrderCanceled(t *testing.T) {
 	}
 }
 
-// TestCallsCost: what the calls of an answer cost grows with their number, not with its
-// square, whether they share one key or write one each, set or updated.
+// TestCallsCost: what an answer's calls cost grows with their number, not with its square, whether
+// they share one key or write one each, set or updated.
 func TestCallsCost(t *testing.T) {
 	tools := []tool.Tool{
 		&testTool{name: "one", run: countCall},

@@ -188,8 +188,8 @@ func TestCallbacks(t *testing.T) {
 	}
 }
 
-// TestCallbackError: a callback's error ends the run in words of its own, and
-// is not an error of the model or the tool. A panic does not stop the host.
+// TestCallbackError: a callback's error ends the run in its own words, and is not the model's or
+// the tool's error. A panic does not stop the host.
 func TestCallbackError(t *testing.T) {
 	broken := errors.New("no database")
 	runErr := &runtime.RunError{Code: "QUOTA", Message: "come back tomorrow"}
@@ -322,8 +322,8 @@ func TestBeforeModelNotCounted(t *testing.T) {
 	}
 }
 
-// TestBeforeAgentEndsOnlyItsAgent: the next agent of a sequence runs all the
-// same, and workflow agents have callbacks too.
+// TestBeforeAgentEndsOnlyItsAgent: the next agent in a sequence runs all the same, and workflow
+// agents have callbacks too.
 func TestBeforeAgentEndsOnlyItsAgent(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
@@ -337,8 +337,7 @@ func TestBeforeAgentEndsOnlyItsAgent(t *testing.T) {
 	}
 }
 
-// TestCallbackArtifacts: the event of a callback records the artifacts that it
-// saves.
+// TestCallbackArtifacts: a callback's event records the artifacts that it saves.
 func TestCallbackArtifacts(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)

@@ -36,8 +36,8 @@ func checkpointAgents(t *testing.T) map[string]runtime.Agent {
 	}
 }
 
-// resumeFrom resumes an invocation with one stored checkpoint of the agent x,
-// which runs below the parallel agent fan on a goroutine of its own.
+// resumeFrom resumes an invocation with one stored checkpoint by the agent x, which runs below the
+// parallel agent fan on its own goroutine.
 func resumeFrom(t *testing.T, keeper runtime.Agent, path, state string) string {
 	t.Helper()
 	e := testenv.New(t, nil)
@@ -126,8 +126,7 @@ func TestCheckpointValid(t *testing.T) {
 	}
 }
 
-// TestNodePathInvalid: the path of an event that no agent of this program wrote
-// is an error as well.
+// TestNodePathInvalid: an event path that no agent in this program wrote is an error as well.
 func TestNodePathInvalid(t *testing.T) {
 	for _, path := range []string{"x", "@1", "@", "fan@2/x@1", "fan/x@1", "other@1"} {
 		t.Run(path, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// TestAnswerOnBranch: after an answer, an agent of a ParallelAgent continues on its
-// own branch, where it does not see the events of its siblings (semantics 1.5, 2.5).
+// TestAnswerOnBranch: after an answer, an agent in a ParallelAgent continues on its own branch,
+// where it does not see its siblings' events (semantics 1.5, 2.5).
 func TestAnswerOnBranch(t *testing.T) {
 	asks := &testTool{name: "pay", run: func(_ context.Context, call *tool.Call) (*tool.Result, error) {
 		if call.Confirmation == nil {

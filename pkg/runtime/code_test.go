@@ -49,8 +49,8 @@ func (f executorFunc) ExecuteCode(ctx context.Context, m *runtime.CallbackContex
 	return f(ctx, m, code)
 }
 
-// TestCodeExecutor: results and errors of an executor are returned to the model,
-// and the run continues.
+// TestCodeExecutor: an executor's results and errors are returned to the model, and the run
+// continues.
 func TestCodeExecutor(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -126,8 +126,7 @@ func TestCodeExecutor(t *testing.T) {
 	}
 }
 
-// TestCodeStateful: stateful executions of a session share an id, which no other
-// session has.
+// TestCodeStateful: stateful executions in a session share an id, which no other session has.
 func TestCodeStateful(t *testing.T) {
 	counts := map[string]int{}
 	count := executorFunc(func(_ context.Context, _ *runtime.CallbackContext, code *runtime.Code) (*runtime.CodeResult, error) {
@@ -156,8 +155,8 @@ type preparedExecutor struct {
 
 func (e preparedExecutor) PrepareCode(ctx context.Context) error { return e.prepare(ctx) }
 
-// TestCodePreparer expects the timeout of an execution to begin after the preparation, and an
-// error of the preparation to be the result.
+// TestCodePreparer expects an execution's timeout to begin after the preparation, and a preparation
+// error to be the result.
 func TestCodePreparer(t *testing.T) {
 	for want, prepareErr := range map[string]error{"OUTCOME_OK Code execution result:\nready\n": nil, "OUTCOME_FAILED broken": errors.New("broken")} {
 		ready := false

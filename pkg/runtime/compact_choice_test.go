@@ -12,9 +12,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// conversation parses events, one per word and second: t is text, c1 a call, r1 its
-// response, c1+2 two calls, w1 a pending request about call 1, S2-4 a summary of the seconds 2 to 4.
-// A / starts an invocation; = marks an event with the time of the previous one.
+// conversation parses events, one per word and second: t is text, c1 a call, r1 its response, c1+2
+// two calls, w1 a pending request about call 1, S2-4 a summary for seconds 2 to 4. A / starts an
+// invocation; = marks an event with the previous event's time.
 func conversation(text string) []*session.Event {
 	var events []*session.Event
 	invocation, now := 0, 0
@@ -53,8 +53,7 @@ func conversation(text string) []*session.Event {
 	return events
 }
 
-// ids are the events of a stretch by their words and seconds, after the
-// summaries that it replaces.
+// ids are a stretch's events by their words and seconds, after the summaries that it replaces.
 func (s compactionRange) ids() string {
 	var ids []string
 	for _, c := range s.earlier {
@@ -166,7 +165,7 @@ func TestApplyCompactions(t *testing.T) {
 	}
 }
 
-// textOrName returns the text of an event; f() for a call, and its word for a response.
+// textOrName returns an event's text; f() for a call, and its word for a response.
 func textOrName(ev *session.Event) string {
 	switch {
 	case len(ev.Calls()) > 0:
@@ -177,7 +176,7 @@ func textOrName(ev *session.Event) string {
 	return ev.Text()
 }
 
-// One event may answer calls of all earlier ones; the open calls are found in linear time.
+// One event may answer all earlier calls; the open calls are found in linear time.
 func TestOpenCallsLinkedByOneEvent(t *testing.T) {
 	const n = 20_000
 	var events []*session.Event

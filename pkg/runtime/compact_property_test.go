@@ -75,7 +75,7 @@ func (c *compactedConversation) answerCall(id string) *session.Event {
 	return c.addEvent("a", &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: id, Name: "f"}})
 }
 
-// addSummary adds the summary of a range: its text, so that nothing is lost.
+// addSummary adds a range's summary: its text, so that nothing is lost.
 func (c *compactedConversation) addSummary(s compactionRange) {
 	start, end := s.timeBounds()
 	c.turn++
@@ -84,8 +84,8 @@ func (c *compactedConversation) addSummary(s compactionRange) {
 	ev.Actions.Compaction = &session.Compaction{StartTimestamp: start, EndTimestamp: end, CompactedContent: model.ModelText(s.conversationText())}
 }
 
-// checkContents checks that the text of each event is in the contents, and that calls are
-// there with their responses.
+// checkContents checks that each event's text is in the contents, and that calls are there with
+// their responses.
 func (c *compactedConversation) checkContents(t *testing.T) (visible int) {
 	t.Helper()
 	seen, _ := applyCompactions(c.events)
@@ -121,9 +121,8 @@ func (c *compactedConversation) checkContents(t *testing.T) (visible int) {
 	return visible
 }
 
-// TestCompactionProperty: whatever calls are open, compaction continues. No text is lost, no
-// call is separated from its responses, and besides the events of open calls only the latest
-// events stay.
+// TestCompactionProperty: whatever calls are open, compaction continues. No text is lost, no call
+// is separated from its responses, and besides events with open calls only the latest events stay.
 func TestCompactionProperty(t *testing.T) {
 	for seed := range uint64(100) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

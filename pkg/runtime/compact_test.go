@@ -18,7 +18,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// meteredModel is a model that reports the size of its prompts.
+// meteredModel is a model that reports how large its prompts are.
 type meteredModel func(req *model.Request) (answer *genai.Content, tokens int32)
 
 func (meteredModel) Name() string { return "metered" }
@@ -36,9 +36,9 @@ func summarizerModel(tokens int32) meteredModel {
 	return func(*model.Request) (*genai.Content, int32) { return model.ModelText("in brief"), tokens }
 }
 
-// TestCompactionEvent: the summary is an event of the user without content, in
-// an invocation of its own; it names the first and the last event by their
-// times, and has the usage of the call that wrote it (semantics 10.4).
+// TestCompactionEvent: the summary is a user event without content, in its own invocation; it names
+// the first and the last event by their times, and has the usage from the call that wrote it
+// (semantics 10.4).
 func TestCompactionEvent(t *testing.T) {
 	e := testenv.New(t, nil)
 	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: textModel("hi")}), &runtime.AppOptions{
@@ -183,9 +183,9 @@ func responseTo(id string, response map[string]any) *genai.Content {
 	}}
 }
 
-// TestCompactionAfterDeadCall: a call that no one will ever answer, as after a killed
-// process, does not stop the compaction of later invocations, by either strategy. Its
-// event stays in the prompt, and the prompt does not grow.
+// TestCompactionAfterDeadCall: a call that no one will ever answer, as after a killed process, does
+// not stop later invocations' compaction, by either strategy. Its event stays in the prompt, and
+// the prompt does not grow.
 func TestCompactionAfterDeadCall(t *testing.T) {
 	for name, opts := range map[string]*runtime.CompactionOptions{
 		"sliding window":  {Interval: 2},
@@ -255,7 +255,7 @@ func TestCompactionFutile(t *testing.T) {
 	}
 }
 
-// errorModel returns an error response of its service.
+// errorModel returns an error response from its service.
 type errorModel struct{ modelFunc }
 
 func (errorModel) Generate(context.Context, *model.Request) iter.Seq2[*model.Response, error] {

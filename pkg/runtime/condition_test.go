@@ -27,8 +27,8 @@ func newCondition(t *testing.T, source string) *runtime.Condition {
 	return c
 }
 
-// TestConditionsOfGo: conditions that Go code compiles skip an agent, choose a route and
-// end a loop, as those of YAML do.
+// TestConditionsOfGo: conditions that Go code compiles skip an agent, choose a route and end a
+// loop, as YAML conditions do.
 func TestConditionsOfGo(t *testing.T) {
 	e := testenv.New(t, nil)
 	guest := runtime.NewLLM("guest", &runtime.LLMOptions{Model: textModel("welcome")})
@@ -72,7 +72,7 @@ func countingModel(texts ...string) modelFunc {
 	}
 }
 
-// TestInvalidCondition: the error has the position of the problem.
+// TestInvalidCondition: the error has the problem's position.
 func TestInvalidCondition(t *testing.T) {
 	_, err := runtime.NewCondition("stat.x == 1")
 	var te *template.Error
@@ -113,7 +113,7 @@ func TestPluginsOfGo(t *testing.T) {
 	}
 }
 
-// TestRequireApproval: a callback of Go code makes a person approve a call.
+// TestRequireApproval: a Go callback makes a person approve a call.
 func TestRequireApproval(t *testing.T) {
 	e := testenv.New(t, nil)
 	pay := &testTool{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, errors.New("ran") }}

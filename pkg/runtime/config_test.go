@@ -87,8 +87,8 @@ func TestToolPool(t *testing.T) {
 	}
 }
 
-// TestRunConfigOfRequest: a request of Go code runs with its own config, and
-// one that cannot be is refused before anything is stored.
+// TestRunConfigOfRequest: a request from Go code runs with its own config, and one that cannot be
+// is refused before anything is stored.
 func TestRunConfigOfRequest(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

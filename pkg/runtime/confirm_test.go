@@ -51,9 +51,9 @@ func decisionRequest(key session.Key, response map[string]any, ids ...string) *r
 	return req
 }
 
-// TestConfirmAfterRestart: confirmation requests live only in stored events.
-// Another process resumes the call, with the payload of the answer and the user
-// text and idempotency key of the first attempt.
+// TestConfirmAfterRestart: confirmation requests live only in stored events. Another process
+// resumes the call, with the answer's payload and the first attempt's user text and idempotency
+// key.
 func TestConfirmAfterRestart(t *testing.T) {
 	url := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
 	var before, after confirmingTool
@@ -72,7 +72,7 @@ func TestConfirmAfterRestart(t *testing.T) {
 
 	e = testenv.New(t, &testenv.Options{URL: url})
 	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("f"), Tools: []tool.Tool{after.withName("f")}}), nil)
-	// IDs start over in this process: a run of another session uses the first ones.
+	// IDs start over in this process: a run in another session uses the first ones.
 	formatRun(e.Host.Run(t.Context(), userMessage(e.Session(t, "app", "other", nil), "go")))
 	after.calls = nil
 	approval := map[string]any{"confirmed": true, "payload": map[string]any{"days": 2}}
@@ -267,7 +267,7 @@ func credentialTool(traits tool.Capabilities, keys *[]string) *testTool {
 	}}
 }
 
-// answerRequest answers the last request of a session.
+// answerRequest answers a session's last request.
 func answerRequest(t *testing.T, e *testenv.Env, key session.Key, response map[string]any) *runtime.RunRequest {
 	t.Helper()
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
@@ -289,9 +289,9 @@ func answerRequest(t *testing.T, e *testenv.Env, key session.Key, response map[s
 	return req
 }
 
-// TestCredential: the run ends with the event that asks, then the answer that
-// waits. The call is carried out again, under the same idempotency key, with
-// the credential in temp:, of which the state keeps nothing (semantics 6.9).
+// TestCredential: the run ends with the event that asks, then the answer that waits. The call is
+// carried out again, under the same idempotency key, with the credential in temp:, which the state
+// does not keep (semantics 6.9).
 func TestCredential(t *testing.T) {
 	var keys []string
 	e := testenv.New(t, nil)
@@ -350,9 +350,9 @@ func TestCredentialAfterApproval(t *testing.T) {
 	}
 }
 
-// TestConfirmInterrupted: results of other calls are stored before requests (adk-python since 2.11). An invocation
-// that was interrupted in between requests the confirmation once, also if agenthost 0.1 stored the
-// events in the other order, and an answer runs the calls that never ran.
+// TestConfirmInterrupted: other calls' results are stored before requests (adk-python since 2.11).
+// An invocation that was interrupted in between requests the confirmation once, also if agenthost
+// 0.1 stored the events in the other order, and an answer runs the calls that never ran.
 func TestConfirmInterrupted(t *testing.T) {
 	const (
 		calls = `{"id":"2","invocationId":"e-1","author":"a","nodeInfo":{"path":"a@1"},"content":{"parts":[{"functionCall":{"args":{},"id":"c0","name":"pay"}},{"functionCall":{"args":{},"id":"c1","name":"look"}}],"role":"model"}}`

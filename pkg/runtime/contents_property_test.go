@@ -13,9 +13,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// drawEvents makes a conversation of two agents and a user: words, thoughts,
-// calls, answers to some call (now and then to none, or twice), on several
-// branches, with rewinds and summaries.
+// drawEvents makes a conversation between two agents and a user: words, thoughts, calls, answers to
+// some call (now and then to none, or twice), on several branches, with rewinds and summaries.
 func drawEvents(t *rapid.T) []*session.Event {
 	var events []*session.Event
 	var open []*genai.FunctionCall
@@ -105,8 +104,8 @@ func TestContentsIncremental(t *testing.T) {
 	})
 }
 
-// TestIncludeNoneContinues: the answer to an agent's own call continues the turn
-// of the call; it does not begin one.
+// TestIncludeNoneContinues: the answer to an agent's own call continues the call's turn; it does
+// not begin one.
 func TestIncludeNoneContinues(t *testing.T) {
 	part := func(author, role string, p *genai.Part) *session.Event {
 		ev := &session.Event{Author: author}

@@ -14,8 +14,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// TestADKContents: an agent sees the events as in ADK, by cases restated from the rules of
-// adk-python and adk-go. The headline of a case states an intentional difference.
+// TestADKContents: an agent sees the events as in ADK, by cases restated from adk-python's and
+// adk-go's rules. A case's headline states an intentional difference.
 func TestADKContents(t *testing.T) {
 	files, err := filepath.Glob("testdata/adk_contents/*.txtar")
 	if err != nil || len(files) < 31 {
@@ -127,9 +127,8 @@ func visibleInLines(t *testing.T, who viewKey, include IncludeContents, lines st
 	return string(visibleContents(t, who, include, events))
 }
 
-// TestContentsTranscription: consecutive transcriptions of one speaker are merged
-// into one text, across blank ones. Another speaker or any other visible event ends
-// the text (semantics 2.6).
+// TestContentsTranscription: one speaker's consecutive transcriptions are merged into one text,
+// across blank ones. Another speaker or any other visible event ends the text (semantics 2.6).
 func TestContentsTranscription(t *testing.T) {
 	const events = `
 {"author":"user","inputTranscription":{"text":"hel"}}
@@ -183,9 +182,8 @@ func TestContentsTranscriptionShared(t *testing.T) {
 	}
 }
 
-// TestContentsParallelAnswers: the responses to parallel calls of one tool stay in the
-// order of the calls, in any order of answers: models match responses without IDs by their
-// order.
+// TestContentsParallelAnswers: the responses to parallel calls to one tool stay in call order,
+// whatever the answer order: models match responses without IDs by their order.
 func TestContentsParallelAnswers(t *testing.T) {
 	const calls = `{"author":"a","content":{"role":"model","parts":[{"functionCall":{"id":"adk-1","name":"ask","args":{"q":1}}},{"functionCall":{"id":"adk-2","name":"ask","args":{"q":2}}}]}}` + "\n"
 	answer := func(id, is string) string {
@@ -208,8 +206,8 @@ func TestContentsParallelAnswers(t *testing.T) {
 	}
 }
 
-// TestContentsLive: an agent sees its own events of a live conversation as those of
-// another agent (semantics 2.6).
+// TestContentsLive: an agent sees its own events in a live conversation as another agent's
+// (semantics 2.6).
 func TestContentsLive(t *testing.T) {
 	const events = `{"author":"a","liveSessionId":"l","content":{"role":"model","parts":[{"text":"hi"}]}}`
 	const want = `[{"parts":[{"text":"For context:"},{"text":"[a] said: hi"}],"role":"user"}]`
@@ -218,8 +216,7 @@ func TestContentsLive(t *testing.T) {
 	}
 }
 
-// TestContentsScoped: events of a task's scope are visible only within the task
-// (semantics 2.6).
+// TestContentsScoped: events in a task's scope are visible only within the task (semantics 2.6).
 func TestContentsScoped(t *testing.T) {
 	const events = `
 {"author":"user","content":{"role":"user","parts":[{"text":"to all"}]}}

@@ -20,7 +20,7 @@ import (
 	"agenthost/pkg/tool/declare"
 )
 
-// An app made of Go code: an agent with a tool, on a store in memory.
+// An app made in Go: an agent with a tool, on a store in memory.
 func Example() {
 	ctx := context.Background()
 	st, err := storeurl.Open(ctx, "memory:", nil)
@@ -63,8 +63,8 @@ func askVAT(_ context.Context, req *model.Request) (*genai.Content, error) {
 	return &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: call}}}, nil
 }
 
-// An app from a folder, with a tool, a callback and a code executor of the
-// program's own, each by the name that the documents use.
+// An app from a folder, with the program's own tool, callback and code executor, each by the name
+// that the documents use.
 func Example_functions() {
 	ctx := context.Background()
 	type dice struct{ Sides int }

@@ -14,7 +14,7 @@ import (
 	"agenthost/pkg/store/memstore"
 )
 
-// The spans of a turn, on the provider of the program.
+// A turn's spans, on the program's provider.
 func Example_traced() {
 	spans := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))

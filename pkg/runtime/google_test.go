@@ -23,19 +23,18 @@ import (
 	"agenthost/pkg/store"
 )
 
-// googleClients is the number of users who talk at the same time, googleTurns the number of their
-// turns.
+// googleClients is how many users talk at the same time, googleTurns how many turns each has.
 const (
 	googleClients = 64
 	googleTurns   = 3
 )
 
-// maxVertexCalls is the maximum number of requests of a turn with one model call, as in ADK: two
-// to read the session, one for each of its two events, one search and one upload.
+// maxVertexCalls is how many requests a turn with one model call makes at most, as in ADK: two to
+// read the session, one for each of its two events, one search and one upload.
 const maxVertexCalls = 6
 
-// A slow turn appends its events so long after reading the session that each append looks for
-// events of other processes first.
+// A slow turn appends its events so long after reading the session that each append first looks for
+// other processes' events.
 const (
 	slowTurn     = 2 * time.Second
 	looksPerTurn = 2
@@ -105,7 +104,7 @@ func testGoogleServices(t *testing.T, memory string) {
 	}
 }
 
-// talkToGoogle holds the conversation of a user. It returns the number of slow turns.
+// talkToGoogle holds a user's conversation. It returns how many turns were slow.
 func talkToGoogle(t *testing.T, e *testenv.Env, key session.Key) (slowTurns int64) {
 	for turn := range googleTurns {
 		start := time.Now()
@@ -123,7 +122,7 @@ func talkToGoogle(t *testing.T, e *testenv.Env, key session.Key) (slowTurns int6
 	return slowTurns
 }
 
-// checkGoogle checks what is stored of the conversation.
+// checkGoogle checks what is stored from the conversation.
 func checkGoogle(t *testing.T, e *testenv.Env, key session.Key) {
 	stored, err := e.Store.Sessions.Get(t.Context(), key, nil)
 	if err != nil || len(stored.Events()) != 2*googleTurns {

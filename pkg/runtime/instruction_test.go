@@ -14,8 +14,8 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// TestInjectMissingValue: a missing value of inject is reported with the position of the
-// expression, as that of an instruction is.
+// TestInjectMissingValue: a missing inject value is reported with the expression's position, as an
+// instruction's is.
 func TestInjectMissingValue(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)

@@ -15,9 +15,9 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// TestRunTool: the interceptor of a host runs the calls of all tools, those inside of agents
-// as tools included; it may run the tool itself. A call that waits for approval does not
-// reach it. The control is a host without one.
+// TestRunTool: a host's interceptor runs all tool calls, including those inside agent tools; it may
+// run the tool itself. A call that waits for approval does not reach it. The control is a host
+// without one.
 func TestRunTool(t *testing.T) {
 	for _, intercepted := range []bool{true, false} {
 		var mu sync.Mutex

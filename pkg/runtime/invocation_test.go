@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Ids are random UUIDs of version 4, each another.
+// Ids are random UUIDs, version 4, each another.
 func TestRandomID(t *testing.T) {
 	seen := map[string]bool{}
 	for range 1000 {

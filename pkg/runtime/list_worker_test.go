@@ -29,11 +29,11 @@ func listFlow(t *testing.T, items []any, worker runtime.Agent) *runtime.Workflow
 	return w
 }
 
-// The runs of a list worker at the same time do not see the calls and answers of each other.
+// A list worker's concurrent runs do not see each other's calls and answers.
 func TestListWorkerIsolated(t *testing.T) {
 	var mu sync.Mutex
 	var seen []string
-	var all sync.WaitGroup // all runs have called the tool before one of them answers
+	var all sync.WaitGroup // all runs have called the tool before one answers
 	all.Add(2)
 	llm := modelFunc(func(_ context.Context, req *model.Request) (*genai.Content, error) {
 		last := req.Contents[len(req.Contents)-1]
@@ -62,7 +62,7 @@ func TestListWorkerIsolated(t *testing.T) {
 	}
 }
 
-// A failure ends the other runs and the workflow; of several failures the first element's is
+// A failure ends the other runs and the workflow; if several fail, the first element's failure is
 // reported. A list has at most as many elements as a workflow has node executions.
 func TestListWorkerFailures(t *testing.T) {
 	fail := func(_ context.Context, _ *runtime.CallbackContext, input any) (any, error) {
@@ -101,7 +101,7 @@ func TestListWorkerFailures(t *testing.T) {
 	}
 }
 
-// The lists of workflows that are list workers themselves have a limit together.
+// Lists in workflows that are list workers themselves share a limit.
 func TestListWorkerNested(t *testing.T) {
 	runs := 0
 	count := func(context.Context, *runtime.CallbackContext, any) (any, error) { runs++; return nil, nil }

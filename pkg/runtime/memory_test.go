@@ -38,8 +38,8 @@ func addSessionToMemory(ctx context.Context, m *runtime.CallbackContext) (*genai
 	return nil, m.Memories.AddSession(ctx)
 }
 
-// A callback adds all stored events of the session, including those outside the
-// run's window. A tool can add memories without a session.
+// A callback adds all the session's stored events, including those outside the run's window. A tool
+// can add memories without a session.
 func TestCallbackAddsMemory(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)

@@ -53,7 +53,7 @@ func toolCallModel(names ...string) modelFunc {
 	}
 }
 
-// echoRequest answers with the contents of the request.
+// echoRequest answers with the request's contents.
 func echoRequest(_ context.Context, req *model.Request) (*genai.Content, error) {
 	var b strings.Builder
 	for _, c := range req.Contents {
@@ -124,7 +124,7 @@ func userMessage(key session.Key, text string) *runtime.RunRequest {
 	return &runtime.RunRequest{App: key.App, UserID: key.User, SessionID: key.ID, Message: model.UserText(text)}
 }
 
-// formatRun formats the texts, calls and responses of a run, and its final error.
+// formatRun formats a run's texts, calls and responses, and its final error.
 func formatRun(events runtime.Events) string {
 	var b strings.Builder
 	for ev, err := range events {

@@ -16,8 +16,8 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// TestNodeAttempts: a node of a workflow runs again after a delay when it fails or exceeds its
-// time, and each attempt that is repeated has an event with its error.
+// TestNodeAttempts: a workflow node runs again after a delay when it fails or exceeds its time, and
+// each attempt that is repeated has an event with its error.
 func TestNodeAttempts(t *testing.T) {
 	retry := runtime.Attempts{Max: 3, Initial: time.Second, Backoff: 2, Longest: 3 * time.Second}
 	slow := retry
@@ -71,8 +71,8 @@ func TestNodeAttempts(t *testing.T) {
 	}
 }
 
-// An agent whose model fails has reported it already: the failed attempt has one event. A panic is a
-// failure of the attempt, and exceeded limits of the run are not retried.
+// An agent whose model fails has reported it already: the failed attempt has one event. A panic
+// fails the attempt, and exceeded run limits are not retried.
 func TestNodeAttemptsOfAgents(t *testing.T) {
 	attempts := runtime.Attempts{Max: 3}
 	calls := 0

@@ -54,8 +54,8 @@ func TestPending(t *testing.T) {
 	}
 }
 
-// TestPendingCalls: calls of long-running tools are pending until the user answers
-// them, unless their own result is a failure.
+// TestPendingCalls: calls to long-running tools are pending until the user answers them, unless
+// their own result is a failure.
 func TestPendingCalls(t *testing.T) {
 	called := func(ids ...string) *session.Event {
 		ev := &session.Event{Author: "a", InvocationID: "i1", LongRunningToolIDs: ids}
@@ -103,7 +103,7 @@ func TestPendingCalls(t *testing.T) {
 	}
 }
 
-// rewindToCall rewinds a session to the last call of a function.
+// rewindToCall rewinds a session to the last call to a function.
 func rewindToCall(t *testing.T, e *testenv.Env, key session.Key, name string) {
 	t.Helper()
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
@@ -166,8 +166,8 @@ func TestDecisionAfterRewind(t *testing.T) {
 	}
 }
 
-// TestDecisionConcurrent: of concurrent approvals on two hosts that share a
-// database, only one executes the call.
+// TestDecisionConcurrent: if two hosts that share a database get approvals at once, only one
+// executes the call.
 func TestDecisionConcurrent(t *testing.T) {
 	url := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
 	var runs atomic.Int32

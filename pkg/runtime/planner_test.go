@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/loader"
 )
 
-// requestBodies runs one message and returns the bodies of the model requests.
+// requestBodies runs one message and returns the model request bodies.
 func requestBodies(t *testing.T, yaml string, replies ...fakegemini.Reply) []map[string]any {
 	t.Helper()
 	fake := fakegemini.New()
@@ -34,9 +34,8 @@ func requestBodies(t *testing.T, yaml string, replies ...fakegemini.Reply) []map
 	return bodies
 }
 
-// TestPlannerBuiltIn: the planner's thinking_config takes precedence over that of
-// the agent's settings, whose other fields are kept (adk-python
-// planners/built_in_planner.py).
+// TestPlannerBuiltIn: the planner's thinking_config takes precedence over the agent's own, whose
+// other fields are kept (adk-python planners/built_in_planner.py).
 func TestPlannerBuiltIn(t *testing.T) {
 	bodies := requestBodies(t, `
 name: a

@@ -13,8 +13,7 @@ import (
 	"agenthost/pkg/loader"
 )
 
-// TestLogging: the plugin logging logs the steps of a run, and contents only if
-// enabled.
+// TestLogging: the plugin logging logs a run's steps, and contents only if enabled.
 func TestLogging(t *testing.T) {
 	for _, tt := range []struct{ name, settings, want string }{
 		{"plain", "logging", `INFO user message
@@ -61,7 +60,7 @@ DEBUG run ended`},
 	}
 }
 
-// formatLog returns the level, message and content of each line.
+// formatLog returns each line's level, message and content.
 func formatLog(log string) string {
 	line := regexp.MustCompile(`level=(\w+) msg="?([\w ]+?)"? app=.*?(?: content=(.*))?$`)
 	var out []string

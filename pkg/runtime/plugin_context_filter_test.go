@@ -7,9 +7,8 @@ import (
 	"google.golang.org/genai"
 )
 
-// TestLastTurns: the cut is at a word of the user, or earlier where the call
-// of an answer would be lost. In the tables u is a word of the user, m one of
-// the model, c a call and r its answer.
+// TestLastTurns: the cut is at a user's word, or earlier where an answer's call would be lost. In
+// the tables u is a user's word, m a model's, c a call and r its answer.
 func TestLastTurns(t *testing.T) {
 	tests := []struct {
 		contents string

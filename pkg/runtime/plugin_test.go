@@ -18,7 +18,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// A callLog is a list of lines for concurrent writers.
+// A callLog is a line list for concurrent writers.
 type callLog struct {
 	mu    sync.Mutex
 	lines []string
@@ -79,9 +79,8 @@ func loggingPlugin(r *callLog) *runtime.Plugin {
 	}
 }
 
-// TestPluginOrder: a plugin is called at each of its hooks, around the run,
-// and closed once; an agent that is called as a tool has the plugins of its
-// caller, and does not close them.
+// TestPluginOrder: a plugin is called at each of its hooks, around the run, and closed once; an
+// agent that is called as a tool has its caller's plugins, and does not close them.
 func TestPluginOrder(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
@@ -215,8 +214,8 @@ func TestPluginAnswers(t *testing.T) {
 	}
 }
 
-// TestAfterRunOnEveryEnd: after_run is called also after an error, an answer of
-// before_run, and a stop; errors are observed from the inside to the outside.
+// TestAfterRunOnEveryEnd: after_run is called also after an error, an answer by before_run, and a
+// stop; errors are observed from the inside to the outside.
 func TestAfterRunOnEveryEnd(t *testing.T) {
 	answering := &runtime.Plugin{Name: "answering", BeforeRun: func(context.Context, *runtime.Invocation) (*genai.Content, error) {
 		return model.ModelText("closed"), nil

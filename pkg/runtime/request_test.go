@@ -22,8 +22,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// TestRequestSettings: changes by callbacks and settings of one run do not leak
-// into later requests. A config that nothing can change is built once and shared.
+// TestRequestSettings: changes by callbacks and one run's settings do not leak into later requests.
+// A config that nothing can change is built once and shared.
 func TestRequestSettings(t *testing.T) {
 	cold := genai.Ptr[float32](0)
 	setTemperature := func(_ context.Context, _ *runtime.CallbackContext, req *model.Request) (*model.Response, error) {
@@ -103,7 +103,7 @@ func TestRequestSettings(t *testing.T) {
 	}
 }
 
-// cacheModel records cache requests, and returns the metadata of a cache.
+// cacheModel records cache requests, and returns a cache's metadata.
 type cacheModel struct {
 	modelFunc
 	requests *[]string
@@ -137,13 +137,13 @@ func formatCacheRequest(req *model.Request) string {
 	}
 }
 
-// activeCache returns the metadata of a new cache, named after the response.
+// activeCache returns a new cache's metadata, named after the response.
 func activeCache(n int) *model.CacheMetadata {
 	return &model.CacheMetadata{Name: fmt.Sprint("cache", n), Expires: time.Unix(2_000_000_000, 0), Used: 1, Fingerprint: "f", Contents: 1}
 }
 
-// TestCacheRequests: a request contains the latest metadata and prompt size of the
-// agent's own events. The first use in a new invocation increments the use count.
+// TestCacheRequests: a request contains the latest metadata and prompt size from the agent's own
+// events. The first use in a new invocation increments the use count.
 func TestCacheRequests(t *testing.T) {
 	var requests []string
 	llm := cacheModel{toolCallModel("look"), &requests, activeCache}
@@ -243,8 +243,7 @@ func TestCacheAcrossRestart(t *testing.T) {
 	}
 }
 
-// runOnNewHost runs one message on a new host, and summarizes the cache metadata
-// of the response.
+// runOnNewHost runs one message on a new host, and summarizes the response's cache metadata.
 func runOnNewHost(t *testing.T, l *loader.Loader, dir, url string) (summary string) {
 	t.Helper()
 	st, err := storeurl.Open(t.Context(), url, &storeurl.Options{Schemes: testenv.Schemes()})

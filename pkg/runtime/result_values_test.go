@@ -13,16 +13,16 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// The results of one model response have together at most the values of limit.ToolResult,
-// whatever tools made them. The model reads an error instead of a result that is too large,
-// the others are stored, and the session continues.
+// A model response's results together have at most limit.ToolResult's values, whatever tools made
+// them. The model reads an error instead of a result that is too large, the others are stored, and
+// the session continues.
 func TestResultValues(t *testing.T) {
 	most := limit.ToolResult.Values
 	const tooMany = "the response of tool f cannot be stored: tool result exceeds the limit of 250000 values"
 	const together = "the response of tool f cannot be stored: together with those of the other calls, tool result exceeds the limit of 250000 values"
 	for _, tt := range []struct {
 		name   string
-		values []int // of the result of each call
+		values []int // in each call's result
 		want   []string
 	}{
 		{"control: at the limit", []int{most}, []string{""}},
@@ -58,8 +58,8 @@ func TestResultValues(t *testing.T) {
 	}
 }
 
-// responseOf returns a response with n values: its own two, one of the list, and one of
-// each number but the last.
+// responseOf returns a response with n values: its own two, one for the list, and one for each
+// number but the last.
 func responseOf(n int) map[string]any {
 	list := make([]any, n-2)
 	for i := range list {
@@ -68,7 +68,7 @@ func responseOf(n int) map[string]any {
 	return map[string]any{"k": list}
 }
 
-// resultErrors returns the errors of the responses of the last event that has any.
+// resultErrors returns the response errors in the last event that has any.
 func resultErrors(t *testing.T, e *testenv.Env, key session.Key) []string {
 	t.Helper()
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)

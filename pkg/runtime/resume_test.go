@@ -22,9 +22,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// TestResume truncates a reference conversation after each of its events, as a
-// crash does, and resumes it on a new host. The resulting history must equal that
-// of the uninterrupted conversation. Messages that were not stored are sent again.
+// TestResume truncates a reference conversation after each of its events, as a crash does, and
+// resumes it on a new host. The resulting history must equal the uninterrupted conversation's.
+// Messages that were not stored are sent again.
 func TestResume(t *testing.T) {
 	files, err := filepath.Glob("testdata/resume/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -51,8 +51,8 @@ func TestResume(t *testing.T) {
 
 type conversation struct {
 	files map[string][]byte
-	// inputs are the user's messages: text, or {"answer": TOOL, "response": …} for
-	// the pending call of that tool.
+	// inputs are the user's messages: text, or {"answer": TOOL, "response": …} for that tool's
+	// pending call.
 	inputs []string
 	// unordered is a conversation with parallel branches.
 	unordered bool
@@ -122,7 +122,7 @@ func (c *conversation) run(t *testing.T, e *testenv.Env, req *runtime.RunRequest
 	}
 }
 
-// answerOpenCall returns an answer to the pending call of a tool.
+// answerOpenCall returns an answer to a tool's pending call.
 func answerOpenCall(t *testing.T, e *testenv.Env, key session.Key, input string) *genai.Content {
 	var a struct {
 		Answer   string
@@ -151,8 +151,8 @@ func answerOpenCall(t *testing.T, e *testenv.Env, key session.Key, input string)
 // madeID matches call IDs that the runtime assigned.
 var madeID = regexp.MustCompile(`adk-[0-9a-z-]+`)
 
-// formatEvents formats events without IDs. Events of parallel branches are sorted,
-// and workflow checkpoints, which depend on their order, are omitted.
+// formatEvents formats events without IDs. Events on parallel branches are sorted, and workflow
+// checkpoints, which depend on their order, are omitted.
 func (c *conversation) formatEvents(t *testing.T, events []*session.Event) []string {
 	var all []string
 	for _, ev := range events {
@@ -186,8 +186,7 @@ func newService(t *testing.T) *idempotencyServer {
 	return s
 }
 
-// checkKeys checks that every call of the tool lookup reached the service with
-// its key.
+// checkKeys checks that every call to the tool lookup reached the service with its key.
 func (s *idempotencyServer) checkKeys(t *testing.T, events []*session.Event) {
 	t.Helper()
 	s.mu.Lock()

@@ -16,8 +16,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// revisionLoader builds apps of any revision except gone and broken; each app
-// answers with its revision.
+// revisionLoader builds apps for any revision except gone and broken; each app answers with its
+// revision.
 type revisionLoader struct {
 	*testing.T
 	policy        runtime.SessionPolicy

@@ -16,7 +16,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// snapshot is the state of a session after an event.
+// snapshot is a session's state after an event.
 type snapshot struct {
 	state map[string]any
 	note  string

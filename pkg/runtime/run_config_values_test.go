@@ -9,7 +9,7 @@ import (
 	"agenthost/pkg/model"
 )
 
-// A run has a value of its type for each setting that expressions can read.
+// A run has a value with the right type for each setting that expressions can read.
 func TestConfigVars(t *testing.T) {
 	want := model.SampleRunConfig()
 	got := (&run{turn: turn{config: DefaultRunConfig()}}).configVars()

@@ -290,11 +290,11 @@ func TestToolErrors(t *testing.T) {
 	}
 }
 
-// deepPath matches the place of a value that is nested too deeply.
+// deepPath matches where a value is nested too deeply.
 var deepPath = regexp.MustCompile(`k\[0\][^: ]*[^\]]*`)
 
-// TestParallelFailureStopsSiblings: the first failure of parallel agents or calls
-// cancels the others, and is the only one reported.
+// TestParallelFailureStopsSiblings: the first failure among parallel agents or calls cancels the
+// others, and is the only one reported.
 func TestParallelFailureStopsSiblings(t *testing.T) {
 	waiting := make(chan struct{})
 	stopped := make(chan error, 1)

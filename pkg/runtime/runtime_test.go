@@ -25,8 +25,8 @@ func TestTranscripts(t *testing.T) {
 	})
 }
 
-// TestTraces has the event streams of graphs and delegations that adk-python 2.5 to 2.11
-// records: authors, branches, scopes, paths and outputs.
+// TestTraces has the event streams that adk-python 2.5 to 2.11 records for graphs and delegations:
+// authors, branches, scopes, paths and outputs.
 func TestTraces(t *testing.T) {
 	testenv.Transcripts(t, "testdata/traces", func() *loader.Options { return nil })
 }

@@ -29,8 +29,8 @@ func numberSchema(t *testing.T) *tool.Schema {
 	return s
 }
 
-// TestOutputSchemaRequest: an output schema is part of the request if the model
-// supports it, and otherwise a tool with an instruction.
+// TestOutputSchemaRequest: an output schema is in the request if the model supports it, and
+// otherwise a tool with an instruction.
 func TestOutputSchemaRequest(t *testing.T) {
 	noop := &testTool{name: "noop"}
 	for _, tt := range []struct {
@@ -68,7 +68,7 @@ func TestOutputSchemaRequest(t *testing.T) {
 	}
 }
 
-// formatRequest formats the tools and the response schema of a request.
+// formatRequest formats a request's tools and response schema.
 func formatRequest(req *model.Request) string {
 	var words []string
 	if s, ok := req.Config.ResponseJsonSchema.(map[string]any); ok {

@@ -17,7 +17,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// renderContents returns contents as lines of a role and texts.
+// renderContents returns contents as lines with a role and texts.
 func renderContents(t *testing.T, contents []*genai.Content) string {
 	t.Helper()
 	var lines []string
@@ -44,8 +44,7 @@ func renderContents(t *testing.T, contents []*genai.Content) string {
 	return strings.Join(lines, "\n")
 }
 
-// singleTurnFlow returns a graph of LLM agents that append their contents to seen. The
-// agent first calls a tool, and runs twice.
+// singleTurnFlow returns a graph with LLM agents that append their contents to seen.
 func singleTurnFlow(t *testing.T, seen *[]string) *runtime.Workflow {
 	t.Helper()
 	llm := modelFunc(func(_ context.Context, req *model.Request) (*genai.Content, error) {
@@ -83,9 +82,9 @@ func singleTurnFlow(t *testing.T, seen *[]string) *runtime.Workflow {
 	return w
 }
 
-// TestSingleTurn has the contents that the LLM agents of a workflow see: their input as
-// a user message and the events of their own run, but no earlier runs, nodes or turns.
-// With IncludeDefault they see the conversation. The input is not stored.
+// TestSingleTurn has the contents that a workflow's LLM agents see: their input as a user message
+// and their own run's events, but no earlier runs, nodes or turns. With IncludeDefault they see the
+// conversation. The input is not stored.
 func TestSingleTurn(t *testing.T) {
 	for _, resumable := range []bool{false, true} {
 		t.Run(fmt.Sprint("resumable ", resumable), func(t *testing.T) {
@@ -124,9 +123,9 @@ func TestSingleTurn(t *testing.T) {
 	}
 }
 
-// TestDelegateContents has the contents of sub-agents that their parent calls: the input,
-// with IncludeDefault after the conversation before the call, and the events of their own
-// run. The parent sees the result only.
+// TestDelegateContents has the contents for sub-agents that their parent calls: the input, with
+// IncludeDefault after the conversation before the call, and their own run's events. The parent
+// sees the result only.
 func TestDelegateContents(t *testing.T) {
 	var seen []string
 	llm := modelFunc(func(_ context.Context, req *model.Request) (*genai.Content, error) {
@@ -175,8 +174,8 @@ func TestDelegateContents(t *testing.T) {
 	}
 }
 
-// TestTaskContents has the contents of the agent of a task, which sees the arguments of its
-// call and the messages since then, and of its parent, which sees the result only.
+// TestTaskContents has the contents for a task's agent, which sees its call's arguments and the
+// messages since then, and for its parent, which sees the result only.
 func TestTaskContents(t *testing.T) {
 	var seen []string
 	llm := modelFunc(func(_ context.Context, req *model.Request) (*genai.Content, error) {

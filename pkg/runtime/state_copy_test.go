@@ -14,9 +14,9 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// TestStateValuesCopied: what Go code reads of the state is its own. It may
-// change it side by side with others, and only Set writes: a value changed in
-// place would else be in the memory of this host and in no event.
+// TestStateValuesCopied: what Go code reads of the state is its own. It may change it side by side
+// with others, and only Set writes: a value changed in place would otherwise be in this host's
+// memory and in no event.
 func TestStateValuesCopied(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", map[string]any{"basket": map[string]any{"n": 1, "things": []any{"egg"}}})

@@ -84,8 +84,8 @@ func panickingTrees() []struct {
 	}
 }
 
-// TestPanicContained: every panic is reported as a failure of its origin, ends at
-// most its run, and releases the session.
+// TestPanicContained: every panic is reported as its origin's failure, ends at most its run, and
+// releases the session.
 func TestPanicContained(t *testing.T) {
 	for _, tt := range panickingTrees() {
 		t.Run(tt.name, func(t *testing.T) {
@@ -100,10 +100,9 @@ func TestPanicContained(t *testing.T) {
 	}
 }
 
-// TestPanicOutsideAgents: a panic of the runtime's own code, here of the log
-// handler on all of a run's goroutines, ends that run with an error, is logged
-// with its stack, and leaves the session free. Without a recover on each
-// goroutine the process ends here.
+// TestPanicOutsideAgents: a panic in the runtime's own code, here in the log handler on all of a
+// run's goroutines, ends that run with an error, is logged with its stack, and leaves the session
+// free. Without a recover on each goroutine the process ends here.
 func TestPanicOutsideAgents(t *testing.T) {
 	const internal = "error INTERNAL: internal error: see the host's log\n"
 	for _, tt := range []struct {
@@ -138,7 +137,7 @@ func TestPanicOutsideAgents(t *testing.T) {
 	}
 }
 
-// panickingSpans is a span processor that panics when a span of this name ends.
+// panickingSpans is a span processor that panics when a span with this name ends.
 type panickingSpans struct{ name string }
 
 func (panickingSpans) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
@@ -151,8 +150,7 @@ func (p panickingSpans) OnEnd(s sdktrace.ReadOnlySpan) {
 	}
 }
 
-// panickingHandler is a log handler that panics when the host logs the panic of a span
-// processor.
+// panickingHandler is a log handler that panics when the host logs a span processor's panic.
 type panickingHandler struct{ slog.Handler }
 
 func (h panickingHandler) Handle(ctx context.Context, r slog.Record) error {
@@ -166,8 +164,8 @@ func (h panickingHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return panickingHandler{h.Handler.WithAttrs(attrs)}
 }
 
-// TestPanicInConsumer: a panic of the consumer is not a failure of the agent. It
-// propagates, the session is released, and no goroutine leaks.
+// TestPanicInConsumer: a panic in the consumer is not the agent's failure. It propagates, the
+// session is released, and no goroutine leaks.
 func TestPanicInConsumer(t *testing.T) {
 	trees := multiEventTrees(t)
 	trees["one of another kind"] = panickingAgent("a")
@@ -191,7 +189,7 @@ func TestPanicInConsumer(t *testing.T) {
 	}
 }
 
-// multiEventTrees returns trees with several events of each kind of agent.
+// multiEventTrees returns trees with several events from each agent kind.
 func multiEventTrees(t *testing.T) map[string]runtime.Agent {
 	t.Helper()
 	f := &testTool{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
@@ -245,8 +243,7 @@ func TestConsumerStopsAtEachEvent(t *testing.T) {
 	}
 }
 
-// runUntilEvent stops a run at the nth event, and returns the IDs of the received
-// events.
+// runUntilEvent stops a run at the nth event, and returns the received events' IDs.
 func runUntilEvent(t *testing.T, e *testenv.Env, key session.Key, n int) []string {
 	t.Helper()
 	var ids []string

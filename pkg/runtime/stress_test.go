@@ -16,8 +16,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// deepTree returns a tree with ten agents per level, the last of which has the next
-// level as its child.
+// deepTree returns a tree with ten agents per level; the last one has the next level as its child.
 func deepTree(depth int) runtime.Agent {
 	var subs []runtime.Agent
 	for i := range 9 {
@@ -52,8 +51,8 @@ func TestDeepTree(t *testing.T) {
 	}
 }
 
-// TestManyBranchesWrite: concurrent writes of 64 branches are all stored, and each
-// branch reads its own.
+// TestManyBranchesWrite: concurrent writes on 64 branches are all stored, and each branch reads its
+// own.
 func TestManyBranchesWrite(t *testing.T) {
 	const branches, writes = 64, 8
 	e := testenv.New(t, nil)
@@ -109,8 +108,8 @@ func wantState(t *testing.T, sess *session.Session, key string, want any) {
 	}
 }
 
-// TestFiftyCalls: the answers of fifty calls of one model answer are one event,
-// in the order of the calls, whichever ended first.
+// TestFiftyCalls: the responses to a model answer's fifty calls are one event, in call order,
+// whichever ended first.
 func TestFiftyCalls(t *testing.T) {
 	const calls = 50
 	e := testenv.New(t, nil)

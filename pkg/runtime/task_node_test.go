@@ -58,8 +58,8 @@ func TestTaskNodePlace(t *testing.T) {
 	}
 }
 
-// TestTaskNodeContents: the task of a workflow sees its input with its files and the messages to it,
-// and nothing of earlier invocations. Another message starts a new invocation after its end.
+// TestTaskNodeContents: a workflow's task sees its input with its files and the messages to it, and
+// nothing from earlier invocations. Another message starts a new invocation after its end.
 func TestTaskNodeContents(t *testing.T) {
 	var seen []string
 	talk := modelFunc(func(_ context.Context, req *model.Request) (*genai.Content, error) {

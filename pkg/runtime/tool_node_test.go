@@ -34,7 +34,7 @@ func toolNodeFlow(t *testing.T, f tool.Tool) runtime.Agent {
 	return w
 }
 
-// openCall describes the last call of the session that waits for the user.
+// openCall describes the session's last call that waits for the user.
 func openCall(t *testing.T, e *testenv.Env, key session.Key) string {
 	t.Helper()
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
@@ -155,8 +155,8 @@ func appendStored(t *testing.T, e *testenv.Env, key session.Key, lines string) {
 	}
 }
 
-// TestToolNodeStoredCall: a ToolNode of agenthost 0.1 stored its call as that of a model. A session
-// in this form continues after each of its events.
+// TestToolNodeStoredCall: a ToolNode in agenthost 0.1 stored its call as a model's. A session in
+// this form continues after each event.
 func TestToolNodeStoredCall(t *testing.T) {
 	const stored = `
 {"id":"1","invocationId":"e-1","author":"user","content":{"parts":[{"text":"go"}],"role":"user"}}
@@ -214,7 +214,7 @@ func TestToolNodeInvalidRequest(t *testing.T) {
 	}
 }
 
-// TestToolNodeInvalidAnswer: an answer to the request of a ToolNode other than a decision is rejected
+// TestToolNodeInvalidAnswer: an answer to a ToolNode's request other than a decision is rejected
 // before it is stored, and the request stays open.
 func TestToolNodeInvalidAnswer(t *testing.T) {
 	e := testenv.New(t, nil)

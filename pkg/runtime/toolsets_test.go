@@ -12,8 +12,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// TestToolsetsSameName: of two sets that have a tool of one name, the model gets the tool of the
-// first, and a warning is logged.
+// TestToolsetsSameName: if two sets have a tool with the same name, the model gets the first set's
+// tool, and a warning is logged.
 func TestToolsetsSameName(t *testing.T) {
 	var log bytes.Buffer
 	e := testenv.New(t, &testenv.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})

@@ -40,7 +40,7 @@ sub_agents:
 `,
 }
 
-// newTracedEnv loads the traced app. Its tool starts a span of its own.
+// newTracedEnv loads the traced app. Its tool starts its own span.
 func newTracedEnv(t *testing.T, opts *testenv.Options) *testenv.Env {
 	t.Helper()
 	lookUp := &testTool{name: "look_up", run: func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
@@ -60,9 +60,9 @@ func newTracedEnv(t *testing.T, opts *testenv.Options) *testenv.Env {
 	return e
 }
 
-// TestSpans: a run is a tree of spans below the span of its caller, with the names and
-// attributes of the GenAI conventions, and without contents and users. The span of a
-// tool's library is below that of the tool call.
+// TestSpans: a run is a span tree below its caller's span, with the names and attributes in the
+// GenAI conventions, and without contents and users. A tool library's span is below the tool
+// call's.
 func TestSpans(t *testing.T) {
 	ended := tracetest.NewSpanRecorder()
 	opts := testenv.NewTracing(ended)
@@ -107,7 +107,7 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// writeSpans writes the spans below a parent. It omits the values of random IDs.
+// writeSpans writes the spans below a parent. It omits random IDs' values.
 func writeSpans(out *strings.Builder, all []sdktrace.ReadOnlySpan, parent trace.SpanID, indent string) {
 	for _, s := range all {
 		if s.Parent().SpanID() != parent {
@@ -134,8 +134,8 @@ func writeSpans(out *strings.Builder, all []sdktrace.ReadOnlySpan, parent trace.
 	}
 }
 
-// TestSpanContents: with contents, spans have messages, tool arguments, tool results and
-// the texts of errors.
+// TestSpanContents: with contents, spans have messages, tool arguments, tool results and error
+// texts.
 func TestSpanContents(t *testing.T) {
 	ended := tracetest.NewSpanRecorder()
 	e := newTracedEnv(t, testenv.NewTracing(ended))
@@ -208,7 +208,7 @@ func (panicsOnEnd) OnEnd(s sdktrace.ReadOnlySpan) {
 	}
 }
 
-// A model call that a callback answers has a span with the name of the callback.
+// A model call that a callback answers has a span with the callback's name.
 func TestSpanOfCallbackAnswer(t *testing.T) {
 	ended := tracetest.NewSpanRecorder()
 	e := testenv.New(t, testenv.NewTracing(ended))

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestTraps: each trace and trap of the semantics has a line in traps.md, and
-// what the line names is there.
+// TestTraps: each trace and trap in the semantics has a line in traps.md, and what the line names
+// is there.
 func TestTraps(t *testing.T) {
 	page, err := os.ReadFile("testdata/traps.md")
 	if err != nil {
@@ -44,7 +44,7 @@ func TestTraps(t *testing.T) {
 	}
 }
 
-// testExists finds a transcript, or a test of a package or of a suite.
+// testExists finds a transcript, or a test in a package or in a suite.
 func testExists(t *testing.T, name string) bool {
 	t.Helper()
 	if strings.HasSuffix(name, ".txtar") {

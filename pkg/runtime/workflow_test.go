@@ -26,8 +26,8 @@ func textNode(name string, edit func(*session.Event)) *testAgent {
 	}}
 }
 
-// TestWorkflowRoutes: the route of an event takes precedence over the output of
-// the node; a list matches several routes.
+// TestWorkflowRoutes: an event's route takes precedence over the node's output; a list matches
+// several routes.
 func TestWorkflowRoutes(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -118,7 +118,7 @@ func TestWorkflowStopped(t *testing.T) {
 	}
 }
 
-// TestFunctionNode tests the results that a function of the program can return.
+// TestFunctionNode tests the results that a program's function can return.
 func TestFunctionNode(t *testing.T) {
 	for _, tt := range []struct {
 		name string
