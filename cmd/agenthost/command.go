@@ -11,7 +11,7 @@ func newRootCommand(env command.Env) *cobra.Command {
 	env.Version, env.Kinds, env.Schemes, env.Engines = buildVersion(), listKinds(), storeSchemes(), databaseEngines()
 	root := &cobra.Command{
 		Use:           "agenthost",
-		Short:         "Turns folders of YAML into running AI agents",
+		Short:         "Turns YAML folders into running AI agents",
 		Long:          rootHelp,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -33,7 +33,7 @@ func newRootCommand(env command.Env) *cobra.Command {
 	return root
 }
 
-const rootHelp = `agenthost turns folders of YAML into running AI agents.
+const rootHelp = `agenthost turns YAML folders into running AI agents.
 
 An app is a folder with a root_agent.yaml, the format of Google's Agent Development
 Kit, or with an app.yaml. A folder of Agent Config files loads unchanged.

@@ -30,7 +30,7 @@ func newDBStatusCommand(env command.Env) *cobra.Command {
 	var f command.DatabaseFlags
 	return f.SetupCommand(&cobra.Command{
 		Use:   "status [URL]",
-		Short: "Show the engine, the schema version and the size of the database",
+		Short: "Show the database's engine, schema version and size",
 		Long: `Status prints the engine of a database, its schema version and the one that this
 program requires, pending migrations, and how much is stored. It writes nothing and
 creates no database. The exit status is 1 when the schema is newer than this program

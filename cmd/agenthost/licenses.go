@@ -32,7 +32,7 @@ each module is available at its path, in the printed version.`,
 		Args: command.RequireArgs(0, 0),
 		RunE: func(*cobra.Command, []string) error { return command.FailWith(printLicenses(env.Out, full)) },
 	}
-	cmd.Flags().BoolVar(&full, "full", false, "also print the texts of the licences")
+	cmd.Flags().BoolVar(&full, "full", false, "also print the licence texts")
 	return cmd
 }
 

@@ -1,4 +1,4 @@
-// Command agenthost turns folders of YAML into running AI agents.
+// Command agenthost turns YAML folders into running AI agents.
 package main
 
 import (

@@ -106,7 +106,7 @@ func newMemoryDeleteCommand(env command.Env) *cobra.Command {
 	var f memoryFlags
 	cmd := f.setupMemoryCommand(env, &cobra.Command{
 		Use:   "delete APPDIR (SESSION | --all)",
-		Short: "Delete the memories of a session, or all memories of a user",
+		Short: "Delete a session's memories, or all memories of a user",
 		Args:  command.RequireArgs(1, 2),
 	}, command.ChangeDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		switch {

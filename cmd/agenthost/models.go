@@ -33,7 +33,7 @@ func newModelsCommand(env command.Env) *cobra.Command {
 	var f modelsFlags
 	cmd := &cobra.Command{
 		Use:   "models DIR...",
-		Short: "List the models of apps and their keys",
+		Short: "List the apps' models and their keys",
 		Long: `Models lists the models that apps use: by which agents, or as the route or fallback of
 which model, the provider, the address, and where the key comes from, or which variable
 to set. Keys are never printed. DIR is an app or a folder of apps.

@@ -83,7 +83,7 @@ func (f *newFlags) validateFlags() error {
 		return errors.New(text)
 	}
 	if f.model != "" && (!modelName.MatchString(f.model) || !isPlainString(f.model)) {
-		return fmt.Errorf("--model must be a name of letters, digits and . _ : / @ + ~ -, such as openai/gpt-4o, got %q", f.model)
+		return fmt.Errorf("--model must consist of letters, digits and . _ : / @ + ~ -, such as openai/gpt-4o, got %q", f.model)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (f *observeFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.logLevel, "log-level", "info", "log level: debug, info, warn or error")
 	flags.StringVar(&f.logFormat, flagLogFormat, "text", "log format: text or json")
 	flags.StringVar(&f.otlp, "otlp", "", "send traces to the OpenTelemetry collector at this URL, such as http://localhost:4318")
-	flags.BoolVar(&f.traceContents, "trace-contents", false, "include messages, tool arguments and tool results in the traces of --otlp")
+	flags.BoolVar(&f.traceContents, "trace-contents", false, "include messages, tool arguments and tool results in --otlp traces")
 	flags.BoolVar(&f.pprof, "pprof", false, "serve Go's profiler at /debug/pprof/ to callers on this machine; with --auth, to administrators only")
 }
 

@@ -57,7 +57,7 @@ you share it.`,
 	f.load.RegisterFlags(env, flags)
 	flags.SetNormalizeFunc(expandDBFlag)
 	flags.StringVar(&f.user, "user", "user", "user of the session")
-	flags.StringVar(&f.name, "name", "", "name of the test or case (default: the name of the session)")
+	flags.StringVar(&f.name, "name", "", "name of the test or case (default: the session's name)")
 	flags.StringVar(&f.out, "out", "", "append to this file: a test to root_agent.test.yaml, a case to orders.eval.yaml or orders.evalset.json")
 	return cmd
 }

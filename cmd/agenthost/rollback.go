@@ -23,7 +23,7 @@ func newRollbackCommand(env command.Env) *cobra.Command {
 	var f revisionFlags
 	return f.addLoadFlags(env, f.SetupCommand(env, &cobra.Command{
 		Use:   "rollback APPDIR REVISION",
-		Short: "Restore the files of an earlier revision",
+		Short: "Restore an earlier revision's files",
 		Long: `Rollback writes the files of a revision into the app's folder, and deletes the other
 files of the newest revision. A host that serves the folder reloads it as after any
 other change. Files that differ from the newest revision are saved in .replaced

@@ -48,7 +48,7 @@ VS Code's YAML extension finds them by the names of your files. The language ser
 			return writeSchemas(env, write)
 		},
 	}
-	cmd.Flags().StringVar(&write, "write", "", "write all schemas into this folder, and print the settings of VS Code")
+	cmd.Flags().StringVar(&write, "write", "", "write all schemas into this folder, and print the VS Code settings")
 	return cmd
 }
 
@@ -95,7 +95,7 @@ func writeSchemas(env command.Env, dir string) error {
 			return command.FailWith(err)
 		}
 	}
-	fmt.Fprintf(env.Err, "Wrote %d schemas to %s. Add this to the settings.json of VS Code:\n", len(schemaNames()), dir)
+	fmt.Fprintf(env.Err, "Wrote %d schemas to %s. Add this to VS Code's settings.json:\n", len(schemaNames()), dir)
 	return env.PrintJSON(editorSettings(func(name string) string {
 		return (&url.URL{Scheme: "file", Path: path.Join("/", filepath.ToSlash(full), schemaFile(name))}).String()
 	}))
@@ -133,7 +133,7 @@ func hostSchema() map[string]any {
 	var set spec.SchemaSet
 	authSchema := set.Define("auth", auth.SchemaIn(&set))
 	properties := map[string]any{
-		keyDirs: map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "The folders to serve, each an app or a folder of apps."},
+		keyDirs: map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "The folders to serve, each an app or a folder with apps."},
 	}
 	newServeCommand(command.Env{}).Flags().VisitAll(func(f *pflag.Flag) {
 		if slices.Contains(commandLineOnly(), f.Name) {

@@ -214,7 +214,7 @@ func (f *serveFlags) resolveSettings(cmd *cobra.Command, dirs []string) ([]strin
 		dirs = f.dirs
 	}
 	if len(dirs) == 0 {
-		return nil, errors.New("DIR is required, as an argument or as dirs: in the file of --config")
+		return nil, errors.New("DIR is required, as an argument or as dirs: in the --config file")
 	}
 	return dirs, nil
 }

@@ -86,7 +86,7 @@ func demoOrders() http.Handler {
 		}
 		err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&refund)
 		if err != nil || refund.Amount <= 0 || refund.Amount > order.Total {
-			answer(w, http.StatusUnprocessableEntity, map[string]string{"detail": "The amount must be greater than 0, and at most the total of the order"})
+			answer(w, http.StatusUnprocessableEntity, map[string]string{"detail": "The amount must be greater than 0, and at most the order's total"})
 			return
 		}
 		answer(w, http.StatusOK, map[string]any{"id": "R-" + order.ID, "order": order.ID, "amount": refund.Amount, "reason": refund.Reason})

@@ -23,7 +23,7 @@ func TestDemoOrders(t *testing.T) {
 			t.Errorf("GET %s = %s, want %s", path, got, want)
 		}
 	}
-	const limit = `422 {"detail":"The amount must be greater than 0, and at most the total of the order"}`
+	const limit = `422 {"detail":"The amount must be greater than 0, and at most the order's total"}`
 	for body, want := range map[string]string{
 		`{"amount": 42.5, "reason": "broken"}`: `200 {"amount":42.5,"id":"R-1001","order":"1001","reason":"broken"}`,
 		`{"amount": 43}`:                       limit,

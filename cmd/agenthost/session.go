@@ -72,7 +72,7 @@ func newSessionShowCommand(env command.Env) *cobra.Command {
 	var f sessionFlags
 	cmd := f.setupCommand(env, &cobra.Command{
 		Use:   "show APPDIR SESSION",
-		Short: "Show the events and the state of a session",
+		Short: "Show a session's events and state",
 		Args:  command.RequireArgs(2, 2),
 	}, func(ctx context.Context, args []string) error { return printSession(ctx, env, &f, args) })
 	cmd.Flags().StringVar(&f.user, "user", "user", "user of the session")
@@ -95,7 +95,7 @@ artifacts of the user or the app do not change.`,
 	cmd.Flags().StringVar(&f.before, "before", "", "undo this invocation and all later ones")
 	cmd.Flags().IntVar(&f.turns, "turns", 0, "number of turns to undo")
 	cmd.Flags().StringVar(&f.after, "after", "", "undo all events after this one")
-	cmd.Flags().BoolVar(&f.json, "json", false, "print the new events as lines of JSON")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print the new events as JSON lines")
 	return cmd
 }
 

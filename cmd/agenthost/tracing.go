@@ -93,7 +93,7 @@ func newSampler(name, arg string) sdktrace.Sampler {
 func newExportProcessor(ctx context.Context, base string, contents bool) (sdktrace.SpanProcessor, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("--otlp must be the base URL of a collector, such as http://localhost:4318, got %q", base)
+		return nil, fmt.Errorf("--otlp must be a collector's base URL, such as http://localhost:4318, got %q", base)
 	}
 	client, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(u.JoinPath("v1/traces").String()))
 	if err != nil {

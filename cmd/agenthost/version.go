@@ -18,7 +18,7 @@ var release, commit string
 func newVersionCommand(env command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version, the commit and the version of Go",
+		Short: "Print the version, the commit and the Go version",
 		Args:  command.RequireArgs(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintf(env.Out, "agenthost %s\n", versionLine())

@@ -110,9 +110,9 @@ func (h *history) valueBefore(key string) (v any, by string) {
 		return nil, unknownPrefix + ": it was set outside the session, and overwritten since"
 	}
 	if v, ok := h.now.Get(key); ok {
-		return v, "current value: no event of the session wrote it"
+		return v, "current value: no event in the session wrote it"
 	}
-	return nil, unknownPrefix + ": it is not set now, and no event of the session wrote it"
+	return nil, unknownPrefix + ": it is not set now, and no event in the session wrote it"
 }
 
 func (h *history) writtenSince(key string) bool {
@@ -159,7 +159,7 @@ func (w *explanation) renderInstructions(ctx context.Context, h *history) {
 		w.addUnknown("the instruction that is computed at %s", at)
 	}
 	if names := w.Agent.Variables; len(names) > 0 {
-		w.addUnknown("the values of variables, which revisions do not store: %s", strings.Join(names, ", "))
+		w.addUnknown("variable values, which revisions do not store: %s", strings.Join(names, ", "))
 	}
 }
 

@@ -35,9 +35,9 @@ func TestHistoryValueBefore(t *testing.T) {
 		{"user:name", "Ana", "event e3 of agent desk; other sessions may have written it since"},
 		{"later", nil, "not set"},
 		{"temp:x", nil, "unknown: temp: keys are not stored"},
-		{"user:outside", "u", "current value: no event of the session wrote it"},
+		{"user:outside", "u", "current value: no event in the session wrote it"},
 		{"user:later", nil, "unknown: it was set outside the session, and overwritten since"},
-		{"app:never", nil, "unknown: it is not set now, and no event of the session wrote it"},
+		{"app:never", nil, "unknown: it is not set now, and no event in the session wrote it"},
 	} {
 		if got, by := h.valueBefore(c.key); got != c.want || by != c.by {
 			t.Errorf("value(%s) = %v, %q, want %v, %q", c.key, got, by, c.want, c.by)

@@ -16,9 +16,9 @@ type limitFlags struct{ state, event, session SizeFlag }
 
 func (f *limitFlags) registerFlags(flags *pflag.FlagSet) {
 	*f = limitFlags{4 << 20, 32 << 20, 256 << 20}
-	flags.Var(&f.state, "max-state", "size limit of the state of one session, of the user: keys of one user, and of the app: keys of one app")
-	flags.Var(&f.event, "max-event", "size limit of one event")
-	flags.Var(&f.session, "max-session", "size limit of all events of one session")
+	flags.Var(&f.state, "max-state", "size limit for one session's state, one user's user: keys, and one app's app: keys")
+	flags.Var(&f.event, "max-event", "size limit for one event")
+	flags.Var(&f.session, "max-session", "size limit for all events in one session")
 }
 
 // applyTo sets a store's limits; nil means no limits.

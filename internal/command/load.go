@@ -47,8 +47,8 @@ func (f *LoadFlags) RegisterFlags(env Env, flags *pflag.FlagSet) {
 	flags.StringVar(&f.overlay, "env", "", "apply the overlay app.NAME.yaml to the app.yaml of every app that has one")
 	f.env, f.Flags = env, flags
 	flags.StringVar(&f.policy, "policy", "", "file that grants variables, secrets, addresses and programs to apps (default: the environment, and public and loopback addresses)")
-	flags.StringVar(&f.interpreters, "interpreters", "", "folder with the WebAssembly interpreters of the code executor wasi")
-	flags.StringVar(&f.prices, "prices", "", "file with prices and context limits of models in the form of models.dev's api.json, for events, metrics, traces and warnings")
+	flags.StringVar(&f.interpreters, "interpreters", "", "folder with the WebAssembly interpreters for the code executor wasi")
+	flags.StringVar(&f.prices, "prices", "", "file with model prices and context limits in the form of models.dev's api.json, for events, metrics, traces and warnings")
 	flags.StringVar(&f.Secrets, "secrets", "", "folder with secrets: APP/NAME is a secret of one app, NAME a shared one (default: secrets are environment variables)")
 }
 

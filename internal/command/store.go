@@ -32,8 +32,8 @@ func (f *StoreFlags) RegisterFlags(env Env, flags *pflag.FlagSet) {
 	f.Schemes = env.Schemes
 	flags.StringVar(&f.SessionDB, "session-db", DefaultSessionDB, "session database URL: sqlite:///relative.db, sqlite:////absolute.db, postgres://user@host/database, mysql://user@host/database, agentengine://engine or memory:")
 	flags.StringVar(&f.artifacts, "artifacts", "", "artifact store URL: dir:///folder, gs://bucket/prefix, s3://bucket/prefix or memory: (default: next to the database file, or in data/)")
-	flags.StringVar(&f.memory, "memory", "", "memory store URL: a database in the form of --session-db, agentengine://engine or rag://corpus (default: the session database)")
-	flags.StringVar(&f.revisions, "revisions", "", "database URL of revisions and evaluation results when sessions are in agentengine: (default: the memory database)")
+	flags.StringVar(&f.memory, "memory", "", "memory store URL: a database as for --session-db, agentengine://engine or rag://corpus (default: the session database)")
+	flags.StringVar(&f.revisions, "revisions", "", "database URL for revisions and evaluation results when sessions are in agentengine: (default: the memory database)")
 }
 
 // RegisterLimits adds the limits for verbs that run apps.

@@ -116,7 +116,7 @@ func (n *normalizer) addDefault(object map[string]any, name string, prop any) {
 		return
 	}
 	if n.bytes -= len(name) + sizeOf(value); n.bytes < 0 {
-		n.err = fmt.Errorf("the defaults of the value exceed the limit of %d MiB", maxDefaultBytes>>20)
+		n.err = fmt.Errorf("the value's defaults exceed the limit of %d MiB", maxDefaultBytes>>20)
 		return
 	}
 	object[name] = n.normalizeValue(asMap(prop), value)

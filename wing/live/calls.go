@@ -201,7 +201,7 @@ func (a *liveAgent) skipAnswered(ev *session.Event) (calls, repeated []*genai.Fu
 		}
 		if c := p.FunctionCall; c != nil {
 			if running[c.ID] {
-				a.RunLogger().Warn("the live model repeated the ID of a call", "agent", a.Agent().Name(), "tool", c.Name)
+				a.RunLogger().Warn("the live model repeated a call ID", "agent", a.Agent().Name(), "tool", c.Name)
 				continue
 			}
 			running[c.ID] = true

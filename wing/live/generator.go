@@ -221,7 +221,7 @@ type readConn struct {
 // readAhead is how many messages wait for the next answer.
 const readAhead = 64
 
-var errAnswerOver = errors.New("the live connection of the answer is closed")
+var errAnswerOver = errors.New("the answer's live connection is closed")
 
 // startReading reads the connection in a goroutine, until it ends or is closed.
 func startReading(ctx context.Context, conn model.LiveConn) *readConn {

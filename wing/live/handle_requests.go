@@ -59,7 +59,7 @@ func (a *liveAgent) handleRequest(ctx context.Context, r *Request) error {
 	}
 	if a.partial += out.PartialBytes; a.partial > maxPartialBytes {
 		a.partial -= out.PartialBytes
-		return invalidRequest("the partial contents of the turn exceed the limit of 1 MiB: send a content that is not partial")
+		return invalidRequest("the turn's partial contents exceed the limit of 1 MiB: send a content that is not partial")
 	}
 	if r.Blob != nil && a.tools.streams.offerMedia(r.Blob) {
 		out.Dropped = ""

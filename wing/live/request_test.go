@@ -69,7 +69,7 @@ func TestDecodeRequestErrors(t *testing.T) {
 	}
 }
 
-const manyInputs = `expected only one of blob, activity_start, activity_end and audio_stream_end: send each in a request of its own`
+const manyInputs = `expected only one of blob, activity_start, activity_end and audio_stream_end: send each in a separate request`
 
 // A request that cannot be sent returns an error, and no part is sent or stored.
 func TestTranslateErrors(t *testing.T) {
@@ -80,7 +80,7 @@ func TestTranslateErrors(t *testing.T) {
 	}{
 		{live.Request{ActivityStart: true, ActivityEnd: true, Content: model.UserText("hi")}, manyInputs},
 		{live.Request{ActivityEnd: true, Blob: &genai.Blob{MIMEType: "audio/pcm"}}, manyInputs},
-		{live.Request{Content: model.ModelText("I agree")}, `the role of the content must be user, got "model"`},
+		{live.Request{Content: model.ModelText("I agree")}, `the content's role must be user, got "model"`},
 		{live.Request{Content: &genai.Content{Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{Name: "f"}}}}}, "the content must not contain a function call"},
 		{live.Request{Content: &genai.Content{Parts: []*genai.Part{answer, {Text: "hi"}}}}, "the content must contain either function responses or other parts, not both"},
 		{live.Request{Content: &genai.Content{Parts: []*genai.Part{{FunctionResponse: &genai.FunctionResponse{Name: "f"}}}}}, "a function response must have the id of its call"},

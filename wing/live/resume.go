@@ -27,7 +27,7 @@ func (a *liveAgent) openFirst(ctx context.Context) {
 		handle, at = a.findHandle()
 	}
 	if at < 0 && handle != "" && a.isForeignHandle(handle) {
-		a.Fail(invalidRequest("the handle of session_resumption is not one of agent %s in this session", a.Agent().Name()))
+		a.Fail(invalidRequest("the session_resumption handle does not belong to agent %s in this session", a.Agent().Name()))
 		return
 	}
 	if handle == "" {

@@ -383,8 +383,8 @@ func TestLiveUnacceptedInput(t *testing.T) {
 		l.send(&live.Request{StateDelta: map[string]any{"a": strings.Repeat("b", 5<<20)}})
 		l.speak("hi")
 		checkText(t, "events", `root: (partial) INVALID_REQUEST model live accepts no audio/pcm;rate=16000: these blobs are dropped
-root: (partial) INVALID_REQUEST expected only one of blob, activity_start, activity_end and audio_stream_end: send each in a request of its own
-root: (partial) INVALID_REQUEST the role of the content must be user, got "model"
+root: (partial) INVALID_REQUEST expected only one of blob, activity_start, activity_end and audio_stream_end: send each in a separate request
+root: (partial) INVALID_REQUEST the content's role must be user, got "model"
 root: (partial) INVALID_REQUEST state of the session exceeds the limit of 4 MiB`, l.yielded())
 		checkText(t, "stored", "user: hi", l.stored())
 	})
@@ -470,7 +470,7 @@ func TestLivePartialContents(t *testing.T) {
 		}
 		l.speak("done")
 		l.send(part)
-		const refused = "root: (partial) INVALID_REQUEST the partial contents of the turn exceed the limit of 1 MiB: send a content that is not partial"
+		const refused = "root: (partial) INVALID_REQUEST the turn's partial contents exceed the limit of 1 MiB: send a content that is not partial"
 		checkText(t, "events", refused+"\n"+refused, l.yielded())
 		if got := strings.Count(m.conn(1).sent(), "complete=false"); got != 3 {
 			t.Errorf("%d partial contents were sent, want 3", got)

@@ -41,7 +41,7 @@ type RunRequest struct {
 func Run(ctx context.Context, host *runtime.Host, req *RunRequest) runtime.Events {
 	return func(yield func(*session.Event, error) bool) {
 		if req.Requests == nil {
-			yield(nil, invalidRequest("a live run requires a queue of requests"))
+			yield(nil, invalidRequest("a live run requires a request queue"))
 			return
 		}
 		l := &liveRun{req: req, out: NewOutbox(), reconnects: Reconnects{Random: rand.Float64}}

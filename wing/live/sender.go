@@ -15,7 +15,7 @@ var (
 	errFunctionCall   = errors.New("the content must not contain a function call")
 	errMixedResponses = errors.New("the content must contain either function responses or other parts, not both")
 	errResponseID     = errors.New("a function response must have the id of its call")
-	errManyInputs     = errors.New("expected only one of blob, activity_start, activity_end and audio_stream_end: send each in a request of its own")
+	errManyInputs     = errors.New("expected only one of blob, activity_start, activity_end and audio_stream_end: send each in a separate request")
 )
 
 // An Outgoing is what a client request means: frames for the model, and what the session stores
@@ -68,7 +68,7 @@ func (out *Outgoing) addContent(r *Request, traits model.LiveTraits) error {
 	switch r.Content.Role {
 	case "", genai.RoleUser, "function", "tool": // the roles that current and old clients send
 	default:
-		return fmt.Errorf("the role of the content must be user, got %.50q", r.Content.Role)
+		return fmt.Errorf("the content's role must be user, got %.50q", r.Content.Role)
 	}
 	if len(model.CallsOf(r.Content)) > 0 {
 		return errFunctionCall

@@ -46,7 +46,7 @@ func (a *liveAgent) endConnSpan(err error) {
 	a.EndSpan(a.connSpan.span, end, code, message)
 	dropped := a.out.Dropped() + a.req.Requests.Dropped() - a.dropped
 	if a.dropped += dropped; dropped > 0 {
-		a.RunLogger().Warn("media of a live conversation was dropped", "app", a.App().Name(), "session", a.Session().Key.ID, "chunks", dropped)
+		a.RunLogger().Warn("live conversation media was dropped", "app", a.App().Name(), "session", a.Session().Key.ID, "chunks", dropped)
 	}
 	a.ReportMeasurement(runtime.Measurement{Kind: runtime.MeasuredLive, Name: a.modelName(), Code: code, Start: a.connSpan.start, End: end, Dropped: dropped})
 	a.connSpan = liveSpan{}

@@ -25,7 +25,7 @@ type bashArgs struct {
 }
 
 type bashPolicy struct {
-	Prefixes  []spec.Text `yaml:"allowed_command_prefixes" doc:"Beginnings of the commands that the model may request, compared as text; default: *, all that the host policy grants."`
+	Prefixes  []spec.Text `yaml:"allowed_command_prefixes" doc:"Prefixes of the commands that the model may request, compared as text; default: *, all that the host policy grants."`
 	Blocked   []string    `yaml:"blocked_operators" doc:"Strings that commands must not contain."`
 	Timeout   float64     `yaml:"timeout_seconds" default:"30" doc:"Maximum command duration, in seconds; then all its processes are killed."`
 	Memory    int64       `yaml:"max_memory_bytes" doc:"Maximum memory, if it is less than that of the grant's sandbox, which it requires."`

@@ -258,7 +258,7 @@ func (c *commandConfig) Check(n *spec.Node) spec.Diagnostics {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
 		if name == "" || strings.ContainsAny(name, "=\x00") {
-			ds = append(ds, c.Env[name].Errorf(0, "tool", "invalid name of a variable %q", name))
+			ds = append(ds, c.Env[name].Errorf(0, "tool", "invalid variable name %q", name))
 		}
 	}
 	ds = append(ds, c.Files.checkPatterns()...)

@@ -78,7 +78,7 @@ func (p *filePatterns) loadFiles(ctx context.Context, call *tool.Call) (map[stri
 		}
 		file := fileNameOf(name)
 		if !filepath.IsLocal(file) || file == "." {
-			return nil, fmt.Errorf("artifact %s cannot be a file: its name is not a path in the folder of the session", name)
+			return nil, fmt.Errorf("artifact %s cannot be a file: its name is not a path in the session's folder", name)
 		}
 		files[file] = toolconfig.PartBytes(part)
 		if total += len(files[file]); total > maxInputBytes {
@@ -93,7 +93,7 @@ func saveFiles(ctx context.Context, to tool.Artifacts, files map[string][]byte) 
 	names := []any{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if strings.HasPrefix(name, session.UserPrefix) {
-			return nil, fmt.Errorf("file %s cannot be an artifact of the session: its name begins with %s", name, session.UserPrefix)
+			return nil, fmt.Errorf("file %s cannot be a session artifact: its name begins with %s", name, session.UserPrefix)
 		}
 		part := &genai.Part{InlineData: &genai.Blob{MIMEType: toolconfig.MediaTypeOf(name, files[name]), Data: files[name]}}
 		if _, err := to.Save(ctx, name, part); err != nil {
@@ -105,8 +105,8 @@ func saveFiles(ctx context.Context, to tool.Artifacts, files map[string][]byte) 
 }
 
 type commandFiles struct {
-	In  []spec.Text `yaml:"in" doc:"The artifacts to write to the folder of the session, as artifact:NAME."`
-	Out []spec.Text `yaml:"out" doc:"Patterns such as *.png: files in the folder of the session that the program has changed become artifacts."`
+	In  []spec.Text `yaml:"in" doc:"The artifacts to write to the session's folder, as artifact:NAME."`
+	Out []spec.Text `yaml:"out" doc:"Patterns such as *.png: matching files that the program has changed in the session's folder become artifacts."`
 }
 
 // fileNameOf returns an artifact's path in a session's folder.

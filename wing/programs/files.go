@@ -44,7 +44,7 @@ func (f *folder) writeInto(dir string, files map[string][]byte, mode os.FileMode
 	defer root.Close()
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err := f.writeFile(root, name, files[name], mode); err != nil {
-			return fmt.Errorf("writing %s to the folder of the session: %w", name, err)
+			return fmt.Errorf("writing %s to the session's folder: %w", name, err)
 		}
 	}
 	return nil
@@ -128,7 +128,7 @@ func (f *folder) collectFiles(patterns []string, before map[string]fileVersion) 
 		}
 		b, err := readBounded(root, name, left)
 		if err != nil {
-			return nil, fmt.Errorf("reading %s in the folder of the session: %w", name, err)
+			return nil, fmt.Errorf("reading %s in the session's folder: %w", name, err)
 		}
 		left -= int64(len(b))
 		files[name] = b
@@ -178,7 +178,7 @@ func (l *fileLister) listFolder(name string, level int) error {
 		entries, err := dir.ReadDir(entriesAtOnce)
 		for _, e := range entries {
 			if l.listed++; l.listed > maxListed {
-				return fmt.Errorf("the folder of the session exceeds the limit of %d files", maxListed)
+				return fmt.Errorf("the session's folder exceeds the limit of %d files", maxListed)
 			}
 			if err := l.listEntry(path.Join(name, e.Name()), e, level); err != nil {
 				return err

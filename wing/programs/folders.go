@@ -69,7 +69,7 @@ func (a *folders) acquireFolder(app string, origin model.Origin) (*folder, error
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := a.createBase(); err != nil {
-		return nil, fmt.Errorf("creating the folder of sessions: %w", err)
+		return nil, fmt.Errorf("creating the folder for sessions: %w", err)
 	}
 	a.removeIdle()
 	f := a.byKey[key]

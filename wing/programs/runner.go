@@ -75,10 +75,10 @@ func (h *Host) openGroups() *sandbox.Groups {
 	logger := cmp.Or(h.opts.Logger, slog.New(slog.DiscardHandler))
 	groups, err := sandbox.OpenGroups()
 	if err != nil {
-		logger.Info("memory of programs is measured: no control group", "reason", err)
+		logger.Info("program memory is measured: no control group", "reason", err)
 		return nil
 	}
-	logger.Info("memory of programs is limited by control groups")
+	logger.Info("program memory is limited by control groups")
 	return groups
 }
 
@@ -206,7 +206,7 @@ func (r *runner) findProgram(name string) (string, error) {
 		return name, nil
 	}
 	if !filepath.IsLocal(name) {
-		return "", fmt.Errorf("program %s is not in the folder of the app", name)
+		return "", fmt.Errorf("program %s is not in the app's folder", name)
 	}
 	return filepath.Join(r.dir, name), nil
 }

@@ -83,7 +83,7 @@ func scriptArgs(given map[string]any) ([]string, error) {
 	addOptions := func(dashes string, options map[string]any) error {
 		for _, name := range slices.Sorted(maps.Keys(options)) {
 			if !validOption.MatchString(name) {
-				return fmt.Errorf("invalid name of an option %q", cutName(name))
+				return fmt.Errorf("invalid option name %q", cutName(name))
 			}
 			args = append(args, dashes+name, scriptValue(options[name]))
 		}

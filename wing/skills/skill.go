@@ -187,7 +187,7 @@ func (r *skillReader) readFields(n *spec.Node) {
 	known := []string{"name", "description", "license", "compatibility", "allowed-tools", "allowed_tools", "metadata"}
 	for _, e := range n.Entries {
 		if !slices.Contains(known, e.Key.Value) {
-			r.ds = append(r.ds, e.Key.Warnf("skill", "unknown field %q of a skill", e.Key.Value).WithHint("put fields of your own under metadata"))
+			r.ds = append(r.ds, e.Key.Warnf("skill", "unknown field %q of a skill", e.Key.Value).WithHint("put your own fields under metadata"))
 		}
 		if strings.Contains(e.Value.Value, frontmatterMark) {
 			r.ds = append(r.ds, e.Value.Warnf("skill", "%s contains ---, where ADK ends the frontmatter", e.Key.Value))
@@ -198,7 +198,7 @@ func (r *skillReader) readFields(n *spec.Node) {
 // checkName checks the name, which must equal the folder's.
 func (r *skillReader) checkName(n, at *spec.Node) {
 	if at.IsNull() || at.Kind != spec.Scalar {
-		r.reportNode(n, "name is required, and must be %q, the name of the folder", r.skill.Name)
+		r.reportNode(n, "name is required, and must be %q, the folder's name", r.skill.Name)
 		return
 	}
 	name := norm.NFKC.String(at.Value)
@@ -208,7 +208,7 @@ func (r *skillReader) checkName(n, at *spec.Node) {
 	case !validSkillName.MatchString(name):
 		r.reportNode(at, "name must be lowercase letters, digits and single hyphens between them, got %q", at.Value)
 	case name != r.skill.Name:
-		r.reportNode(at, "name must be that of the folder, %q, got %q", r.skill.Name, at.Value)
+		r.reportNode(at, "name must be the folder's name, %q, got %q", r.skill.Name, at.Value)
 	}
 }
 
@@ -247,12 +247,12 @@ func (r *skillReader) readMetadata(n *spec.Node) {
 		return
 	}
 	if tools.Kind != spec.Sequence {
-		r.reportNode(tools, "adk_additional_tools must be a list of names of tools")
+		r.reportNode(tools, "adk_additional_tools must be a list of tool names")
 		return
 	}
 	for _, item := range tools.Items {
 		if item.Kind != spec.Scalar || item.IsNull() {
-			r.reportNode(item, "adk_additional_tools must be a list of names of tools")
+			r.reportNode(item, "adk_additional_tools must be a list of tool names")
 			continue
 		}
 		r.skill.Additional = append(r.skill.Additional, item.Text())

@@ -128,7 +128,7 @@ func checkSkillFolders(at *spec.Node, folders []spec.Text) spec.Diagnostics {
 	if at.IsNull() || len(folders) > 0 {
 		return nil
 	}
-	return spec.Diagnostics{at.Errorf("skill", "at least one folder of skills is required")}
+	return spec.Diagnostics{at.Errorf("skill", "at least one skill folder is required")}
 }
 
 // SkillFolders returns skills.

@@ -232,7 +232,7 @@ func TestReadSkillFiles(t *testing.T) {
 		{"instructions", "---\n---\n" + strings.Repeat("x", 1<<19), "SKILL.md:1:1: the instructions have 524288 bytes, which exceeds the limit of 262144 [skill]"},
 		{"list", "---\n- a\n---\n", "SKILL.md:2:1: the frontmatter must be a mapping with name and description [skill]"},
 		{"empty", "", "SKILL.md:1:1: a skill must begin with a line --- and its name and description [skill]"},
-		{"no name", "---\r\ndescription: d\r\n---\r\n", `SKILL.md:2:1: name is required, and must be "pdf", the name of the folder [skill]`},
+		{"no name", "---\r\ndescription: d\r\n---\r\n", `SKILL.md:2:1: name is required, and must be "pdf", the folder's name [skill]`},
 		{"long name", "---\nname: " + name + "\ndescription: d\n---\n", "SKILL.md:2:7: name must have at most 64 characters, got 65 [skill]"},
 		{"long description", "---\nname: pdf\ndescription: " + strings.Repeat("é", 1025) + "\n---\n", "SKILL.md:3:14: description must have at most 1024 characters, got 1025 [skill]"},
 	} {

@@ -39,7 +39,7 @@ func (h *hosts) findHost(dir string, logger *slog.Logger) *Host {
 
 type executorConfig struct {
 	Program codeprogram.Args `yaml:",inline"`
-	Memory  spec.Size        `yaml:"memory" default:"256MiB" doc:"For wasi: maximum memory of one execution, at most 1 GiB."`
+	Memory  spec.Size        `yaml:"memory" default:"256MiB" doc:"For wasi: maximum memory per execution, at most 1 GiB."`
 
 	hosts *hosts
 }
@@ -56,7 +56,7 @@ func (c *executorConfig) CheckExecutor(use loader.ExecutorUse) spec.Diagnostics 
 		ds = append(ds, at.Errorf("value", "memory must be more than 0 and at most %d MiB", MaxMemory>>20))
 	}
 	if c.Program.Interpreter().Value == "" {
-		ds = append(ds, use.Name.Errorf(0, "code-executor", "the executor wasi requires command: the WebAssembly module of the interpreter and its arguments").
+		ds = append(ds, use.Name.Errorf(0, "code-executor", "the executor wasi requires command: the interpreter's WebAssembly module and its arguments").
 			WithHint("such as command: [python-3.11.3.wasm, -I, -]"))
 	}
 	return ds

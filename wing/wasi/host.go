@@ -54,7 +54,7 @@ type moduleVersion struct {
 }
 
 // ErrNoFolder means that the host has no interpreter folder.
-var ErrNoFolder = errors.New("no folder of interpreters is set")
+var ErrNoFolder = errors.New("no interpreter folder is set")
 
 // Open returns the interpreter that is a module in the folder. It compiles a new module in
 // the background. The caller closes the interpreter.
@@ -100,12 +100,12 @@ func (h *Host) openModule(name string) (*os.File, moduleVersion, error) {
 	}
 	root, err := os.OpenRoot(h.dir)
 	if err != nil {
-		return nil, moduleVersion{}, fmt.Errorf("opening the folder of interpreters: %w", err)
+		return nil, moduleVersion{}, fmt.Errorf("opening the interpreter folder: %w", err)
 	}
 	defer root.Close()
 	f, err := regular.Open(root.OpenFile, name, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%s not found in the folder of interpreters", name)
+		err = fmt.Errorf("%s not found in the interpreter folder", name)
 	}
 	if err != nil {
 		return nil, moduleVersion{}, err

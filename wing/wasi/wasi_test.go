@@ -258,7 +258,7 @@ func TestOpen(t *testing.T) {
 	write("ok.wasm", newModule(0x01))
 	h := New(dir, slog.New(slog.DiscardHandler))
 	for name, want := range map[string]string{
-		"none.wasm": "none.wasm not found in the folder of interpreters", "text.wasm": "text.wasm is not a WebAssembly module",
+		"none.wasm": "none.wasm not found in the interpreter folder", "text.wasm": "text.wasm is not a WebAssembly module",
 		"../x.wasm": "path escapes", ".": "is a directory",
 	} {
 		if _, err := h.Open(name); err == nil || !strings.Contains(err.Error(), want) {

@@ -88,8 +88,8 @@ func TestSchemaCheckBounds(t *testing.T) {
 	}{
 		{"required names", map[string]any{"required": names}, "converting the value to its schema exceeds the limit of 4000000 steps"},
 		{"properties", map[string]any{"properties": properties}, "converting the value to its schema exceeds the limit of 4000000 steps"},
-		{"defaults", map[string]any{"properties": map[string]any{"a": map[string]any{"default": strings.Repeat("x", 60_000)}}}, "the defaults of the value exceed the limit of 1 MiB"},
-		{"required defaults", map[string]any{"properties": map[string]any{"a": map[string]any{"default": strings.Repeat("x", 60_000)}}, "required": []any{"a"}}, "the defaults of the value exceed the limit of 1 MiB"},
+		{"defaults", map[string]any{"properties": map[string]any{"a": map[string]any{"default": strings.Repeat("x", 60_000)}}}, "the value's defaults exceed the limit of 1 MiB"},
+		{"required defaults", map[string]any{"properties": map[string]any{"a": map[string]any{"default": strings.Repeat("x", 60_000)}}, "required": []any{"a"}}, "the value's defaults exceed the limit of 1 MiB"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, err := Schema(map[string]any{"type": "array", "items": tt.items})

@@ -13,7 +13,7 @@ import (
 // Errors for live sockets beyond the limits.
 var (
 	errTooManyLiveSockets     = server.NewError(http.StatusServiceUnavailable, "too many live conversations on this server, try again later")
-	errTooManyUserLiveSockets = errors.New("too many live conversations of this user, end one of them")
+	errTooManyUserLiveSockets = errors.New("too many live conversations for this user, end one")
 	errUpgradeRequired        = server.NewError(http.StatusUpgradeRequired, "expected a WebSocket handshake: this address holds live conversations")
 )
 

@@ -176,7 +176,7 @@ func TestRunLiveInvalidFrames(t *testing.T) {
 	for text, want := range map[string]string{
 		`hello`: `Invalid live request: expected an object, got 'h' at byte 0`,
 		`{"` + strings.Repeat("k", 2000) + `":1}`:    `Invalid live request: ` + strings.Repeat("k", 100) + ": unknown key",
-		`{"activityStart":{},"audioStreamEnd":true}`: `Invalid live request: expected only one of blob, activity_start, activity_end and audio_stream_end: send each in a request of its own`,
+		`{"activityStart":{},"audioStreamEnd":true}`: `Invalid live request: expected only one of blob, activity_start, activity_end and audio_stream_end: send each in a separate request`,
 		`{"contents":{}}`:        `Invalid live request: contents: unknown key (did you mean "content"?)`,
 		`{"blob":{"data":"AA"}}`: `Invalid live request: blob.mime_type: expected a media type, such as "audio/pcm;rate=16000"`,
 	} {
@@ -278,7 +278,7 @@ func TestRunLiveForeignHandle(t *testing.T) {
 	sendFrame(t, c, `{"close":true}`)
 	expectClose(t, c, websocket.StatusNormalClosure, "")
 	const other = "app_name=talk&user_id=v&session_id=s&session_resumption_handle="
-	expectClose(t, e.mustConnect(t, other+"secret-of-u"), websocket.StatusPolicyViolation, "the handle of session_resumption is not one of agent talk in this session")
+	expectClose(t, e.mustConnect(t, other+"secret-of-u"), websocket.StatusPolicyViolation, "the session_resumption handle does not belong to agent talk in this session")
 	c = e.mustConnect(t, talkQuery+"&session_resumption_handle=secret-of-u")
 	readUntil(t, c, "liveSessionResumptionUpdate")
 	sendFrame(t, c, `{"close":true}`)
@@ -297,7 +297,7 @@ func TestRunLiveLimits(t *testing.T) {
 		sendFrame(t, c, `{"content":{"parts":[{"text":"hello"}]}}`)
 		readUntil(t, c, "turnComplete")
 		if user == "u" {
-			expectClose(t, e.mustConnect(t, "app_name=talk&session_id=t&user_id=u"), websocket.StatusTryAgainLater, "too many live conversations of this user, end one of them")
+			expectClose(t, e.mustConnect(t, "app_name=talk&session_id=t&user_id=u"), websocket.StatusTryAgainLater, "too many live conversations for this user, end one")
 		}
 	}
 	expectClose(t, e.mustConnect(t, "app_name=talk&session_id=s&user_id=w"), websocket.StatusTryAgainLater, "too many live conversations on this server, try again later")

@@ -22,9 +22,9 @@ func newLiveMetrics() *liveMetrics {
 	}
 	m := &liveMetrics{
 		sockets: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "agenthost", Name: "live_sockets_open", Help: "Open live conversations."}),
-		frames:  addCounter("live_frames_total", "Frames of live conversations by direction: in (from clients) or out.", "direction"),
+		frames:  addCounter("live_frames_total", "Live conversation frames by direction: in (from clients) or out.", "direction"),
 		bytes:   addCounter("live_bytes_total", "Bytes of these frames.", "direction"),
-		dropped: addCounter("live_dropped_total", "Chunks of audio and images that were dropped, because a client sent more than the model takes.", "app"),
+		dropped: addCounter("live_dropped_total", "Audio and image chunks that were dropped because a client sent more than the model takes.", "app"),
 	}
 	m.received = sync.OnceValue(func() frameMetrics { return m.findFrames("in") })
 	m.sent = sync.OnceValue(func() frameMetrics { return m.findFrames("out") })

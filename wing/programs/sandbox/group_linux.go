@@ -87,7 +87,7 @@ func findGroup(mounts, own string) (dir, path string, err error) {
 		}
 		return filepath.Join(fields[4], below), path, nil
 	}
-	return "", "", errors.New("no control groups of version 2 are mounted for this process")
+	return "", "", errors.New("no version 2 control groups are mounted for this process")
 }
 
 // isDelegated reports whether systemd has delegated a group to its processes.
