@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"agenthost/internal/limit"
 	"agenthost/pkg/session"
 )
 
@@ -35,11 +36,39 @@ func (s *Sessions) Acquire(ctx context.Context, key session.Key, wait time.Durat
 	// Then the turn among all stores, in the time that is left.
 	r := &sessionRun{sessions: s, key: key}
 	r.Init(ctx, time.Time{})
-	if err := s.leases.acquireLease(ctx, key, wait, r); err != nil {
+	if err := s.leases.acquireLease(ctx, key, wait, &r.LazyContext); err != nil {
 		s.runs.releaseSession(key)
 		return nil, nil, err
 	}
 	return r, r.releaseOnce, nil
+}
+
+// A sessionRun is the run that has a session, and its context, which ends with the run or when
+// the store has lost the session. Both are one allocation.
+type sessionRun struct {
+	limit.LazyContext
+	sessions *Sessions
+	key      session.Key
+	once     sync.Once
+}
+
+// Value is a method of [context.Context]. A run has no shared timeout, because it may be
+// long.
+func (r *sessionRun) Value(key any) any {
+	if key == (sharedTimeoutKey{}) {
+		return nil
+	}
+	return r.LazyContext.Value(key)
+}
+
+// releaseOnce ends the run's context and passes the session to the next run, which finds the
+// lease idle. Further calls do nothing.
+func (r *sessionRun) releaseOnce() {
+	r.once.Do(func() {
+		r.sessions.leases.markIdle(r.key)
+		r.Cancel(nil)
+		r.sessions.runs.releaseSession(r.key)
+	})
 }
 
 // RunLease returns the lease of a session that has a run in this store, for programs

@@ -153,7 +153,7 @@ func (s *Sessions) writeRecord(ctx context.Context, sess *session.Session, rec *
 	b := appendLimits{s.limits, sess.State, rec.Event.Actions.StateDelta, size}
 	if len(b.delta) > 0 || len(rec.Updates) > 0 {
 		checked := b // lockGrowth and the record keep it: most events change no state and need no copy
-		release, err := s.lockGrowth(ctx, rec.Key, &checked, rec.Updates)
+		release, err := s.growing.lockGrowth(ctx, rec.Key, &checked, rec.Updates)
 		if err != nil {
 			return AppendResult{}, err
 		}

@@ -95,7 +95,7 @@ func (s *Sessions) appendBulk(ctx context.Context, bulk BulkAppender, sess *sess
 			return 0, err
 		}
 	}
-	release, err := s.lockGrowth(ctx, sess.Key, b.limits, nil)
+	release, err := s.growing.lockGrowth(ctx, sess.Key, b.limits, nil)
 	if err != nil {
 		return 0, err
 	}

@@ -26,9 +26,15 @@ const (
 	growthWait  = 30 * time.Second
 )
 
+// A growthQueue makes large writes of shared state wait for each other.
+type growthQueue struct {
+	*runQueue
+	backend SessionBackend
+}
+
 // lockGrowth waits for other large writes of the same shared state in this process,
 // and reads the state that they have left. Small writes do not wait.
-func (s *Sessions) lockGrowth(ctx context.Context, key session.Key, b *appendLimits, updates []SharedUpdate) (release func(), err error) {
+func (q *growthQueue) lockGrowth(ctx context.Context, key session.Key, b *appendLimits, updates []SharedUpdate) (release func(), err error) {
 	growth := b.stateGrowth()
 	for _, u := range updates {
 		for _, step := range u.Steps {
@@ -38,7 +44,7 @@ func (s *Sessions) lockGrowth(ctx context.Context, key session.Key, b *appendLim
 	var held []session.Key
 	release = func() {
 		for _, k := range held {
-			s.growing.releaseSession(k)
+			q.releaseSession(k)
 		}
 	}
 	defer func() {
@@ -55,8 +61,8 @@ func (s *Sessions) lockGrowth(ctx context.Context, key session.Key, b *appendLim
 		if scope == session.ScopeUser {
 			owner.User = key.User
 		}
-		if turn := s.growing.acquireOrEnqueue(owner); turn != nil {
-			if err := s.growing.waitTurn(ctx, owner, turn, growthWait); err != nil {
+		if turn := q.acquireOrEnqueue(owner); turn != nil {
+			if err := q.waitTurn(ctx, owner, turn, growthWait); err != nil {
 				return nil, fmt.Errorf("writing state of the %s: %w", scopeName(scope), err)
 			}
 		}
@@ -65,7 +71,7 @@ func (s *Sessions) lockGrowth(ctx context.Context, key session.Key, b *appendLim
 	if len(held) == 0 {
 		return release, nil
 	}
-	all, err := s.backend.ReadSharedState(ctx, key)
+	all, err := q.backend.ReadSharedState(ctx, key)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"agenthost/internal/codec"
+	"agenthost/internal/limit"
 	"agenthost/internal/safe"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store/backend"
@@ -77,10 +78,10 @@ type leaseManager struct {
 // exist when the run acquired it.
 type lease struct {
 	LeaseGrant
-	idle     bool        // no run uses it
-	expiring bool        // was idle in the last renewal round
-	lost     bool        // another store took it over
-	run      *sessionRun // uses the lease; nil if idle
+	idle     bool               // no run uses it
+	expiring bool               // was idle in the last renewal round
+	lost     bool               // another store took it over
+	run      *limit.LazyContext // uses the lease; nil if idle
 }
 
 // OwnerDigits is the number of hexadecimal digits after the last slash of an owner
@@ -100,7 +101,7 @@ func NewOwner() string {
 // acquireLease acquires the lease of a session for a run of this store. It waits while
 // another store holds it. The caller is the only run of the session in this
 // store. A run whose lease is lost is canceled; nil keeps the run of a pending lease.
-func (l *leaseManager) acquireLease(ctx context.Context, key session.Key, most time.Duration, run *sessionRun) error {
+func (l *leaseManager) acquireLease(ctx context.Context, key session.Key, most time.Duration, run *limit.LazyContext) error {
 	if l.unshared || l.reuseIdle(key, run) {
 		return nil
 	}
@@ -134,7 +135,7 @@ func (l *leaseManager) acquireLease(ctx context.Context, key session.Key, most t
 
 // tryAcquire makes one attempt. If the session does not exist, the lease is
 // pending: it is created with the session, or with its first event.
-func (l *leaseManager) tryAcquire(ctx context.Context, key session.Key, run *sessionRun) (holder string, err error) {
+func (l *leaseManager) tryAcquire(ctx context.Context, key session.Key, run *limit.LazyContext) (holder string, err error) {
 	g := l.newGrant(key)
 	g.ID, g.Epoch = l.cache.lastLease(key)
 	if codec.CheckSession(key) == nil { // no session has an invalid key
@@ -155,7 +156,7 @@ func (l *leaseManager) newGrant(key session.Key) *LeaseGrant {
 
 // reuseIdle reuses the lease of the previous run if it certainly has not
 // expired.
-func (l *leaseManager) reuseIdle(key session.Key, run *sessionRun) bool {
+func (l *leaseManager) reuseIdle(key session.Key, run *limit.LazyContext) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.held[key]
@@ -171,7 +172,7 @@ func (l *leaseManager) reuseIdle(key session.Key, run *sessionRun) bool {
 
 // trackLease holds a lease, which the renewal goroutine renews until its run has ended. Nil
 // keeps the run of the pending lease, which continues.
-func (l *leaseManager) trackLease(g *LeaseGrant, run *sessionRun) error {
+func (l *leaseManager) trackLease(g *LeaseGrant, run *limit.LazyContext) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {

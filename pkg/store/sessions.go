@@ -23,7 +23,7 @@ type Sessions struct {
 	cache   *cache
 	limits  limits
 	// growing is the queue before the shared state that is written much of.
-	growing *runQueue
+	growing *growthQueue
 	runs    *runQueue
 	leases  *leaseManager
 }
@@ -101,7 +101,7 @@ func (s *Sessions) writeInitial(ctx context.Context, key session.Key, state map[
 		}
 		b.state = session.NewState(shared)
 	}
-	release, err := s.lockGrowth(ctx, key, b, nil)
+	release, err := s.growing.lockGrowth(ctx, key, b, nil)
 	if err != nil {
 		return err
 	}

@@ -128,7 +128,7 @@ func New(b *Backends, opts *Options) *Store {
 	return &Store{
 		Sessions: &Sessions{
 			backend: b.Sessions, clock: o.Clock, newID: o.NewID, cache: c, limits: limits{o.MaxStateBytes, o.MaxEventBytes, o.MaxSessionBytes},
-			growing: newRunQueue(), runs: newRunQueue(), leases: &leaseManager{
+			growing: &growthQueue{newRunQueue(), b.Sessions}, runs: newRunQueue(), leases: &leaseManager{
 				unshared: b.Unshared, backend: b.Sessions, cache: c, clock: o.Clock, logger: o.Logger, term: o.Lease, owner: o.Owner,
 				held: map[session.Key]*lease{},
 			},
