@@ -10,10 +10,10 @@ import (
 type stubConfig struct {
 	Args        map[string]any       `yaml:"args" doc:"All arguments that the call must have. Default: any."`
 	MatchArgs   map[string]any       `yaml:"match_args" doc:"Arguments that the call must have among others."`
-	Patterns    map[string]spec.Text `yaml:"patterns" doc:"Regular expressions that whole arguments of the call must match."`
+	Patterns    map[string]spec.Text `yaml:"patterns" doc:"Regular expressions that whole call arguments must match."`
 	Probability *float64             `yaml:"probability" default:"1" doc:"The share of matching calls that the stub answers, from 0 to 1."`
-	Seed        *int64               `yaml:"seed" doc:"The seed of probability: the same seed chooses the same calls in each conversation. Required in tests. Default: other calls each time."`
-	Times       int                  `yaml:"times" doc:"The number of calls that the stub answers. Default: unlimited."`
+	Seed        *int64               `yaml:"seed" doc:"The seed for probability: the same seed chooses the same calls in each conversation. Required in tests. Default: other calls each time."`
+	Times       int                  `yaml:"times" doc:"How many calls the stub answers. Default: unlimited."`
 	Latency     spec.Duration        `yaml:"latency" doc:"How long the response takes, at most 2m. Tests do not wait."`
 	Return      *spec.Node           `yaml:"return" doc:"The tool's response: a mapping, or the value of result; null means no response yet."`
 	Fail        string               `yaml:"fail" doc:"Instead of return: the error that the tool fails with; timeout simulates a timeout."`
@@ -77,8 +77,8 @@ func DefineSchemas(set *spec.SchemaSet) {
 // Reference returns the reference pages for stubs and their simulation.
 func Reference() []string {
 	return []string{
-		spec.Reference("A stub", "One response that replaces a tool call. The first stub of a tool that matches a call answers it.", reflect.TypeFor[stubConfig]()),
-		spec.Reference("An error of a stub", "The response of a service that failed, under `error:`.", reflect.TypeFor[errorConfig]()),
+		spec.Reference("A stub", "One response that replaces a tool call. A tool's first matching stub answers a call.", reflect.TypeFor[stubConfig]()),
+		spec.Reference("A stub error", "A failed service's response, under `error:`.", reflect.TypeFor[errorConfig]()),
 		spec.Reference("A stateful parameter", "A parameter that identifies a resource, under `stateful_parameters:` of a simulation.", reflect.TypeFor[StatefulParameter]()),
 	}
 }

@@ -50,7 +50,7 @@ func (a *answersNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 
 // SchemaSpec returns the schema for the three forms.
 func (a *answersNode) SchemaSpec() map[string]any {
-	file := map[string]any{"type": "string", "description": "A script file of the app."}
+	file := map[string]any{"type": "string", "description": "A script file in the app."}
 	list := map[string]any{"type": "array", "items": map[string]any{"$ref": "#/$defs/answer"}}
 	byAgent := map[string]any{"type": "object", "additionalProperties": map[string]any{"anyOf": []any{file, list}}}
 	return map[string]any{"anyOf": []any{file, list, byAgent}}
@@ -68,6 +68,6 @@ func Schema() map[string]any {
 func Reference() []string {
 	return append([]string{
 		spec.Reference("A test", "One conversation and its expectations: the first turn, and the later turns under `then:`.", reflect.TypeFor[testConfig]()),
-		spec.Reference("A simulation in a test", "How a model writes the responses of stubs with `simulate: true`.", reflect.TypeFor[simulationConfig]()),
+		spec.Reference("A simulation in a test", "How a model writes the responses for stubs with `simulate: true`.", reflect.TypeFor[simulationConfig]()),
 	}, toolstub.Reference()...)
 }

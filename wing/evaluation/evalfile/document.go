@@ -16,15 +16,15 @@ type fileConfig struct {
 	Description string           `yaml:"description" doc:"Short description of the set."`
 	Metrics     metricsNode      `yaml:"metrics" doc:"Criteria by metric, in order: the threshold, or a criterion; or a custom metric with expr by its own name. Default: those in the test_config.json next to the file, or else tool_trajectory: 1 and response_match: 0.8."`
 	Rubrics     rubricsNode      `yaml:"rubrics" doc:"Properties that judges check, by their IDs. Criteria, cases and turns refer to them."`
-	Simulator   *simulatorConfig `yaml:"user_simulator_config" doc:"The simulated user of cases with a plan."`
-	Live        bool             `yaml:"live" doc:"Hold the conversations of the cases live: with a live model by its own connection, with another one by text."`
+	Simulator   *simulatorConfig `yaml:"user_simulator_config" doc:"The simulated user for cases with a plan."`
+	Live        bool             `yaml:"live" doc:"Run the conversations live: a live model uses its own connection, any other model text."`
 	Stubs       stubsConfig      `yaml:",inline"`
-	Cases       []caseConfig     `yaml:"cases" required:"true" doc:"The cases of the set."`
+	Cases       []caseConfig     `yaml:"cases" required:"true" doc:"The cases in the set."`
 }
 
 // caseConfig is a case: its first turn and the later ones, or a plan.
 type caseConfig struct {
-	Name       spec.Text      `yaml:"name" required:"true" doc:"The ID of the case, without commas and colons."`
+	Name       spec.Text      `yaml:"name" required:"true" doc:"The case ID, without commas and colons."`
 	First      turnConfig     `yaml:",inline"`
 	Then       []turnConfig   `yaml:"then" doc:"The turns after the first, in order."`
 	Plan       *spec.Text     `yaml:"plan" doc:"Instead of expect and then: what a simulated user wants after its first message user, and how the conversation continues."`
@@ -65,9 +65,9 @@ type callConfig struct {
 type criterionConfig struct {
 	Threshold        *float64              `yaml:"threshold" required:"true" doc:"The lowest score that passes."`
 	MatchType        string                `yaml:"match_type" enum:"EXACT|IN_ORDER|ANY_ORDER" default:"EXACT" doc:"tool_trajectory: whether calls match one to one, or others may come between the expected ones (IN_ORDER), which may also have another order (ANY_ORDER)."`
-	IgnoreArgs       bool                  `yaml:"ignore_args" doc:"tool_trajectory: compare only the names of tools."`
-	Tools            map[string]argsConfig `yaml:"tools" doc:"tool_trajectory: how arguments match, by the name of the tool; * for all others."`
-	PartialScore     bool                  `yaml:"partial_score" doc:"tool_trajectory: score the share of calls that match instead of 0 or 1."`
+	IgnoreArgs       bool                  `yaml:"ignore_args" doc:"tool_trajectory: compare only tool names."`
+	Tools            map[string]argsConfig `yaml:"tools" doc:"tool_trajectory: how arguments match, by tool name; * for all others."`
+	PartialScore     bool                  `yaml:"partial_score" doc:"tool_trajectory: score the share of matching calls instead of 0 or 1."`
 	OnlyExpected     bool                  `yaml:"only_expected" doc:"Metrics that compare with expected turns: score only turns with an expected response, or with expected calls, and leave out cases without any."`
 	Rubrics          rubricsNode           `yaml:"rubrics" doc:"Metric rubrics: rubric IDs from the file, or properties by ID."`
 	Judge            *judgeConfig          `yaml:"judge_model_options" doc:"The judge of a metric that has one."`
@@ -78,7 +78,7 @@ type criterionConfig struct {
 
 // exprConfig is a custom metric.
 type exprConfig struct {
-	Expr      spec.Expr `yaml:"expr" required:"true" doc:"Scores a turn: true, false or a number from 0 to 1; nil for a turn that does not count. It reads the variables of tests without error, and user, expected.text, expected.calls, duration, turn and turns."`
+	Expr      spec.Expr `yaml:"expr" required:"true" doc:"Scores a turn: true, false or a number from 0 to 1; nil for a turn that does not count. It reads the test variables except error, and user, expected.text, expected.calls, duration, turn and turns."`
 	Threshold *float64  `yaml:"threshold" doc:"The lowest score that passes. Default: 1."`
 }
 
@@ -107,17 +107,17 @@ type simulatorConfig struct {
 
 // personaConfig is a persona in the file.
 type personaConfig struct {
-	ID          string           `yaml:"id" required:"true" doc:"The ID of the persona."`
+	ID          string           `yaml:"id" required:"true" doc:"The persona ID."`
 	Description string           `yaml:"description" required:"true" doc:"Who the user is."`
 	Behaviors   []behaviorConfig `yaml:"behaviors" doc:"How the user behaves."`
 }
 
 // behaviorConfig is a persona's trait.
 type behaviorConfig struct {
-	Name         string   `yaml:"name" required:"true" doc:"The name of the trait."`
+	Name         string   `yaml:"name" required:"true" doc:"The trait's name."`
 	Description  string   `yaml:"description" doc:"What the user does."`
 	Instructions []string `yaml:"behavior_instructions" doc:"Instructions for the simulated user."`
-	Violations   []string `yaml:"violation_rubrics" doc:"By what a judge notices that the user did not behave so."`
+	Violations   []string `yaml:"violation_rubrics" doc:"Signs by which a judge notices that the user did not behave this way."`
 }
 
 // rubricConfig is a rubric with more than its property.
@@ -229,10 +229,10 @@ func Schema() map[string]any {
 func Reference() []string {
 	return []string{
 		spec.Reference("An eval file", "Cases, and the metrics that score them.", reflect.TypeFor[fileConfig]()),
-		spec.Reference("A simulation", "How a model writes the responses of stubs with `simulate: true`.", reflect.TypeFor[simulationConfig]()),
+		spec.Reference("A simulation", "How a model writes the responses for stubs with `simulate: true`.", reflect.TypeFor[simulationConfig]()),
 		spec.Reference("A criterion", "How a metric under `metrics:` measures, and from which score on it passes.", reflect.TypeFor[criterionConfig]()),
-		spec.Reference("A custom metric", "An expression that scores each turn, by a name of its own under `metrics:`.", reflect.TypeFor[exprConfig]()),
+		spec.Reference("A custom metric", "An expression that scores each turn, under its own name in `metrics:`.", reflect.TypeFor[exprConfig]()),
 		spec.Reference("A rubric", "A property that a judge checks: its text, or a mapping.", reflect.TypeFor[rubricConfig]()),
-		spec.Reference("A persona", "A character of a simulated user.", reflect.TypeFor[personaConfig]()),
+		spec.Reference("A persona", "A simulated user's character.", reflect.TypeFor[personaConfig]()),
 	}
 }
