@@ -25,7 +25,7 @@ type Service[Q, R any] struct {
 	requests []Q
 }
 
-// StartServer starts the server, which answers with h. The caller must close it.
+// StartServer starts a server that answers with h. The caller must close it.
 func (s *Service[Q, R]) StartServer(h http.Handler) { s.http = httptest.NewServer(h) }
 
 // StartServerOn starts the server on the caller's listener.

@@ -37,7 +37,7 @@ func matchType(pattern, kind string) bool {
 	return isPrefix && strings.HasPrefix(kind, prefix) || pattern == kind
 }
 
-// legalParts returns contents in which each part has one kind of data, which the service takes. A
+// legalParts returns contents in which each part has one kind of data that the service takes. A
 // file that it does not take becomes a note. Contents are not modified; unchanged ones are shared.
 func (r *Rules) legalParts(contents []*genai.Content) []*genai.Content {
 	legal := contents

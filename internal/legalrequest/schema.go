@@ -63,8 +63,7 @@ func isPlainRoot(schema any) bool {
 	return !slices.ContainsFunc(rootConditions, func(name string) bool { return root[name] != nil })
 }
 
-// plainRoot returns a schema as an object with properties. It modifies schema, which may
-// be nil.
+// plainRoot returns a schema as an object with properties. It modifies schema. schema may be nil.
 func plainRoot(schema map[string]any) map[string]any {
 	conditions := map[string]any{}
 	for _, name := range rootConditions {

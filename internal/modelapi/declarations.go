@@ -14,8 +14,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// FunctionDeclarations returns a request's functions. It rejects Gemini's built-in tools, which
-// cannot be ignored without changing the result.
+// FunctionDeclarations returns a request's functions. It rejects Gemini's built-in tools: ignoring
+// them would change the result.
 func FunctionDeclarations(name string, tools []*genai.Tool) ([]*genai.FunctionDeclaration, error) {
 	var declared []*genai.FunctionDeclaration
 	for _, t := range tools {

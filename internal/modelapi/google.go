@@ -38,7 +38,7 @@ const NoVertexLogin = "no credentials for Vertex AI: set GOOGLE_APPLICATION_CRED
 	"or run gcloud auth application-default login"
 
 // DetectGoogleCredentials returns the token source from Google's application default credentials,
-// and the project that they bill, which may be empty.
+// and the project that they bill, or "".
 func DetectGoogleCredentials(ctx context.Context) (token func(context.Context) (string, error), quota string, err error) {
 	found, err := credentials.DetectDefault(&credentials.DetectOptions{Scopes: []string{cloudScope}})
 	if err != nil {

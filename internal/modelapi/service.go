@@ -258,8 +258,8 @@ func (r *Response) IsStream(requested bool) bool {
 	return requested
 }
 
-// peekByte drops white space and a byte order mark, and returns the next byte without
-// reading it. It returns 0 after a failure, which the next read reports.
+// peekByte drops white space and a byte order mark, and returns the next byte without reading it.
+// It returns 0 after a failure; the next read reports it.
 func (b *serviceBody) peekByte() byte {
 	for {
 		next, err := b.Peek(1)

@@ -23,12 +23,11 @@ type Vendor struct {
 	// BaseVariables replace base. path is added to addresses without a path.
 	BaseVariables []string
 	Path          string
-	// KeyVariables hold the key, which is sent in keyHeader; the default is a bearer
-	// token.
+	// KeyVariables hold the key. It is sent in keyHeader; the default is a bearer token.
 	KeyVariables []string
 	KeyHeader    string
-	// Local marks a server that needs no key. Its usual address is this machine, which
-	// counts as chosen by the app.
+	// Local marks a server that needs no key. Its usual address is this machine and counts as
+	// chosen by the app.
 	Local bool
 	// Keyless marks a proxy that adds the key.
 	Keyless bool

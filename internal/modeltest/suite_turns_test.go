@@ -18,7 +18,7 @@ import (
 	"agenthost/pkg/tool/declare"
 )
 
-// A suiteApp is an app with one agent, whose model is under test.
+// A suiteApp is an app with one agent that has the model under test.
 type suiteApp struct {
 	host  *runtime.Host
 	store *store.Store

@@ -108,8 +108,8 @@ type textConn struct {
 	pending   map[string]string
 	responses []*genai.Part
 	answer    *textAnswer
-	// notes are responses from functions that the model did not wait for, which it receives when it
-	// is idle.
+	// notes are responses from functions that the model did not wait for. The model receives them
+	// when it is idle.
 	notes []lateResponse
 }
 

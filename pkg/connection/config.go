@@ -24,10 +24,10 @@ type Kind interface {
 type Config interface {
 	// Addresses returns the authorization servers' addresses in the document.
 	Addresses() []spec.Text
-	// HostNames returns the document's hosts, which may be empty.
+	// HostNames returns the document's hosts, if it has any.
 	HostNames() []string
-	// UsesHostAccount reports whether the tokens belong to the host's account, which its policy
-	// must allow.
+	// UsesHostAccount reports whether the tokens belong to the host account. The host policy must
+	// allow that.
 	UsesHostAccount() bool
 	Exchange
 	// Fingerprint returns a string that differs if the credential differs. It contains

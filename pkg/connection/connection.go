@@ -39,7 +39,7 @@ type Source interface {
 	// Evict removes a credential that a service rejected, and reports whether another
 	// one may be available.
 	Evict(user User, rejected *Credential) bool
-	// PerUser reports whether each user has own credentials.
+	// PerUser reports whether each user has separate credentials.
 	PerUser() bool
 }
 
@@ -61,7 +61,7 @@ func New(name string, source Source, hosts []string) *Connection {
 	return c
 }
 
-// IsPerUser reports whether each user has own credentials.
+// IsPerUser reports whether each user has separate credentials.
 func (c *Connection) IsPerUser() bool { return c != nil && c.source.PerUser() }
 
 // Prepare makes a user's credential available, if each user has a separate one. The error is a

@@ -27,7 +27,7 @@ func (e *ConsentError) Request(ctx context.Context, sessionID, callID string) (m
 	return e.request(ctx, sessionID, callID)
 }
 
-// keyPrefix begins the credentialKey when a request is for a connection.
+// keyPrefix begins the credentialKey in requests for connections.
 const keyPrefix = "connection:"
 
 // CredentialKey returns the credentialKey that requests for a connection have.
@@ -58,7 +58,7 @@ type Answer struct {
 	State, Code, Issuer string
 	// Error is the refusal code.
 	Error string
-	// Device reports that the state belongs to a device consent, whose answer the host polls.
+	// Device reports that the state belongs to a device consent: the host polls for its answer.
 	Device bool
 	// Immediate polls at most once, and does not wait for the user.
 	Immediate bool

@@ -16,7 +16,7 @@ type ADKAuth interface {
 
 // Google makes the connections for Google API toolsets. Their tokens go only to these.
 type Google interface {
-	// NewUsers returns the connection for a Google OAuth client, which each user authorizes.
+	// NewUsers returns the connection for a Google OAuth client that each user authorizes.
 	NewUsers(id, secret spec.Secret, scopes []string) Config
 	// NewAccount returns the connection for a service account by its key, or for the host's account
 	// if there is no key. The errors do not show the key.

@@ -24,7 +24,7 @@ type retryConfig struct {
 	Attempts int   `yaml:"attempts" default:"3" doc:"The maximum attempts, including the first."`
 }
 
-// ValidateCalls reports problems in the settings, which were decoded from the mapping n.
+// ValidateCalls reports problems in the settings decoded from the mapping n.
 func (c *CallsConfig) ValidateCalls(n *spec.Node) spec.Diagnostics {
 	ds := append(c.Retry.validateRetry(n.Get("retry")), c.Limits.validateLimits(n.Get("limits"))...)
 	return append(ds, c.Context.validateContext(n.Get("context"))...)

@@ -350,7 +350,7 @@ func YAMLMapping(args map[string]any) (string, error) {
 	return yamlSafe(string(part.FunctionCall.Args)), nil
 }
 
-// yamlSafe escapes such characters, which JSON contains only in strings.
+// yamlSafe escapes such characters. JSON contains them only in strings.
 func yamlSafe(text string) string {
 	var b strings.Builder
 	for _, r := range text {

@@ -25,7 +25,7 @@ type RetryOptions struct {
 	Codes []int
 	// Attempts is the maximum number of attempts, including the first; 0 is 3.
 	Attempts int
-	// Initial is the first delay, which doubles with each attempt; 0 is 1 s.
+	// Initial is the first delay; it doubles with each attempt; 0 is 1 s.
 	Initial time.Duration
 	// Max is the maximum delay; 0 is 30 s. If the service requests a longer one, the
 	// call fails at once.

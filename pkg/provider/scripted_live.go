@@ -48,8 +48,8 @@ const (
 	toneLevel = 6000
 )
 
-// speakTone returns a short tone for a word, whose pitch depends on the word. It lasts as
-// long as it takes to play.
+// speakTone returns a short tone for a word. Its pitch depends on the word. It lasts as long as it
+// takes to play.
 func speakTone(word string) (audio *genai.Blob, pause time.Duration) {
 	pitch := 0
 	for _, c := range word {

@@ -165,7 +165,7 @@ func (c *anthropicCall) allowsThinking() bool {
 	return thinking["type"] == "enabled" || thinking["type"] == "adaptive"
 }
 
-// addSampling adds the sampling settings, which the service rejects with thinking and effort. Newer
+// addSampling adds the sampling settings. The service rejects them with thinking and effort. Newer
 // models accept only one of temperature and top_p. It returns the names that it left out.
 func (c *anthropicCall) addSampling(config *genai.GenerateContentConfig) (ignored []string) {
 	if len(config.StopSequences) > 0 {
@@ -188,9 +188,9 @@ func (c *anthropicCall) addSampling(config *genai.GenerateContentConfig) (ignore
 	return ignored
 }
 
-// addTools returns the tools and adds the tool choice. It rejects Gemini's built-in tools, which
-// cannot be ignored without changing the result. The service needs tools when the conversation has
-// calls, so a request without tools gets the tools called, which the model may not use.
+// addTools returns the tools and adds the tool choice. It rejects Gemini's built-in tools: ignoring
+// them would change the result. The service needs tools when the conversation has calls, so a
+// request without tools gets the called tools, but the model may not use them.
 func (c *anthropicCall) addTools(config *genai.GenerateContentConfig, messages []anthropicMessage) ([]anthropicBlock, error) {
 	var tools []anthropicBlock
 	allowed := allowedFunctions(config)
@@ -275,8 +275,8 @@ func anthropicToolChoice(c *genai.FunctionCallingConfig) map[string]any {
 }
 
 // addCache marks what the service should cache: the tools, the system instruction and the
-// conversation, which it reads in this order. A context_cache_config sets the lifetime and the
-// minimum prompt size (adk-python 2.8).
+// conversation, in the order in which it reads them. A context_cache_config sets the lifetime and
+// the minimum prompt size (adk-python 2.8).
 func (c *anthropicCall) addCache(wanted *model.CacheRequest, tools, system []anthropicBlock, messages []anthropicMessage) {
 	setting := c.anthropic.opts.Cache
 	if setting == cacheOff || wanted != nil && wanted.PromptTokens > 0 && wanted.PromptTokens < wanted.MinTokens {

@@ -38,8 +38,8 @@ func (a *anthropic) hasOutputFormat(name string) bool {
 	return err == nil && minor >= 5
 }
 
-// addFormat requests JSON that matches the response schema, if there is one. Models
-// without structured output get a tool that takes the response, which they must call.
+// addFormat requests JSON that matches the response schema, if there is one. Models without
+// structured output get a tool that takes the response, and must call it.
 func (c *anthropicCall) addFormat(config *genai.GenerateContentConfig, tools []anthropicBlock) ([]anthropicBlock, error) {
 	schema := config.ResponseJsonSchema
 	if schema == nil && config.ResponseSchema != nil {
@@ -94,7 +94,7 @@ var (
 )
 
 // constrainSchema changes a schema to what constrained decoding supports. It returns the path to an
-// object without properties, which it cannot express, or "".
+// object without properties, or "": such an object cannot be expressed.
 func constrainSchema(v any, path string) string {
 	switch v := v.(type) {
 	case []any:

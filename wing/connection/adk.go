@@ -166,8 +166,8 @@ func (a ADKAuth) Ref(hosts []string) *connection.Ref {
 	return &connection.Ref{Name: name, Inline: c, Node: a.Credential.node}
 }
 
-// defaultKey names the connection by what identifies its tokens, as ADK does. The digest is not
-// ADK's: that covers all fields in its own classes.
+// defaultKey names the connection by what identifies its tokens, as ADK does. It differs from ADK's
+// digest: that covers all fields of ADK's own classes.
 func (a ADKAuth) defaultKey(c *Config) string {
 	words := []string{"adk", a.Scheme.Type}
 	if c.OAuth2 != nil {

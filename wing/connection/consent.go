@@ -84,10 +84,9 @@ func (g *Grants) FindConsent(ctx context.Context, state string) (*PendingConsent
 	return &PendingConsent{row.User, row.Connection, c.SessionID, row.Expires}, nil
 }
 
-// FinishConsent takes the answer to a consent, whose state is used up, and stores the user's
-// tokens. For a device consent it polls the authorization server for a bounded time, and a pending
-// error keeps the state. The error is an [*connection.AnswerError], without codes and tokens, or
-// the store's.
+// FinishConsent takes the answer to a consent, uses up its state, and stores the user's tokens. For
+// a device consent it polls the authorization server for a bounded time, and a pending error keeps
+// the state. The error is an [*connection.AnswerError], without codes and tokens, or the store's.
 func (g *Grants) FinishConsent(ctx context.Context, a connection.Answer) error {
 	if a.Device {
 		return g.finishDevice(ctx, a)

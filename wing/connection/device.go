@@ -31,8 +31,8 @@ const (
 // deviceGrantType is the grant_type from RFC 8628, 3.4.
 const deviceGrantType = "urn:ietf:params:oauth:grant-type:device_code"
 
-// A deviceConsent is the content of a pending consent with a user code. Its device code, which is
-// worth the tokens, is only here.
+// A deviceConsent is the content of a pending consent with a user code. Its device code is only
+// here: anyone who has it can get the tokens.
 type deviceConsent struct {
 	consentCall
 	DeviceCode string `json:"device_code"`
@@ -108,7 +108,7 @@ func (s *userTokens) authorizeDevice(ctx context.Context, endpoint string) (*dev
 	return got, nil
 }
 
-// decodeJSON decodes and validates a response, whose addresses people open in browsers.
+// decodeJSON decodes and validates a response: people open its addresses in browsers.
 func (d *deviceResponse) decodeJSON(raw []byte) error {
 	if err := json.Unmarshal(raw, d); err != nil {
 		return errors.New("the response is not valid device code JSON")
@@ -182,7 +182,7 @@ func (g *Grants) finishDevice(ctx context.Context, a connection.Answer) error {
 		if row == nil {
 			continue // another answer polls
 		}
-		// A canceled answer must not lose the tokens, which are issued once.
+		// A canceled answer must not lose the tokens: they are issued once.
 		if done, err := g.pollDevice(context.WithoutCancel(ctx), s, row, c); done {
 			return err
 		}

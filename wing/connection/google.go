@@ -164,7 +164,7 @@ func (c *googleConfig) openProvider(env connection.Env) (auth.TokenProvider, err
 
 var errNoAccount = errors.New("the host has no Google account (application default credentials)")
 
-// describeError returns an error without the server's response, which may repeat the request.
+// describeError returns an error without the server's response: it may repeat the request.
 func (c *googleConfig) describeError(err error) error {
 	if failed := (*auth.Error)(nil); errors.As(err, &failed) && failed.Response != nil {
 		return &tokenError{text: "requesting a token: " + failed.Response.Status}

@@ -8,7 +8,7 @@
 //		Builtins:    append(builtin.Builtins(), mcptool.Toolsets[connections.ADKAuth]()...),
 //	}
 //
-// Users authorize connections in a browser, whose answer package oauthweb takes, or with a code on
+// Users authorize connections in a browser (package oauthweb takes the answer), or with a code on
 // another device. The runtime finishes consents with the grants (Options.Consents).
 package connection
 

@@ -24,7 +24,7 @@ const consentLifetime = 10 * time.Minute
 type consentCall struct {
 	SessionID string `json:"session"`
 	CallID    string `json:"call"`
-	// Config is the connection's hash, which may change until the answer.
+	// Config is the connection's hash. It may change until the answer.
 	Config   string `json:"config"`
 	TokenURL string `json:"token_url"`
 }

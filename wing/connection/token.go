@@ -15,8 +15,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A tokenServer is an authorization server. Its address is an issuer, whose metadata
-// names the token endpoint, or the endpoint itself.
+// A tokenServer is an authorization server. Its address is an issuer with metadata that names the
+// token endpoint, or the endpoint itself.
 type tokenServer struct {
 	client *http.Client
 	// issuer is empty if the endpoints are the document's.

@@ -15,7 +15,7 @@ var (
 	cookieValue = regexp.MustCompile(`^[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]+$`)
 )
 
-// withoutSource returns a diagnostic that does not show its line, which has a secret.
+// withoutSource returns a diagnostic that does not show its line: the line has a secret.
 func withoutSource(d spec.Diagnostic) spec.Diagnostic {
 	d.Source = ""
 	return d

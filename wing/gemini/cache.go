@@ -45,7 +45,7 @@ func (c *cachingModel) CachesContents() bool { return true }
 // RunsCode returns true; see [model.RunsCode].
 func (c *cachingModel) RunsCode() bool { return true }
 
-// Live returns the model without caches, which live conversations do not have.
+// Live returns the model without caches: live conversations have none.
 func (c *cachingModel) Live() model.LiveLLM { return c.gemini }
 
 // Generate calls the model once, with a cache if requested; see [model.LLM].

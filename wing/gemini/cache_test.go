@@ -290,8 +290,8 @@ func TestCacheLog(t *testing.T) {
 	}
 }
 
-// A cache contains the settings that its requests omit, but no display names, which the
-// Gemini API rejects.
+// A cache contains the settings that its requests omit, but no display names: the Gemini API
+// rejects them.
 func TestCacheBodies(t *testing.T) {
 	k := newConversation(t, modeltest.FakeOptions)
 	k.contents = []*genai.Content{{Role: genai.RoleUser, Parts: []*genai.Part{

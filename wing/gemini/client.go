@@ -277,7 +277,7 @@ func (b *sseReader) Read(p []byte) (int, error) {
 	return b.ready.Read(p)
 }
 
-// Close closes the body. It drops the error, which the SDK would only log.
+// Close closes the body. It drops the error: the SDK would only log it.
 func (b *sseReader) Close() error {
 	_ = b.body.Close()
 	return nil

@@ -189,7 +189,7 @@ func TestGeminiRefusesParameter(t *testing.T) {
 	}
 }
 
-// Parallel agents share a config, which the SDK must not modify.
+// Parallel agents share a config. The SDK must not modify it.
 func TestGeminiSharedConfig(t *testing.T) {
 	fake := modeltest.NewFake(t)
 	llm := gemini.New("gemini-x", modeltest.FakeOptions(fake))

@@ -140,7 +140,7 @@ func writeEmptyTexts(body map[string]any) map[string]any {
 // flows/llm_flows/base_llm_flow.py).
 const agentLabel = "adk_agent_name"
 
-// addAgentLabel adds the agent's name as a label, which must be lower case.
+// addAgentLabel adds the agent's name as a lower case label.
 func (c *geminiCall) addAgentLabel(agent string) {
 	if c.config.Labels[agentLabel] != "" || agent == "" {
 		return

@@ -254,7 +254,7 @@ func (m *liveMessage) readUsage(text json.RawMessage) error {
 	return nil
 }
 
-// readResumption reads a handle, whose index is a number or a string.
+// readResumption reads a handle. Its index is a number or a string.
 func (m *liveMessage) readResumption(r *liveResumption) error {
 	if r == nil {
 		return nil

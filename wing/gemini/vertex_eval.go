@@ -53,7 +53,7 @@ var retriedEvaluations = []int{408, 429, 499, 500, 502, 503, 504}
 
 // NewVertexEvaluator returns the service of the project and the region in GOOGLE_CLOUD_PROJECT and
 // GOOGLE_CLOUD_LOCATION, or nil without these variables or without credentials.
-// GOOGLE_VERTEX_BASE_URL is another address, whose proxy may add the credentials. It does not call
+// GOOGLE_VERTEX_BASE_URL is another address: its proxy may add the credentials. It does not call
 // the service.
 func NewVertexEvaluator(ctx context.Context, opts *VertexEvaluatorOptions) (*VertexEvaluator, error) {
 	v := modelapi.NewVariables(opts.Lookup, opts.App)

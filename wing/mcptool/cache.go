@@ -8,7 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// maxCachedLists and maxCachedBytes bound a cache, whose entries belong to concurrent runs.
+// maxCachedLists and maxCachedBytes bound a cache that concurrent runs share.
 const (
 	maxCachedLists = 64
 	maxCachedBytes = 32 << 20
@@ -67,7 +67,7 @@ func (c *listCache[T]) dropLists() {
 	}
 }
 
-// getList returns a key's list, which load reads if it is older than maxAge.
+// getList returns the list for a key. load reads it again if it is older than maxAge.
 func (c *listCache[T]) getList(key string, now time.Time, maxAge time.Duration, load func() (T, error)) (T, error) {
 	c.mu.Lock()
 	found, ok := c.entries[key]

@@ -116,8 +116,7 @@ func (c *connection) findFault() error {
 	return nil
 }
 
-// closeGrace is how long a connection may take to close, which is longer than terminateGrace
-// twice.
+// closeGrace is how long a connection may take to close: longer than terminateGrace twice.
 const closeGrace = 6 * time.Second
 
 // abort cancels the connection, and waits until it is closed.

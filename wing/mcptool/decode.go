@@ -288,7 +288,7 @@ func splitList(raw []byte, limit int) ([]json.RawMessage, error) {
 	return items, nil
 }
 
-// decodeItem decodes a list entry, which needs a name.
+// decodeItem decodes a list entry. It needs a name.
 func decodeItem[T any](raw json.RawMessage) (*T, []string) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &fields); err != nil || fields == nil {

@@ -53,7 +53,7 @@ func serveMCP(t *testing.T, sse bool) *mcpHost {
 	return h
 }
 
-// restart replaces the server with a new one, which does not have the old one's sessions.
+// restart replaces the server with a new one that does not have the old sessions.
 func (h *mcpHost) restart(sse bool, title string) {
 	h.forget()
 	server := fakemcp.New(title)
@@ -243,8 +243,8 @@ func TestMCPSecrets(t *testing.T) {
 	}
 }
 
-// A server that exits during a call fails that call, which may have been executed. The
-// next call restarts it.
+// A server that exits during a call fails that call. The server may have executed it. The next call
+// restarts it.
 func TestMCPServerExitsDuringCall(t *testing.T) {
 	set := buildSet(t, "mcp", self("serve"))
 	before := whoServes(t, set)["pid"]

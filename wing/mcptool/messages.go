@@ -197,7 +197,7 @@ func encodeMembers(m map[string]json.RawMessage) []byte {
 	return raw
 }
 
-// encodeJSON encodes without the escapes for HTML, which are six times as long as their character.
+// encodeJSON encodes without HTML escapes: they are six times as long as their character.
 func encodeJSON(v any) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)

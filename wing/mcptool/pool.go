@@ -171,7 +171,7 @@ type serverSet struct {
 	confirm *toolconfig.ConfirmRule
 	headers *toolconfig.Headers
 	env     tool.Env
-	// secrets are the document's, which redactor redacts.
+	// secrets are the document's secrets; redactor redacts them.
 	secrets  []string
 	redactor *spec.Redactor
 	logger   *slog.Logger
@@ -194,7 +194,7 @@ type serverTool struct {
 	capabilities tool.Capabilities
 }
 
-// newLink returns a link with these headers, which is not connected.
+// newLink returns a link with these headers. It is not connected.
 func (s *serverSet) newLink(header http.Header, user connections.User) *link {
 	l := &link{
 		server: s.server, stderr: &stderrTail{}, logger: s.logger, lock: make(chan struct{}, 1), asking: make(chan struct{}, 1),

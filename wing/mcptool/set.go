@@ -233,8 +233,8 @@ func (emptyState) Set(string, any)                     {}
 func (emptyState) Update(...session.StateUpdate) error { return nil }
 func (emptyState) All() map[string]any                 { return map[string]any{} }
 
-// An offlineSet connects to no server: it has the tools that the document
-// names, which accept any arguments.
+// An offlineSet connects to no server: it has the tools that the document names, and they accept
+// any arguments.
 type offlineSet struct{ *serverSet }
 
 // Tools returns tool_filter's tools.

@@ -34,8 +34,8 @@ type Options struct {
 	// BaseURL is the server's URL; the default is OLLAMA_API_BASE, then OLLAMA_HOST, then
 	// http://127.0.0.1:11434.
 	BaseURL string
-	// APIKey is the bearer token; the default is OLLAMA_API_KEY, which only an address that the
-	// host chose gets. Most servers need none.
+	// APIKey is the bearer token; the default is OLLAMA_API_KEY, only for an address that the host
+	// chose. Most servers need none.
 	APIKey string
 	// Header is sent with each call.
 	Header http.Header
@@ -275,7 +275,7 @@ func ollamaVendor() *modelapi.Vendor {
 	}
 }
 
-// Credential describes the key, which a local server does not need.
+// Credential describes the key. A local server needs none.
 func (c *ollamaConfig) Credential(env provider.Env) provider.Credential {
 	return ollamaVendor().DescribeCredential(env, c.APIKey.Reveal(), c.BaseURL.Value)
 }
@@ -283,7 +283,7 @@ func (c *ollamaConfig) Credential(env provider.Env) provider.Credential {
 // RefusesGeminiTools returns true.
 func (c *ollamaConfig) RefusesGeminiTools() bool { return true }
 
-// Kinds returns the kinds for models on Ollama servers: ollama and ollama_chat, which is the same.
+// Kinds returns the kinds for models on Ollama servers: ollama and its synonym ollama_chat.
 func Kinds() spec.Kinds[provider.Env, model.LLM] {
 	const doc = "Ollama, by default on this machine."
 	return spec.Kinds[provider.Env, model.LLM]{spec.NewKind(ollamaName, doc, buildOllama), spec.NewKind("ollama_chat", doc, buildOllama)}

@@ -17,7 +17,7 @@ import (
 	"agenthost/pkg/model"
 )
 
-// encodeRequest returns a call's body. It always has stream, which is true by default.
+// encodeRequest returns a call's body. It always has stream, because the server's default is true.
 func (o *ollama) encodeRequest(ctx context.Context, req *model.Request) (map[string]any, error) {
 	config := req.Config
 	if config == nil {

@@ -8,8 +8,8 @@ import (
 	"agenthost/pkg/provider"
 )
 
-// OnApigee returns the config for a model with OpenAI's chat completions API on an Apigee proxy,
-// which adds the key; it is a [modelapi.HostVendor].
+// OnApigee returns the config for a model with OpenAI's chat completions API on an Apigee proxy
+// that adds the key; it is a [modelapi.HostVendor].
 func OnApigee(m modelapi.HostedModel) modelapi.HostedConfig {
 	return &chatOnApigee{HostedModel: m, vendor: &chatVendor{Vendor: modelapi.Vendor{
 		Prefix: "apigee", Title: "Apigee", Example: "https://proxy.example.com/llm", BaseVariables: []string{"APIGEE_PROXY_URL"}, Keyless: true,
@@ -27,7 +27,7 @@ func (c *chatOnApigee) Endpoint(env provider.Env) provider.Endpoint {
 	return c.vendor.DescribeEndpoint(env, c.APIKey, c.BaseURL)
 }
 
-// Credential describes the key, which the proxy adds.
+// Credential describes the key that the proxy adds.
 func (c *chatOnApigee) Credential(env provider.Env) provider.Credential {
 	return c.vendor.DescribeCredential(env, c.APIKey.Reveal(), c.BaseURL.Value)
 }

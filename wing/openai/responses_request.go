@@ -85,8 +85,8 @@ func (t *chatTarget) addResponsesSettings(body map[string]any, c *genai.Generate
 	}
 }
 
-// addResponsesTools adds the functions and the tool choice. Functions are strict by
-// default in this API, which few schemas permit.
+// addResponsesTools adds the functions and the tool choice. Functions are strict by default in this
+// API, but few schemas permit that.
 func addResponsesTools(body map[string]any, name string, c *genai.GenerateContentConfig) error {
 	declared, choice, err := chooseFunctions(name, c)
 	if err != nil || len(declared) == 0 {

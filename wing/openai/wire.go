@@ -252,7 +252,7 @@ func (t *chatText) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// A chatTextPart is plain text or a thought, whose texts are not thoughts again.
+// A chatTextPart is plain text, or a thought with texts that are not thoughts again.
 type chatTextPart struct {
 	Text     string                            `json:"text"`
 	Thinking modelapi.LooseList[responsesText] `json:"thinking"`

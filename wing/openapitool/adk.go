@@ -40,7 +40,7 @@ func (c *adkConfig[A]) ReadDocument(string, []byte) (tool.Document, spec.Diagnos
 	}
 	found, ds := t.readAPI(inlineFile, []byte(c.SpecStr.Value))
 	for i := range ds {
-		// The string's lines are not the file's.
+		// Lines in the string are not lines in the file.
 		if ds[i].Pos.File == inlineFile {
 			inner := ds[i].Pos
 			at := c.SpecStr.Errorf(0, ds[i].Rule, "spec_str, line %d, column %d: %s", inner.Line, inner.Col, ds[i].Message)

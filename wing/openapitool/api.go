@@ -382,7 +382,8 @@ func (t *toolset) checkDiscovery(root *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// isGoogleAddress reports whether an address belongs to a Google API, which may get its tokens.
+// isGoogleAddress reports whether an address belongs to a Google API, so that it may get Google
+// tokens.
 func isGoogleAddress(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && u.Scheme == "https" && u.User == nil && u.Port() == "" && strings.HasSuffix(strings.ToLower(u.Hostname()), ".googleapis.com")

@@ -16,7 +16,7 @@ import (
 // The limits for documents. A JSON document may be large: only the chosen operations and what they
 // refer to are read.
 const (
-	// maxYAMLBytes and maxYAMLNodes limit a document in YAML, which is read wholly.
+	// maxYAMLBytes and maxYAMLNodes limit a YAML document, because it is read wholly.
 	maxYAMLBytes = 4 << 20
 	maxYAMLNodes = 300_000
 )
@@ -143,8 +143,8 @@ func (d *document) reportError(n *spec.Node, rule, format string, args ...any) {
 // maxRefs limits the references that lead to other references.
 const maxRefs = 16
 
-// followRefs returns the node that a node refers to, or the node itself, or nil if the
-// reference is invalid, which is reported. The pointer is empty for the node itself.
+// followRefs returns the node that a node refers to, or the node itself, or reports an invalid
+// reference and returns nil. The pointer is empty for the node itself.
 func (d *document) followRefs(n *spec.Node) (target *spec.Node, pointer string) {
 	target = d.expandNode(n)
 	for range maxRefs {
@@ -160,7 +160,7 @@ func (d *document) followRefs(n *spec.Node) (target *spec.Node, pointer string) 
 	return nil, pointer
 }
 
-// findRef returns the node at a reference, or nil, which is reported.
+// findRef returns the node at a reference, or reports the reference and returns nil.
 func (d *document) findRef(ref *spec.Node) *spec.Node {
 	fragment, local := strings.CutPrefix(ref.Value, "#")
 	if !local || fragment != "" && fragment[0] != '/' {

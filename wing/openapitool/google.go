@@ -21,7 +21,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// googleConfig is the args for a toolset with one API. spec, sha256 and scopes are not ADK's, which
+// googleConfig is the args for a toolset with one API. spec, sha256 and scopes are not ADK's: ADK
 // downloads the document when it loads an agent.
 type googleConfig struct {
 	Spec              spec.Text              `yaml:"spec" doc:"The API's discovery document: a file in the app folder, or an https URL with sha256."`

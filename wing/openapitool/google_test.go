@@ -126,7 +126,7 @@ func (r rewriteHosts) RoundTrip(req *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(sent)
 }
 
-// A service account calls an API with its own token, which goes only to Google.
+// A service account calls an API with its own token. The token goes only to Google.
 func TestGoogleAccount(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

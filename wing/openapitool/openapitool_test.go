@@ -24,7 +24,7 @@ import (
 	connections "agenthost/wing/connection"
 )
 
-// serve starts a server, whose URL replaces HOST in documents.
+// serve starts a server. Its URL replaces HOST in documents.
 func serve(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(h)

@@ -52,7 +52,7 @@ type parameter struct {
 	// asJSON is set for a parameter with a media type, and keepsSlashes for one in the path that
 	// may have several segments.
 	asJSON, keepsSlashes bool
-	// fixed is the value in the config, which is not offered to the model.
+	// fixed is the value in the config. The model is not offered it.
 	fixed    any
 	hasFixed bool
 }
@@ -489,7 +489,7 @@ func (r *operationReader) readSecurity(op *operation, full *spec.Node) {
 	}
 }
 
-// readScheme returns a scheme from the components, or nil, which it reports.
+// readScheme returns a scheme from the components, or reports it and returns nil.
 func (r *operationReader) readScheme(key *spec.Node) *securityScheme {
 	escaped := strings.NewReplacer("~", "~0", "/", "~1").Replace(key.Value)
 	found := r.doc.findPointer("/components/securitySchemes/" + escaped)

@@ -45,7 +45,7 @@ func (t *toolset) newSet(env tool.Env) (tool.Set, error) {
 	return set, nil
 }
 
-// anyArgsDeclaration declares the confirmation's arguments, which differ between the tools.
+// anyArgsDeclaration declares the confirmation arguments, because they differ between the tools.
 func anyArgsDeclaration() *genai.FunctionDeclaration {
 	schema := map[string]any{"type": "object", "properties": map[string]any{}, "additionalProperties": true}
 	return &genai.FunctionDeclaration{Name: "openapi", ParametersJsonSchema: schema}

@@ -46,7 +46,7 @@ func (c *checker) checkMessages() *Reply {
 	return c.checkEnd(messages)
 }
 
-// contentBlocks returns a content's blocks, which may be a string.
+// contentBlocks returns the blocks in a content. The content may be a string.
 func contentBlocks(content any) []any {
 	if text, ok := content.(string); ok {
 		return []any{object{"type": "text", "text": text}}

@@ -48,7 +48,7 @@ type Block struct {
 // Text returns a text block with chunks.
 func Text(chunks ...string) Block { return Block{Type: "text", Chunks: chunks} }
 
-// Thinking returns a thinking block with chunks, which the server signs.
+// Thinking returns a thinking block with chunks. The server signs it.
 func Thinking(chunks ...string) Block { return Block{Type: "thinking", Chunks: chunks} }
 
 // Redacted returns a redacted thinking block.

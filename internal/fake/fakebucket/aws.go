@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The AWS services' addresses.
+// Addresses of the AWS services.
 const (
 	containerHost = "169.254.170.23"
 	metadataHost  = "169.254.169.254"

@@ -142,7 +142,8 @@ func checkFile(part map[string]any, vertex bool) *Reply {
 }
 
 // checkTurns rejects unknown roles, calls that do not follow the user, calls that are not followed
-// by their responses, and responses without a call. A conversation's beginning may be in a cache.
+// by their responses, and responses without a call. The beginning of a conversation may be in a
+// cache.
 func checkTurns(req Request) *Reply {
 	cached := req.Body["cachedContent"] != nil
 	var before *genai.Content

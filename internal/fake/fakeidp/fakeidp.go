@@ -64,7 +64,7 @@ type family struct {
 	revoked        bool
 }
 
-// New starts a server, which closes when the test ends. Requests that violate a standard fail the
+// New starts a server that closes when the test ends. Requests that violate a standard fail the
 // test.
 func New(t *testing.T, redirects ...string) *Server {
 	s := Start(redirects...)
@@ -276,8 +276,8 @@ func (s *Server) redeemCode(w http.ResponseWriter, form url.Values) {
 	}
 }
 
-// rotateToken exchanges a refresh token. A second use revokes the family, which is not a protocol
-// mistake: the client finds out by invalid_grant.
+// rotateToken exchanges a refresh token. A second use revokes the family. That does not violate the
+// protocol: the client finds out by invalid_grant.
 func (s *Server) rotateToken(w http.ResponseWriter, form url.Values) {
 	if err := checkParameters(form, "grant_type refresh_token", ""); err != nil {
 		s.rejectRequest(w, "invalid_request", "token: %s", err)

@@ -55,7 +55,7 @@ func Stay() {
 	time.Sleep(time.Hour)
 }
 
-// servePings serves a tool t, whose call sends requests without end and reads no response.
+// servePings serves a tool t that sends requests without end and reads no response.
 func servePings() {
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		var req struct {

@@ -108,7 +108,7 @@ var (
 )
 
 // AuthorizeCall waits until the user has authorized the connection for a call in a session, and
-// returns the answer to the call. The person enters lines, which are nil without a conversation.
+// returns the answer to the call. lines are what the person enters, nil without a conversation.
 // Another process's request can be unknown here: the answer then makes the host ask again.
 func (a *Authorizer) AuthorizeCall(ctx context.Context, c *Call, key session.Key, lines chan string) (map[string]any, error) {
 	pending, err := a.findPending(ctx, c)

@@ -31,7 +31,7 @@ func (f *GrantFlags) registerKey(flags *pflag.FlagSet) {
 	flags.StringVar(&f.key, "credentials-key", "", "file with the keys that encrypt users' tokens, or env:NAME for a variable: 32 bytes in base64, one key for each line; the first encrypts")
 }
 
-// ReadKeys reads the keys, which apps may not read. Without a flag there are none, except for
+// ReadKeys reads the keys. Apps may not read them. Without a flag there are none, except for
 // sessions in memory.
 func (f *GrantFlags) ReadKeys(reserved *policy.Host, sessionDB string) (*connections.Keys, error) {
 	if err := f.checkPublicURL(); err != nil {

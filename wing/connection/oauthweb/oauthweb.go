@@ -22,7 +22,7 @@ type handlers struct {
 	grants *connections.Grants
 }
 
-// Extend returns a server extension that handles answers for grants, which may be nil.
+// Extend returns a server extension that handles answers for grants. grants may be nil.
 func Extend(grants *connections.Grants) func(*server.Services) *server.Extension {
 	return func(s *server.Services) *server.Extension {
 		h := &handlers{s, grants}
@@ -33,7 +33,7 @@ func Extend(grants *connections.Grants) func(*server.Services) *server.Extension
 	}
 }
 
-// callbackStyle is the page's style, which callbackCSP names by its hash.
+// callbackStyle is the page style. callbackCSP names it by its hash.
 const callbackStyle = `:root{color-scheme:light dark}body{margin:15vh auto 0;max-width:30rem;padding:0 1rem;font:16px/1.5 system-ui,sans-serif}` +
 	`h1{font-size:1.4rem}button{font:inherit;padding:.4rem 1rem}`
 

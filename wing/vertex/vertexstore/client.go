@@ -134,7 +134,7 @@ type call struct {
 	// upload is sent instead of a body, with its content type.
 	upload      []byte
 	contentType string
-	// once sends the request again only if the service has certainly not carried it out.
+	// once sends the request again only if the service has certainly not executed it.
 	once bool
 }
 

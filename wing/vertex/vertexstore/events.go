@@ -17,8 +17,8 @@ import (
 	"agenthost/pkg/store/backend"
 )
 
-// markKey is the key of the host record in the custom metadata of an event envelope. rawEvent,
-// which other programs read, does not have it.
+// markKey is the key of the host record in the custom metadata of an event envelope. rawEvent does
+// not have it, because other programs read that.
 const markKey = "_agenthost"
 
 // A mark is the host's record next to an event.

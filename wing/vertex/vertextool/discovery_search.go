@@ -116,7 +116,7 @@ func (c *discoverySearchArgs) Addresses() []spec.Text {
 // HostAccount returns the data store or the engine: searches use the host's credentials.
 func (c *discoverySearchArgs) HostAccount() spec.Text { return c.storeName() }
 
-// A googleToken returns the host's access token and the project that pays, which may be empty.
+// A googleToken returns the host's access token and the project that pays, or "".
 type googleToken func(ctx context.Context) (token, quota string, err error)
 
 // A discoverySearchTool searches a data store or an engine of Vertex AI Search by its REST API.
@@ -179,8 +179,8 @@ func (c *discoverySearchArgs) newTool(env tool.Env) (*discoverySearchTool, error
 	return t, err
 }
 
-// detectGoogleToken returns a token from the host's application default credentials, which no app
-// can choose.
+// detectGoogleToken returns a token from the host's application default credentials. No app can
+// choose them.
 func detectGoogleToken(ctx context.Context) (token, quota string, err error) {
 	found, err := credentials.DetectDefault(&credentials.DetectOptions{Scopes: []string{"https://www.googleapis.com/auth/cloud-platform"}})
 	if err != nil {
