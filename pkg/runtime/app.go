@@ -93,8 +93,7 @@ func (a *App) addToTree(agent Agent, parent *node, inherited model.LLM) (*node, 
 	return n, nil
 }
 
-// prepareTools sets the tools and transfer targets of each LLM agent, once the
-// whole tree is built.
+// prepareTools sets each LLM agent's tools and transfer targets, once the whole tree is built.
 func (a *App) prepareTools(n *node) error {
 	if l, ok := n.agent.(*LLMAgent); ok {
 		tools, err := a.bindAgentTools(n, l.opts.Tools)
@@ -196,8 +195,7 @@ func (a *App) registerPlugins(opts *AppOptions) error {
 	return checkPlugins(a.plugins)
 }
 
-// collectHooks returns the callbacks of the plugins, followed by the agent's
-// own.
+// collectHooks returns the plugins' callbacks, followed by the agent's own.
 func (a *App) collectHooks(agent Agent) *hooks {
 	var h *hooks
 	for _, p := range a.plugins {

@@ -13,15 +13,14 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A NodeFunc computes the output of a [FunctionNode] from the output of the
-// previous node. It returns a value that JSON can represent, or a
-// [*genai.Content], which becomes the content of the event. The state and
-// actions that it writes to the context are part of the event. Many runs call
-// it concurrently.
+// A NodeFunc computes the output of a [FunctionNode] from the output of the previous node. It
+// returns a value that JSON can represent, or a [*genai.Content], which becomes the event's
+// content. The state and actions that it writes to the context are part of the event. Many runs
+// call it concurrently.
 type NodeFunc func(ctx context.Context, m *CallbackContext, input any) (any, error)
 
-// A ContentFilter returns the contents of a request that the model receives. It
-// must not change the given contents, and must return at least one.
+// A ContentFilter returns the request contents that the model receives. It must not change the
+// given contents, and must return at least one.
 type ContentFilter func(ctx context.Context, m *CallbackContext, contents []*genai.Content) ([]*genai.Content, error)
 
 func (inv *Invocation) newCallbackContext(actions *session.Actions) *CallbackContext {
@@ -34,7 +33,7 @@ func (inv *Invocation) newCallbackContext(actions *session.Actions) *CallbackCon
 	}
 }
 
-// Add appends the lists of more to those of c.
+// Add appends more's lists to c's.
 func (c *Callbacks) Add(more *Callbacks) {
 	c.BeforeAgent = append(c.BeforeAgent, more.BeforeAgent...)
 	c.AfterAgent = append(c.AfterAgent, more.AfterAgent...)
@@ -65,7 +64,7 @@ func AddCallbacks(agent Agent, more Callbacks) error {
 	return nil
 }
 
-// hookAfterAgent is the name of the callbacks after an agent.
+// hookAfterAgent names the callbacks after an agent.
 const hookAfterAgent = "after_agent"
 
 // runAgentCallbacks calls the callbacks before or after an agent, and yields
@@ -134,7 +133,7 @@ func appendOwned[F any](list []ownedCallback[F], by string, fns []F) []ownedCall
 	return list
 }
 
-// firstAnswer calls the callbacks of one list until one returns an answer.
+// firstAnswer calls the callbacks in one list until one returns an answer.
 func firstAnswer[F, A any](ctx context.Context, inv *Invocation, hook string, list []ownedCallback[F], ask func(F) (*A, error)) (*A, error) {
 	for _, o := range list {
 		answer, err := callRecovering(inv, hook, o, ask)
@@ -168,15 +167,14 @@ func callRecovering[F, A any](inv *Invocation, hook string, o ownedCallback[F], 
 	return ask(o.fn)
 }
 
-// A hookError is the error of a callback. It ends the run, and is not an error
-// of the model or a tool.
+// A hookError is a callback's error. It ends the run, and is not a model or tool error.
 type hookError struct{ runErr *RunError }
 
 func (f *hookError) Error() string { return f.runErr.Message }
 
 func (f *hookError) Unwrap() error { return f.runErr }
 
-// asHookError returns the error of a callback in an error chain.
+// asHookError returns a callback's error in an error chain.
 func asHookError(err error) (*RunError, bool) {
 	var f *hookError
 	if errors.As(err, &f) {
@@ -185,7 +183,7 @@ func asHookError(err error) (*RunError, bool) {
 	return nil, false
 }
 
-// panicFailure logs a panic of the agent and returns the error for clients.
+// panicFailure logs an agent's panic and returns the error for clients.
 func (inv *Invocation) panicFailure(p *safe.Panic) error {
 	p.Log(inv.run.logger(), "agent panicked", "agent", inv.node.agent.Name())
 	return failf(CodeAgentFailed, errPanicked, "agent %s panicked", inv.node.agent.Name())

@@ -15,7 +15,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// newCompactor returns the compactor of an app; nil without a config.
+// newCompactor returns an app's compactor; nil without a config.
 func newCompactor(opts *AppOptions, top *node) (*compactor, error) {
 	if opts.Compaction == nil {
 		return nil, nil
@@ -36,7 +36,7 @@ func newCompactor(opts *AppOptions, top *node) (*compactor, error) {
 	return c, nil
 }
 
-// A compaction replaces events of the session by summaries, for one agent of a run.
+// A compaction replaces session events by summaries, for one agent in a run.
 type compaction struct{ *Invocation }
 
 // compactAfter compacts the history by the token threshold, or else the
@@ -93,11 +93,11 @@ func (inv compaction) compactTokens(ctx context.Context, retain int) bool {
 	return inv.storeSummary(ctx, s)
 }
 
-// futileKey is the key of the latest end of a compaction when logFutileCompaction logged.
+// futileKey keys the latest compaction end at which logFutileCompaction logged.
 type futileKey struct{}
 
-// logFutileCompaction logs that the prompt has reached the token threshold and that no
-// summary can shorten it. It logs once between two summaries of a session.
+// logFutileCompaction logs that the prompt has reached the token threshold and that no summary can
+// shorten it. It logs once between two summaries in a session.
 func (inv compaction) logFutileCompaction(ctx context.Context, tokens int, events []*session.Event) {
 	logged := false
 	inv.run.sess.History.Derive(futileKey{}, func(last any, events []*session.Event) (any, int64) {
@@ -114,10 +114,10 @@ func (inv compaction) logFutileCompaction(ctx context.Context, tokens int, event
 		"events_of_open_calls", len(findOpenEvents(withoutCompactions(events))))
 }
 
-// estimatePromptTokens returns the size of the agent's latest prompt in tokens, as
-// reported by the model since the last summary, or else an estimate of its next prompt.
-// Prompts of other agents do not count, because they have other instructions, tools and
-// contents (adk-python since 2.10); an agent without a model takes the latest of all.
+// estimatePromptTokens returns the size of the agent's latest prompt in tokens, as reported by the
+// model since the last summary, or else an estimate of its next prompt. Other agents' prompts do
+// not count, because they have other instructions, tools and contents (adk-python since 2.10); an
+// agent without a model takes the latest one.
 func (inv compaction) estimatePromptTokens(events []*session.Event) int {
 	a, hasModel := inv.node.agent.(*LLMAgent)
 	for i := len(events) - 1; i >= 0 && !isCompaction(events[i]); i-- {
@@ -146,7 +146,7 @@ func (inv compaction) estimatePromptTokens(events []*session.Event) int {
 	return chars / 4
 }
 
-// countCallChars returns the length of a call or a response (adk-python since 2.8).
+// countCallChars returns a call's or response's length (adk-python since 2.8).
 func countCallChars(p *genai.Part) int {
 	switch {
 	case p.FunctionCall != nil:
@@ -157,8 +157,8 @@ func countCallChars(p *genai.Part) int {
 	return 0
 }
 
-// storeSummary stores the summary of a range, and reports whether it did. The
-// event is stored but not yielded.
+// storeSummary stores a range's summary, and reports whether it did. The event is stored but not
+// yielded.
 func (inv compaction) storeSummary(ctx context.Context, s compactionRange) bool {
 	if len(s.events) == 0 {
 		return false
@@ -200,7 +200,7 @@ func (inv compaction) buildSummary(ctx context.Context, s compactionRange) (*ses
 	return ev, nil
 }
 
-// summaryOrigin returns the origin of the model call, which has no agent.
+// summaryOrigin returns the model call's origin, which has no agent.
 func (inv compaction) summaryOrigin(prompt string) model.Origin {
 	o := inv.requestOrigin()
 	o.Agent, o.UserText = "", prompt
@@ -233,8 +233,8 @@ func (c *compactor) askSummarizer(ctx context.Context, r *run, prompt string, or
 	return last, nil
 }
 
-// A compactionRange is what one summary replaces: events, and the earlier summaries
-// within their time. Events of open calls are never part of it (open_calls.go).
+// A compactionRange is what one summary replaces: events, and the earlier summaries within their
+// time. Events with open calls are never part of it (open_calls.go).
 type compactionRange struct {
 	earlier []*session.Compaction
 	events  []*session.Event
@@ -272,9 +272,9 @@ func (s compactionRange) timeBounds() (start, end float64) {
 	return start, end
 }
 
-// slidingWindow returns the range of all invocations since the last summary if there are
-// enough of them, and of earlier ones for the overlap. The range also has older events of
-// calls that were open at the last summary and are answered now.
+// slidingWindow returns the range with all invocations since the last summary if there are enough,
+// and with earlier ones for the overlap. The range also has older events of calls that were open at
+// the last summary and are answered now.
 func (c *compactor) slidingWindow(events []*session.Event) compactionRange {
 	last := lastCompactionEnd(events)
 	all := withoutCompactions(events)
@@ -308,8 +308,7 @@ func freshInvocations(events []*session.Event, last float64) map[string]bool {
 	return fresh
 }
 
-// windowStart returns the index of the first event of the overlapping invocations before
-// the first fresh one.
+// windowStart returns the index where the overlapping invocations before the first fresh one begin.
 func (c *compactor) windowStart(events []*session.Event, fresh map[string]bool) int {
 	var starts []int
 	known := map[string]bool{}
@@ -326,8 +325,8 @@ func (c *compactor) windowStart(events []*session.Event, fresh map[string]bool) 
 	return starts[max(0, len(starts)-1-c.Overlap)]
 }
 
-// thresholdRange returns the range for the token threshold: all that models see of the
-// history, earlier summaries included, except the latest events.
+// thresholdRange returns the range for the token threshold: all history that models see, earlier
+// summaries included, except the latest events.
 func thresholdRange(events []*session.Event, retain int) compactionRange {
 	all := withoutCompactions(events)
 	n, open := compactableEvents(all, max(0, len(all)-retain))
@@ -350,7 +349,7 @@ func (s compactionRange) earlierSummaries(events []*session.Event, from, before 
 	return earlier
 }
 
-// lastCompactionEnd returns the latest end of a compaction, or 0.
+// lastCompactionEnd returns the latest compaction's end, or 0.
 func lastCompactionEnd(events []*session.Event) (end float64) {
 	for _, ev := range events {
 		if isCompaction(ev) {
@@ -374,7 +373,7 @@ func withoutOpen(events []*session.Event, open map[int]bool) []*session.Event {
 	return closed
 }
 
-// withoutCovered returns those of some events that no summary of the history covers.
+// withoutCovered returns the events that no summary in the history covers.
 func withoutCovered(some, history []*session.Event) []*session.Event {
 	_, covered := applyCompactions(history)
 	if len(covered) == 0 {

@@ -24,56 +24,53 @@ const (
 	StreamingBidi StreamingMode = "bidi" // bidirectional in live runs, otherwise the same as sse
 )
 
-// DefaultMaxLLMCalls is the default limit on model calls of one invocation
-// (adk-python agents/run_config.py).
+// DefaultMaxLLMCalls is the default limit on an invocation's model calls (adk-python
+// agents/run_config.py).
 const DefaultMaxLLMCalls = 500
 
-// A RunConfig configures the invocations of an app: run_config of app.yaml.
+// A RunConfig configures an app's invocations: run_config in app.yaml.
 type RunConfig struct {
 	// StreamingMode selects how responses arrive; empty means [StreamingNone].
 	StreamingMode StreamingMode
-	// MaxLLMCalls limits the model calls of one invocation, including agents called as tools;
-	// 0 or less means no limit.
+	// MaxLLMCalls limits an invocation's model calls, including agents called as tools; 0 or less
+	// means no limit.
 	MaxLLMCalls int
 	// MaxFunctionCalls limits the calls in one model response; more end the run. 0 means
 	// [DefaultMaxFunctionCalls].
 	MaxFunctionCalls int
-	// MaxCost limits the cost of one invocation in US dollars, including agents called as
-	// tools: no model is called after it is reached. 0 means no limit.
+	// MaxCost limits an invocation's cost in US dollars, including agents called as tools: no model
+	// is called after it is reached. 0 means no limit.
 	MaxCost float64
 
 	// SaveInputBlobsAsArtifacts saves files in user messages as artifacts, and replaces them by
 	// a line of text.
 	SaveInputBlobsAsArtifacts bool
-	// CustomMetadata is added to every event of a run.
+	// CustomMetadata is added to every event in a run.
 	CustomMetadata map[string]any
-	// TextAnswers makes a message of text answer the question that the last invocation waits
-	// for.
+	// TextAnswers makes a text message answer the question that the last invocation waits for.
 	TextAnswers bool
 
-	// Labels are those of model requests on Vertex AI, at most [MaxLabels]. ServiceTier is that
-	// of requests to Gemini, ResponseModalities are those of responses, and SpeechConfig is the
-	// voice of spoken ones. The settings of an agent take precedence.
+	// Labels are for model requests on Vertex AI, at most [MaxLabels]. ServiceTier is for Gemini
+	// requests, ResponseModalities are for responses, and SpeechConfig is the voice for spoken
+	// ones. An agent's settings take precedence.
 	Labels             map[string]string
 	ServiceTier        genai.ServiceTier
 	ResponseModalities []string
 	SpeechConfig       *genai.SpeechConfig
 
-	// SessionWindow limits the events of the session that a run sees; nil means all.
+	// SessionWindow limits the session events that a run sees; nil means all.
 	SessionWindow *SessionWindow
-	// ToolThreadPoolConfig limits how many calls of one response run at the same time; nil
-	// means 8.
+	// ToolThreadPoolConfig limits how many calls in one response run at the same time; nil means 8.
 	ToolThreadPoolConfig *ToolPool
 	// SupportCFC lets models answer over their live API and execute code that calls functions.
 	// It requires [StreamingSSE].
 	SupportCFC bool
 
-	// The other settings are those of live conversations.
+	// The other settings are for live conversations.
 
 	// Live limits one conversation.
 	Live LiveLimits
-	// SaveLiveBlob saves the audio of each turn as artifacts; SaveLiveAudio is its former name
-	// in ADK.
+	// SaveLiveBlob saves each turn's audio as artifacts; SaveLiveAudio is its former name in ADK.
 	SaveLiveBlob, SaveLiveAudio bool
 	// HistoryConfig determines whether the first contents are history, which the model does not
 	// answer; nil means that they are if the session has events.
@@ -91,7 +88,7 @@ type RunConfig struct {
 	AvatarConfig             *genai.AvatarConfig
 }
 
-// MaxLabels is the limit of Vertex AI on the labels of a request.
+// MaxLabels is Vertex AI's limit on the labels in a request.
 const MaxLabels = 64
 
 // LiveLimits limit one live conversation. Requests cannot change them.
@@ -116,10 +113,10 @@ func DefaultRunConfig() RunConfig {
 	}
 }
 
-// A SessionWindow limits the events of a session that a run sees. With both
-// fields, the run sees the latest events after the time.
+// A SessionWindow limits the session events that a run sees. With both fields, the run sees the
+// latest events after the time.
 type SessionWindow struct {
-	// NumRecentEvents is the number of latest events; 0 means none.
+	// NumRecentEvents is how many of the latest events it keeps; 0 means none.
 	NumRecentEvents *int
 	// AfterTimestamp excludes events before this time, in seconds since the epoch; 0 means all.
 	AfterTimestamp *float64
@@ -138,19 +135,19 @@ func (w *SessionWindow) storeOptions() *store.GetOptions {
 	return o
 }
 
-// A ToolPool limits how many calls of one response run at the same time.
+// A ToolPool limits how many calls in one response run at the same time.
 type ToolPool struct {
 	// MaxWorkers is at least 1.
 	MaxWorkers int
 }
 
-// Default limits on the calls of one response.
+// Default limits on the calls in one response.
 const (
 	DefaultMaxFunctionCalls = 128
 	defaultToolWorkers      = 8
 )
 
-// maxToolWorkers returns how many calls of one response run at the same time.
+// maxToolWorkers returns how many calls in one response run at the same time.
 func (c *RunConfig) maxToolWorkers() int {
 	if c.ToolThreadPoolConfig == nil {
 		return defaultToolWorkers
@@ -158,13 +155,12 @@ func (c *RunConfig) maxToolWorkers() int {
 	return c.ToolThreadPoolConfig.MaxWorkers
 }
 
-// maxFunctionCalls returns the maximum number of calls in one response.
+// maxFunctionCalls returns how many calls one response may have.
 func (c *RunConfig) maxFunctionCalls() int {
 	return cmp.Or(c.MaxFunctionCalls, DefaultMaxFunctionCalls)
 }
 
-// applyToRequest sets the run's settings in a request; those of the agent take
-// precedence.
+// applyToRequest sets the run's settings in a request; the agent's own take precedence.
 func (c *RunConfig) applyToRequest(g *genai.GenerateContentConfig) {
 	if len(c.ResponseModalities) > 0 && len(g.ResponseModalities) == 0 {
 		g.ResponseModalities = c.ResponseModalities
@@ -208,7 +204,7 @@ func (c *RunConfig) validateConfig() error {
 	return nil
 }
 
-// checkModality returns the problem of several modalities in a live run, or "".
+// checkModality describes why a live run cannot have several modalities, or returns "".
 func (c *RunConfig) checkModality() string {
 	if len(c.ResponseModalities) < 2 {
 		return ""
@@ -216,7 +212,7 @@ func (c *RunConfig) checkModality() string {
 	return "a live model answers in one modality, got " + strings.Join(c.ResponseModalities, ", ")
 }
 
-// effectiveConfig returns the config of a request.
+// effectiveConfig returns a request's config.
 func (req *RunRequest) effectiveConfig(app *App) RunConfig {
 	if req.Config != nil {
 		return *req.Config
@@ -227,8 +223,8 @@ func (req *RunRequest) effectiveConfig(app *App) RunConfig {
 // A LiveDriver holds live conversations for an app: agenthost/wing/live implements it. It is safe
 // for concurrent use.
 type LiveDriver interface {
-	// NewGenerator returns a model that answers the requests of one agent over a live
-	// connection: compositional function calling. It is nil for a model without a live API.
+	// NewGenerator returns a model that answers one agent's requests over a live connection:
+	// compositional function calling. It is nil for a model without a live API.
 	NewGenerator(llm model.LLM, config *RunConfig) LiveGenerator
 	// RunMessage sends one message in a live conversation, and yields events as [Host.Run]
 	// does. The conversation ends when the model has completed its turn, or when a call
@@ -243,33 +239,27 @@ type LiveGenerator interface {
 	Close() error
 }
 
-// CompactionOptions configure when summaries replace the older part of a
-// conversation. Fields and meaning are those of adk-python apps/_configs.py
-// EventsCompactionConfig.
+// CompactionOptions configure when summaries replace the older part of a conversation. Fields and
+// meaning are as in adk-python apps/_configs.py EventsCompactionConfig.
 type CompactionOptions struct {
-	// Interval is the number of new invocations after which they are
-	// summarized; zero means [DefaultCompactionInterval], or never if there is a
-	// TokenThreshold.
+	// Interval is how many new invocations trigger a summary; zero means
+	// [DefaultCompactionInterval], or never if there is a TokenThreshold.
 	Interval int
-	// Overlap is the number of invocations of the previous summary that are
-	// summarized again.
+	// Overlap is how many invocations in the previous summary are summarized again.
 	Overlap int
-	// TokenThreshold is the size of a prompt, in tokens, at which the
-	// conversation is summarized, even during a run; zero means never.
+	// TokenThreshold is the prompt size, in tokens, at which the conversation is summarized, even
+	// during a run; zero means never.
 	TokenThreshold int
-	// EventRetention is the number of latest events that a summary by
-	// TokenThreshold keeps.
+	// EventRetention is how many of the latest events a summary by TokenThreshold keeps.
 	EventRetention int
-	// Prompt is the prompt of the summary, with [ConversationHistory]; empty
-	// means a built-in one.
+	// Prompt is the summary prompt, with [ConversationHistory]; empty means a built-in one.
 	Prompt string
 }
 
 // DefaultCompactionInterval is the default of [CompactionOptions].Interval.
 const DefaultCompactionInterval = 10
 
-// ConversationHistory is the placeholder of the conversation in the prompt of
-// summaries.
+// ConversationHistory is the placeholder for the conversation in summary prompts.
 const ConversationHistory = "{conversation_history}"
 
 const defaultSummaryPrompt = `Below is a conversation between a user and one or more AI agents. Write a summary
@@ -291,10 +281,10 @@ const (
 	FollowManual      SessionPolicy = "manual"       // the newest revision that was activated manually
 )
 
-// The checks of a gate.
+// A gate's checks.
 const (
-	GateTests = "tests" // the tests of the app pass
-	GateEvals = "evals" // the eval sets of the app pass
+	GateTests = "tests" // the app's tests pass
+	GateEvals = "evals" // the app's eval sets pass
 )
 
 // DefaultGateTime is the default of [GateBudget].Time.
@@ -303,20 +293,20 @@ const DefaultGateTime = 2 * time.Minute
 // DefaultKeepRevisions is the default of [ReloadOptions].KeepRevisions.
 const DefaultKeepRevisions = 20
 
-// ReloadOptions configure how changes of an app's files are published.
+// ReloadOptions configure how changes to an app's files are published.
 type ReloadOptions struct {
-	// Sessions selects the revision of existing sessions.
+	// Sessions selects the revision for existing sessions.
 	Sessions SessionPolicy
 	// Gate lists the checks that must pass before a change is published:
 	// [GateTests], [GateEvals].
 	Gate []string
-	// EvalSets are the eval sets that GateEvals runs, each as SET or SET:CASE,CASE;
-	// empty for all of the app.
+	// EvalSets are the eval sets that GateEvals runs, each as SET or SET:CASE,CASE; empty for all
+	// in the app.
 	EvalSets []string
 	// Budget limits the gate.
 	Budget GateBudget
-	// KeepRevisions is the number of revisions that are kept, including the
-	// current one; zero means [DefaultKeepRevisions].
+	// KeepRevisions is how many revisions are kept, including the current one; zero means
+	// [DefaultKeepRevisions].
 	KeepRevisions int
 }
 
@@ -324,7 +314,7 @@ type ReloadOptions struct {
 type GateBudget struct {
 	// Time limits all checks together; zero means [DefaultGateTime].
 	Time time.Duration
-	// Cost limits the model calls of GateEvals, in US dollars; zero disables it.
+	// Cost limits GateEvals' model calls, in US dollars; zero disables it.
 	Cost float64
 }
 

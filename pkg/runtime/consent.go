@@ -12,17 +12,18 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A ConsentFinisher takes the answers of authorization servers that clients send, such as
-// the grants of agenthost/wing/connection.
+// A ConsentFinisher takes the authorization server answers that clients send, such as the grants in
+// agenthost/wing/connection.
 type ConsentFinisher interface {
-	// FinishConsent stores the tokens of a user. Its errors are for clients.
+	// FinishConsent stores a user's tokens. Its errors are for clients.
 	FinishConsent(ctx context.Context, a connection.Answer) error
 }
 
-// readConsent reads the answer to a request of a connection. If the client itself received the
-// answer of the authorization server, it is in authResponseUri, as in ADK; otherwise the host
-// received it, or polls for it if the request has a user code. The host uses nothing else of the answer: tokens of the client are rejected,
-// because another user could have authorized them. The stored answer has no code.
+// readConsent reads the answer to a connection's request. If the client itself received the
+// authorization server's answer, it is in authResponseUri, as in ADK; otherwise the host received
+// it, or polls for it if the request has a user code. The host uses nothing else in the answer: the
+// client's own tokens are rejected, because another user could have authorized them. The stored
+// answer has no code.
 func (d *decisions) readConsent(request map[string]any, callID string, resp *genai.FunctionResponse, m map[string]any) error {
 	exchanged, _ := m["exchangedAuthCredential"].(map[string]any)
 	oauth, _ := exchanged["oauth2"].(map[string]any)
@@ -53,7 +54,7 @@ func (d *decisions) readConsent(request map[string]any, callID string, resp *gen
 	return nil
 }
 
-// withoutCodes returns the user's message without the answers of authorization servers.
+// withoutCodes returns the user's message without the authorization servers' answers.
 func (d *decisions) withoutCodes(message *genai.Content) *genai.Content {
 	if d == nil || len(d.received) == 0 {
 		return message
@@ -68,7 +69,7 @@ func (d *decisions) withoutCodes(message *genai.Content) *genai.Content {
 	return clean
 }
 
-// finishConsents requests the tokens of the answers. It ignores a user code that was not
+// finishConsents requests the tokens for the answers. It ignores a user code that was not
 // requested, has expired or has been used: the tool runs, and asks again if it has no token.
 func (h *Host) finishConsents(ctx context.Context, d *decisions, user connection.User, sessionID string) error {
 	if d == nil {

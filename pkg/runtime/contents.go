@@ -10,10 +10,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// buildContents returns the conversation as the agent's model sees it. The
-// rules are those of adk-python flows/llm_flows/contents.py: which events are
-// visible (isVisible), how events of other agents are presented
-// (contents_events.go), and that each function response directly follows its
+// buildContents returns the conversation as the agent's model sees it. The rules are those of
+// adk-python flows/llm_flows/contents.py: which events are visible (isVisible), how other agents'
+// events are presented (contents_events.go), and that each function response directly follows its
 // call. The slice is shared and must not be changed.
 func (inv *Invocation) buildContents(include IncludeContents) ([]*genai.Content, error) {
 	key := viewKey{agent: inv.node.agent.Name(), branch: inv.branch, scope: inv.scope, keepIDs: keepsIDs(inv.node.llm), delimiters: inv.node.delimiters}
@@ -34,8 +33,8 @@ func (inv *Invocation) buildContents(include IncludeContents) ([]*genai.Content,
 		return v.currentContents()
 	}
 	v := inv.run.sess.History.Derive(key, func(last any, events []*session.Event) (any, int64) {
-		// Each caller gets its own slice header: another step of the same history
-		// may extend the view while a request still uses these contents.
+		// Each caller gets its own slice header: another step with the same history may extend the
+		// view while a request still uses these contents.
 		v := newView(key)
 		if last != nil {
 			*v = *last.(*contentsView)
@@ -46,9 +45,8 @@ func (inv *Invocation) buildContents(include IncludeContents) ([]*genai.Content,
 	return v.(*contentsView).currentContents()
 }
 
-// currentEvents returns the events of the current turn. If a rewind has removed
-// the start of the turn, the turn is determined from the remaining events.
-// Summaries of earlier turns are excluded.
+// currentEvents returns the current turn's events. If a rewind has removed the turn's start, the
+// turn is determined from the remaining events. Summaries of earlier turns are excluded.
 func currentEvents(events []*session.Event, v *contentsView) []*session.Event {
 	turn := events[findCurrentTurn(events, v):]
 	if !slices.ContainsFunc(turn, rewritesPast) {
@@ -61,9 +59,9 @@ func currentEvents(events []*session.Event, v *contentsView) []*session.Event {
 	})
 }
 
-// findCurrentTurn returns the index of the first event of the current turn: the
-// latest event of the user or another agent (_get_current_turn_contents). An
-// answer to a call of the agent itself continues the turn of the call.
+// findCurrentTurn returns the index of the current turn's first event: the latest event from the
+// user or another agent (_get_current_turn_contents). An answer to the agent's own call continues
+// the call's turn.
 func findCurrentTurn(events []*session.Event, v *contentsView) int {
 	for i := len(events) - 1; i >= 0; i-- {
 		ev := events[i]
@@ -92,31 +90,30 @@ func (v *contentsView) answersOwnCall(ev *session.Event, earlier []*session.Even
 // changed in place, because pending requests share it.
 type contentsView struct {
 	viewKey
-	// seen is the number of processed events.
+	// seen is how many events were processed.
 	seen     int
 	contents []*genai.Content
-	// sites are the positions of function calls; calls maps call IDs to sites.
+	// sites are where function calls are; calls maps call IDs to sites.
 	sites []callSite
 	calls map[string]int
 	// last describes the latest event in the contents.
 	last lastAdded
-	// transcript is the sequence of transcriptions that the contents end with.
+	// transcript is the transcription sequence that the contents end with.
 	transcript transcript
-	// bytes estimates the memory of the view, without the events.
+	// bytes estimates the view's memory, without the events.
 	bytes int64
 }
 
-// viewKey identifies a view: the agent, its branch and scope, and the options of its model.
+// viewKey identifies a view: the agent, its branch and scope, and its model's options.
 type viewKey struct {
 	agent, branch string
-	// scope is the isolation scope of a task; see [session.Event].
+	// scope is a task's isolation scope; see [session.Event].
 	scope      string
 	keepIDs    bool
 	delimiters unique.Handle[shownDelimiters]
 }
 
-// callSite is the position of the function calls of one event, and of their
-// response.
+// callSite is where one event's function calls are, and their response.
 type callSite struct {
 	author string
 	calls  []*genai.FunctionCall
@@ -136,7 +133,7 @@ type lastAdded struct {
 
 func newView(key viewKey) *contentsView { return &contentsView{viewKey: key} }
 
-// indexCalls records the position of the function calls of an event.
+// indexCalls records where an event's function calls are.
 func (v *contentsView) indexCalls(ev *session.Event, at int) {
 	calls := ev.Calls()
 	if len(calls) == 0 {
@@ -264,8 +261,8 @@ func (v *contentsView) insertResponse(content *genai.Content) {
 	v.last = lastAdded{responses: true, at: site.response}
 }
 
-// findCallSite returns the call event that a response event answers. All
-// responses must answer calls of the same event.
+// findCallSite returns the call event that a response event answers. All responses must answer
+// calls in the same event.
 func (v *contentsView) findCallSite(content *genai.Content) (*callSite, error) {
 	responses := model.ResponsesOf(content)
 	var site *callSite
@@ -337,9 +334,8 @@ func (v *contentsView) contentForModel(c *genai.Content) *genai.Content {
 	return c
 }
 
-// mergeTranscription converts a transcription to content. Consecutive
-// transcriptions of one speaker form one text, which replaces the last content
-// (adk-python contents.py).
+// mergeTranscription converts a transcription to content. One speaker's consecutive transcriptions
+// form one text, which replaces the last content (adk-python contents.py).
 func (v *contentsView) mergeTranscription(ev *session.Event) *session.Event {
 	next := readTranscription(ev)
 	last := v.transcript

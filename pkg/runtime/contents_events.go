@@ -13,18 +13,18 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Memory estimates for the parts of a view.
+// Memory estimates for a view's parts.
 const (
 	pointerBytes = 16  // in a growing slice
 	siteBytes    = 128 // a call site with its map entry
 	partBytes    = 256
 )
 
-// shortHistory is the number of events up to which building the contents is
-// faster than looking them up.
+// shortHistory is how many events may be read faster by building the contents than by looking them
+// up.
 const shortHistory = 8
 
-// contentBytes estimates the memory of a content that was built for a view.
+// contentBytes estimates the memory for a content that was built for a view.
 func contentBytes(c *genai.Content) int64 {
 	bytes := int64(partBytes)
 	for _, p := range c.Parts {
@@ -50,7 +50,7 @@ func isEmpty(c *genai.Content) bool {
 	return true
 }
 
-// isAudioReference reports whether a part refers to the recording of a live conversation, which models
+// isAudioReference reports whether a part refers to a live conversation's recording, which models
 // do not read: they read its transcript.
 func isAudioReference(p *genai.Part) bool {
 	return model.IsAudio(p) && strings.HasPrefix(p.FileData.FileURI, "artifact://")
@@ -121,8 +121,8 @@ func withoutOwnID(p *genai.Part) *genai.Part {
 	return p
 }
 
-// mergeResponses returns the older response content with the parts of the
-// newer one: a response with the same ID is replaced, others are appended.
+// mergeResponses returns the older response content with the newer one's parts: a response with the
+// same ID is replaced, others are appended.
 func mergeResponses(old, now *genai.Content) *genai.Content {
 	merged := &genai.Content{Role: old.Role, Parts: slices.Clone(old.Parts)}
 	places := make(map[responseKey]int, len(merged.Parts))
@@ -147,7 +147,7 @@ func mergeResponses(old, now *genai.Content) *genai.Content {
 	return merged
 }
 
-// A responseKey identifies the call of a response: its ID, or else its name.
+// A responseKey identifies a response's call: its ID, or else its name.
 type responseKey struct{ id, name string }
 
 func newResponseKey(f *genai.FunctionResponse) responseKey {
@@ -157,9 +157,9 @@ func newResponseKey(f *genai.FunctionResponse) responseKey {
 	return responseKey{name: f.Name}
 }
 
-// orderResponses returns a content whose responses to calls of one tool are in the order
-// of the calls, with placeholders for calls before them: without the IDs that the runtime
-// assigned, models match them by their order.
+// orderResponses returns a content whose responses to calls to one tool are in call order, with
+// placeholders for calls before them: without the IDs that the runtime assigned, models match them
+// by their order.
 func (v *contentsView) orderResponses(site *callSite, c *genai.Content) *genai.Content {
 	if v.keepIDs || len(site.calls) < 2 {
 		return c
@@ -171,7 +171,7 @@ func (v *contentsView) orderResponses(site *callSite, c *genai.Content) *genai.C
 		}
 	}
 	ordered := &genai.Content{Role: c.Role}
-	done := map[string]bool{} // the names of tools
+	done := map[string]bool{} // tool names
 	for _, p := range c.Parts {
 		r := p.FunctionResponse
 		if r == nil || !strings.HasPrefix(r.ID, ownIDPrefix) {
@@ -187,8 +187,8 @@ func (v *contentsView) orderResponses(site *callSite, c *genai.Content) *genai.C
 	return ordered
 }
 
-// responsesOf returns the responses to the calls of a tool up to the last one that has
-// one, in the order of the calls.
+// responsesOf returns the responses to calls to a tool up to the last one that has one, in call
+// order.
 func (s *callSite) responsesOf(name string, answers map[string]*genai.Part) []*genai.Part {
 	var parts []*genai.Part
 	last := 0
@@ -206,8 +206,8 @@ func (s *callSite) responsesOf(name string, answers map[string]*genai.Part) []*g
 	return parts[:last]
 }
 
-// insertBeforeUserTail inserts contents before the trailing user contents, the
-// position of contents that belong to a static instruction.
+// insertBeforeUserTail inserts contents before the trailing user contents, where a static
+// instruction's contents belong.
 func insertBeforeUserTail(contents, added []*genai.Content) []*genai.Content {
 	if len(added) == 0 {
 		return contents
@@ -271,17 +271,17 @@ func jsonText(v any) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// A transcript is a sequence of transcriptions of one speaker of a live
-// conversation. The zero value is empty.
+// A transcript is a transcription sequence from one speaker in a live conversation. The zero value
+// is empty.
 type transcript struct {
 	author, role, text string
-	// contentCount is the number of contents for it: zero when it is blank.
+	// contentCount is how many contents it has: zero when it is blank.
 	contentCount int
 	// bytes estimates their memory.
 	bytes int64
 }
 
-// readTranscription returns the transcription of an event without content.
+// readTranscription returns an event's transcription if it has no content.
 func readTranscription(ev *session.Event) transcript {
 	s := transcript{author: ev.Author}
 	if !isEmpty(ev.Content) {
@@ -309,8 +309,8 @@ func keepsIDs(llm model.LLM) bool {
 	return ok && k.KeepsCallIDs()
 }
 
-// summaryAuthor is the author of summaries. It is not the name of an agent, so
-// every agent sees summaries as context from others.
+// summaryAuthor is the author of summaries. It is not an agent's name, so every agent sees
+// summaries as context from others.
 const summaryAuthor = "model"
 
 // rewritesPast reports whether an event changes which earlier events are
@@ -323,18 +323,17 @@ func isCompaction(ev *session.Event) bool {
 	return ev.Actions.Compaction != nil && ev.Actions.Compaction.CompactedContent != nil && !ev.Provenance.Imported
 }
 
-// eventSeconds returns the time of an event in seconds, as in compactions.
+// eventSeconds returns an event's time in seconds, as in compactions.
 func eventSeconds(ev *session.Event) float64 { return float64(ev.Timestamp.UnixMicro()) / 1e6 }
 
 // applyCompactions replaces events by their summaries (adk-python contents.py
-// _process_compaction_events). A compaction covers only events before it, and none of
-// open calls. Its summary is placed at the last of them, but before the first event in
-// between that stays, so that the conversation does not begin with a call. It also
-// returns the covered events.
+// _process_compaction_events). A compaction covers only events before it, and none with open calls.
+// Its summary is placed at the last of them, but before the first event in between that stays, so
+// that the conversation does not begin with a call. It also returns the covered events.
 func applyCompactions(events []*session.Event) (seen, covered []*session.Event) {
 	isCovered := make([]bool, len(events))
 	current := currentCompactions(events)
-	places := map[int][2]int{} // of a summary: its first event, and the one after its last
+	places := map[int][2]int{} // by summary: its first event, and the one after its last
 	var open openCalls
 	for _, k := range current {
 		c := events[k].Actions.Compaction
@@ -381,9 +380,8 @@ func countUntil(events []*session.Event, seconds float64) int {
 	return n
 }
 
-// currentCompactions returns the indexes of the compactions in effect: one
-// whose time range lies within another is omitted, of two with equal ranges
-// the older.
+// currentCompactions returns the indexes of the compactions in effect: one whose time range lies
+// within another is omitted, and if two have equal ranges, the older one.
 func currentCompactions(events []*session.Event) []int {
 	var all []int
 	for i, ev := range events {
@@ -435,8 +433,8 @@ func liveEvents(h *session.History) []*session.Event {
 	return slices.Clip(v.(live).events)
 }
 
-// countTurns returns the number of user messages in a history, without answers
-// to function calls. It reads each event once.
+// countTurns counts the user messages in a history, without answers to function calls. It reads
+// each event once.
 func countTurns(h *session.History) int {
 	if events := h.Events(); len(events) <= shortHistory {
 		return turnCount{}.countEvents(events).turns

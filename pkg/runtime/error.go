@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// The codes of a [RunError], besides those of model services.
+// The codes in a [RunError], besides those from model services.
 const (
 	CodeAppNotFound      = "APP_NOT_FOUND"
 	CodeSessionNotFound  = "SESSION_NOT_FOUND"
@@ -42,8 +42,7 @@ const (
 	CodeInternal         = "INTERNAL"
 )
 
-// A RunError is a failure of a run with a message for the client. Internal
-// causes stay in Err.
+// A RunError is a run's failure with a message for the client. Internal causes stay in Err.
 type RunError struct {
 	// Code is for programs, Message for people.
 	Code, Message string
@@ -74,7 +73,7 @@ func AsRunError(err error) *RunError {
 	return &RunError{Code: CodeInternal, Message: "internal error: see the host's log", Err: err}
 }
 
-// NewModelError returns the error that ends a run after a failed call of the model of this name.
+// NewModelError returns the error that ends a run after a failed call to the model with this name.
 func NewModelError(name string, err error) *RunError {
 	var me *model.Error
 	if errors.As(err, &me) {
@@ -92,8 +91,8 @@ func NewModelError(name string, err error) *RunError {
 	return failf(CodeModelFailed, err, "model %s failed: %s", name, err)
 }
 
-// ModelError returns the error that ends a run after a failed call of the agent's
-// model, for callbacks that report it.
+// ModelError returns the error that ends a run after a failed call to the agent's model, for
+// callbacks that report it.
 func (inv *Invocation) ModelError(err error) *RunError {
 	if inv.node.llm == nil {
 		return AsRunError(err)
@@ -126,8 +125,8 @@ func unavailablePart(err error) string {
 	return "session store"
 }
 
-// eventFailure returns the error of an agent's event that could not be stored.
-// An invalid event is an error of the agent, not of the request.
+// eventFailure returns the error for an agent's event that could not be stored. An invalid event is
+// the agent's error, not the request's.
 func eventFailure(key session.Key, author string, err error) error {
 	if errors.Is(err, session.ErrInvalid) {
 		return failf(CodeEventRefused, nil, "an event of agent %s cannot be stored: %s", author, err)
@@ -147,11 +146,10 @@ func (inv *Invocation) modelPanicked(p *safe.Panic) error {
 	return errPanicked
 }
 
-// A panicGuard wraps an iterator and turns its panic into its last error. A
-// panic of the consumer passes through.
+// A panicGuard wraps an iterator and turns its panic into its last error. A consumer's panic passes
+// through.
 type panicGuard[T any] struct {
-	// onPanic converts a panic of the iterator to an error; inv is its
-	// argument.
+	// onPanic converts the iterator's panic to an error; inv is its argument.
 	onPanic func(inv *Invocation, p *safe.Panic) error
 	inv     *Invocation
 	yield   func(T, error) bool
@@ -160,7 +158,7 @@ type panicGuard[T any] struct {
 	stopped    bool // the consumer has stopped
 }
 
-// forwardValue is the yield function of the iterator.
+// forwardValue is the iterator's yield function.
 func (s *panicGuard[T]) forwardValue(v T, err error) bool {
 	if s.stopped {
 		return false
@@ -184,9 +182,9 @@ func (s *panicGuard[T]) recoverPanic() {
 	}
 }
 
-// errTooManyCalls is the cause of a run that exceeds max_function_calls.
+// errTooManyCalls is the cause when a run exceeds max_function_calls.
 var errTooManyCalls = errors.New("too many function calls in one answer")
 
-// errSuspended is the error of a call whose sub-agent waits for the user. The call gets
-// its result in a later turn.
+// errSuspended is the error for a call whose sub-agent waits for the user. The call gets its result
+// in a later turn.
 var errSuspended = errors.New("the sub-agent waits for the user")

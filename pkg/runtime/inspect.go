@@ -18,8 +18,7 @@ import (
 // An AgentInfo describes an agent for people who inspect an app. Fields that
 // do not apply are empty.
 type AgentInfo struct {
-	// Kind is the agent class in documents; empty for agents of other Go
-	// packages.
+	// Kind is the agent class in documents; empty for agents from other Go packages.
 	Kind              string
 	Name, Description string
 	// Model is the agent's own or inherited model.
@@ -34,7 +33,7 @@ type AgentInfo struct {
 	Tools []ToolInfo
 	// Agents are the sub-agents, in order.
 	Agents []*AgentInfo
-	// Edges are the edges of a workflow, between its Agents.
+	// Edges are a workflow's edges, between its Agents.
 	Edges []Edge
 }
 
@@ -50,8 +49,8 @@ type ToolInfo struct {
 // AgentInfo describes the agent tree.
 func (a *App) AgentInfo() *AgentInfo { return a.rootNode.describeAgent() }
 
-// Find returns the first agent of a name, depth first, or nil. Agents that are
-// called as tools are not searched.
+// Find returns the first agent with a name, depth first, or nil. Agents that are called as tools
+// are not searched.
 func (p *AgentInfo) Find(name string) *AgentInfo {
 	if p.Name == name {
 		return p
@@ -119,7 +118,7 @@ type PreviewRequest struct {
 	// UserID and SessionID identify a stored session. Without SessionID the
 	// preview uses a new session; UserID then defaults to "user".
 	UserID, SessionID string
-	// State overlays the state of the session.
+	// State overlays the session's state.
 	State map[string]any
 	// Text is the user message; if it is empty, none is added.
 	Text string
@@ -177,7 +176,7 @@ func (inv *Invocation) previewCallbacks(ctx context.Context, req *model.Request)
 	return err
 }
 
-// unsavedArtifacts are the artifacts of a session, to which nothing is added.
+// unsavedArtifacts are a session's artifacts, to which nothing is added.
 type unsavedArtifacts struct{ tool.Artifacts }
 
 // Save returns the version 0 and stores nothing.
@@ -242,7 +241,7 @@ func (n *node) findFirstLLM() *node {
 	return nil
 }
 
-// AgentNames returns the names of the agents of the tree, from the root down.
+// AgentNames returns the agent names in the tree, from the root down.
 func (a *App) AgentNames() []string {
 	var names []string
 	var walk func(n *node)

@@ -13,10 +13,10 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// LLMOptions are the optional settings of an LLM agent.
+// LLMOptions are an LLM agent's optional settings.
 type LLMOptions struct {
 	Description string
-	// Model is nil to inherit the model of the nearest ancestor.
+	// Model is nil to inherit the nearest ancestor's model.
 	Model             model.LLM
 	Instruction       *Instruction
 	GlobalInstruction *Instruction
@@ -32,30 +32,30 @@ type LLMOptions struct {
 	Code *CodeExecution
 	// Planner is nil for no planning.
 	Planner *Planner
-	// OutputKey is the state key that receives the text of the final answer.
+	// OutputKey is the state key that receives the final answer's text.
 	OutputKey string
-	// OutputSchema, if set, is the schema of the final answer; OutputKey then
-	// receives the decoded value instead of the text.
+	// OutputSchema, if set, is the final answer's schema; OutputKey then receives the decoded value
+	// instead of the text.
 	OutputSchema *tool.Schema
 	// Mode is how the agent works for its parent; see [Mode].
 	Mode Mode
-	// InputSchema has the parameters of the agent when it is called as a tool.
+	// InputSchema has the agent's parameters when it is called as a tool.
 	InputSchema              *tool.Schema
 	IncludeContents          IncludeContents
 	DisallowTransferToParent bool
 	DisallowTransferToPeers  bool
 	GenerateContentConfig    *genai.GenerateContentConfig
 	Callbacks                Callbacks
-	// WithoutStopStreaming does not add stop_streaming to live conversations of an agent
-	// with tools that stream; adk-python requires apps to declare it.
+	// WithoutStopStreaming does not add stop_streaming to an agent's live conversations if its
+	// tools stream; adk-python requires apps to declare it.
 	WithoutStopStreaming bool
 
 	// InstructionProvider, if set, replaces Instruction.
 	InstructionProvider InstructionFunc
 }
 
-// IncludeContents selects the part of the conversation that a model sees. The zero value
-// is IncludeDefault, but for a node of a [Workflow] it is the input of the node.
+// IncludeContents selects the part of the conversation that a model sees. The zero value is
+// IncludeDefault, but for a [Workflow] node it is the node's input.
 type IncludeContents string
 
 // The values of [IncludeContents].
@@ -64,8 +64,8 @@ const (
 	IncludeNone    IncludeContents = "none"    // the current turn only
 )
 
-// An LLMAgent calls a model, executes the tool calls of the response, and
-// repeats both until the model returns a final answer.
+// An LLMAgent calls a model, executes the response's tool calls, and repeats both until the model
+// returns a final answer.
 type LLMAgent struct {
 	Base
 	opts     LLMOptions
@@ -86,8 +86,8 @@ func NewLLM(name string, opts *LLMOptions) *LLMAgent {
 	return a
 }
 
-// identityText returns the part of the instruction that names the agent, with
-// quoted name and description (adk-python flows/llm_flows/identity.py).
+// identityText returns the instruction's part that names the agent, with quoted name and
+// description (adk-python flows/llm_flows/identity.py).
 func identityText(name, description string) string {
 	s := `You are an agent. Your internal name is "` + name + `".`
 	if description != "" {
@@ -96,12 +96,12 @@ func identityText(name, description string) string {
 	return s
 }
 
-// An Instruction is compiled text for a model. It has its source position, so
-// that the error of a missing value contains the line.
+// An Instruction is compiled text for a model. It has its source position, so that the error for a
+// missing value contains the line.
 type Instruction struct {
 	written string
 	text    *template.Text
-	// at returns the position of a byte offset.
+	// at returns a byte offset's position.
 	at func(offset int) spec.Pos
 }
 
@@ -114,25 +114,24 @@ type InstructionFunc func(ctx context.Context, inv *Invocation) (string, error)
 // A Planner makes a model plan before it acts. At most one field is set; the zero
 // value and nil do nothing.
 type Planner struct {
-	// PlanReact instructs the model to write a plan, which works with any model.
-	// The plan and the reasoning become thoughts; the text after the tag of the
-	// final answer is the answer.
+	// PlanReact instructs the model to write a plan, which works with any model. The plan and the
+	// reasoning become thoughts; the text after the final answer's tag is the answer.
 	PlanReact bool
-	// Thinking configures the thinking of the model. It replaces the
-	// thinking_config of the agent's settings.
+	// Thinking configures the model's thinking. It replaces the thinking_config in the agent's
+	// settings.
 	Thinking *genai.ThinkingConfig
 }
 
 // A CodeExecutor runs code that a model writes. Many runs use one at once.
 type CodeExecutor interface {
-	// ExecuteCode runs code, and ends when ctx does. An error is returned to
-	// the model, like output on Stderr, and the model may try again. State and
-	// actions written to the context are part of the event of the result.
+	// ExecuteCode runs code, and ends when ctx does. An error is returned to the model, like output
+	// on Stderr, and the model may try again. State and actions written to the context are part of
+	// the result's event.
 	ExecuteCode(ctx context.Context, m *CallbackContext, code *Code) (*CodeResult, error)
 }
 
-// A CodePreparer is a [CodeExecutor] that may not be ready when its app is loaded. The
-// timeout of an execution begins after PrepareCode has returned; its error is the result.
+// A CodePreparer is a [CodeExecutor] that may not be ready when its app is loaded. An execution's
+// timeout begins after PrepareCode has returned; its error is the result.
 type CodePreparer interface {
 	PrepareCode(ctx context.Context) error
 }
@@ -145,7 +144,7 @@ type Code struct {
 	ExecutionID string
 }
 
-// A CodeResult is the result of an execution.
+// A CodeResult is an execution's result.
 type CodeResult struct {
 	Stdout string
 	// Stderr, if not empty, marks the execution as failed.
@@ -154,19 +153,18 @@ type CodeResult struct {
 	Files []*genai.Blob
 }
 
-// CodeExecution configures the execution of code that an agent's model writes.
-// The zero value uses the model's own sandbox, whose responses contain the
-// code and its result. The other fields apply to an Executor only.
+// CodeExecution configures how code is executed that an agent's model writes. The zero value uses
+// the model's own sandbox, whose responses contain the code and its result. The other fields apply
+// to an Executor only.
 type CodeExecution struct {
 	Executor CodeExecutor
-	// Stateful keeps the interpreter state between executions of a session.
+	// Stateful keeps the interpreter state between executions in a session.
 	Stateful bool
-	// Attempts is the maximum number of consecutive failures in one
-	// invocation; after that, the model's text is its answer. Zero means 2.
+	// Attempts is how many consecutive failures one invocation may have; after that, the model's
+	// text is its answer. Zero means 2.
 	Attempts int
-	// Blocks are the delimiters of code in the model's text; the first pair is
-	// used to show code to the model. Result are the delimiters of results.
-	// Nil and zero mean ADK's.
+	// Blocks are the code delimiters in the model's text; the first pair is used to show code to
+	// the model. Result are the result delimiters. Nil and zero mean ADK's.
 	Blocks []CodeDelimiters
 	Result CodeDelimiters
 	// Timeout limits an execution; zero means 30 seconds.
@@ -179,8 +177,8 @@ type CodeExecution struct {
 // CodeDelimiters enclose code or a result in text.
 type CodeDelimiters struct{ Before, After string }
 
-// Defaults of the limits and delimiters; the delimiters and attempts are those
-// of adk-python code_executors/base_code_executor.py.
+// Default limits and delimiters; the delimiters and attempts are as in adk-python
+// code_executors/base_code_executor.py.
 const (
 	codeAttempts  = 2
 	codeTimeout   = 30 * time.Second
@@ -215,7 +213,7 @@ func (c *CodeExecution) withDefaults() *CodeExecution {
 	return &s
 }
 
-// withBuiltinTool adds the model's sandbox to the tools of a request.
+// withBuiltinTool adds the model's sandbox to a request's tools.
 func (c *CodeExecution) withBuiltinTool(tools []*genai.Tool) []*genai.Tool {
 	if c == nil || c.Executor != nil {
 		return tools
@@ -227,8 +225,8 @@ func (c *CodeExecution) withBuiltinTool(tools []*genai.Tool) []*genai.Tool {
 // own.
 func (c *CodeExecution) hasExecutor() bool { return c != nil && c.Executor != nil }
 
-// Mode is how an LLM agent works for its parent (adk-python agents/llm_agent.py). The
-// zero value is ModeChat, but ModeSingleTurn for a node of a [Workflow].
+// Mode is how an LLM agent works for its parent (adk-python agents/llm_agent.py). The zero value is
+// ModeChat, but ModeSingleTurn for a [Workflow] node.
 type Mode string
 
 // The values of [Mode].
@@ -238,28 +236,28 @@ const (
 	// ModeSingleTurn: the parent calls the agent as a tool. The agent sees its input
 	// and no history, and no user answers it.
 	ModeSingleTurn Mode = "single_turn"
-	// ModeTask: the parent calls the agent as a tool. The agent sees its input and talks
-	// with the user, over several turns, until it calls finish_task. The root may have
-	// this mode, too; it then sees the conversation. A node of a [Workflow] in a resumable app
-	// may have it, and its output is the result of finish_task.
+	// ModeTask: the parent calls the agent as a tool. The agent sees its input and talks with the
+	// user, over several turns, until it calls finish_task. The root may have this mode, too; it
+	// then sees the conversation. A [Workflow] node in a resumable app may have it, and its output
+	// is finish_task's result.
 	ModeTask Mode = "task"
 )
 
-// Attempts limit the time of a node of a [Workflow], and repeat the node when it fails (adk-python
+// Attempts limit a [Workflow] node's time, and repeat the node when it fails (adk-python
 // workflow/_retry_config.py). The zero value is one attempt without a limit.
 type Attempts struct {
 	// Timeout limits each attempt; 0 does not. A function that ignores its context runs on, and
 	// delays the workflow.
 	Timeout time.Duration
-	// Max is the number of attempts, including the first; 0 is 1.
+	// Max is how many attempts there are, including the first; 0 is 1.
 	Max int
 	// Initial is the delay before the second attempt. Each later delay is Backoff times
 	// longer, at most Longest.
 	Initial, Longest time.Duration
 	Backoff          float64
-	// Jitter is the part of each delay by which it varies in both directions: 0 to 1.
+	// Jitter is how much each delay varies in both directions, as a fraction: 0 to 1.
 	Jitter float64
-	// Codes are the error codes to retry; nil retries all. Exceeded limits of the run and
-	// invalid requests are never retried.
+	// Codes are the error codes to retry; nil retries all. Exceeded run limits and invalid requests
+	// are never retried.
 	Codes []string
 }

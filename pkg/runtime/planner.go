@@ -36,9 +36,8 @@ func (p *Planner) planningInstruction() string {
 	return planReactText
 }
 
-// prepareRequest applies the planner to a request. For a plan-react model it
-// converts thoughts of earlier steps to plain text; otherwise the model would
-// not see its plan.
+// prepareRequest applies the planner to a request. For a plan-react model it converts earlier
+// steps' thoughts to plain text; otherwise the model would not see its plan.
 func (p *Planner) prepareRequest(req *model.Request) {
 	if p == nil {
 		return
@@ -95,10 +94,9 @@ func (p *Planner) separatePlan(yield responseFunc) responseFunc {
 	}
 }
 
-// splitPlan returns the parts of a whole response: texts with the plan marked as
-// thoughts, up to the first group of consecutive calls. Text after these calls is
-// dropped, because the model has not seen their results yet. Calls without a name
-// are dropped unless nothing else is left.
+// splitPlan returns a whole response's parts: texts with the plan marked as thoughts, up to the
+// first group of consecutive calls. Text after these calls is dropped, because the model has not
+// seen their results yet. Calls without a name are dropped unless nothing else is left.
 func splitPlan(parts []*genai.Part) []*genai.Part {
 	var kept []*genai.Part
 	for i, p := range parts {
@@ -125,8 +123,7 @@ func splitPlan(parts []*genai.Part) []*genai.Part {
 // planText is the text received so far of a response that may be streamed.
 type planText struct{ text string }
 
-// markThoughts marks the parts, or the beginning of a part, that belong to the
-// plan as thoughts.
+// markThoughts marks the parts, or a part's beginning, that belong to the plan as thoughts.
 func (t *planText) markThoughts(parts []*genai.Part) []*genai.Part {
 	var marked []*genai.Part
 	for _, p := range parts {
@@ -152,9 +149,9 @@ func (t *planText) markThoughts(parts []*genai.Part) []*genai.Part {
 	return marked
 }
 
-// thoughtLength returns the length of the plan in text: up to the last tag of a
-// final answer, otherwise all of the text if it begins with a tag. An incomplete
-// tag counts as one, because the rest may still be streamed.
+// thoughtLength returns the length of the plan in text: up to the last tag of a final answer,
+// otherwise all of the text if it begins with a tag. An incomplete tag counts as one, because the
+// rest may still be streamed.
 func thoughtLength(text string) int {
 	if i := strings.LastIndex(text, finalAnswerTag); i >= 0 {
 		return i + len(finalAnswerTag)

@@ -15,9 +15,9 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// NewContextFilter returns ADK's ContextFilterPlugin. Models see only the last
-// turns of a conversation, including the current one, and of their contents those
-// that filter returns. Zero turns means all; filter may be nil.
+// NewContextFilter returns ADK's ContextFilterPlugin. Models see only a conversation's last turns,
+// including the current one, and only the contents that filter returns. Zero turns means all;
+// filter may be nil.
 func NewContextFilter(turns int, filter ContentFilter) *Plugin {
 	edit := func(ctx context.Context, m *CallbackContext, req *model.Request) (_ *model.Response, err error) {
 		if turns > 0 {
@@ -69,7 +69,7 @@ func includeCalls(contents []*genai.Content, from int) int {
 
 var errNothingLeft = errors.New("custom_filter removed all contents of the request")
 
-// applyFilter applies a filter to the contents of a request.
+// applyFilter applies a filter to a request's contents.
 func applyFilter(ctx context.Context, m *CallbackContext, filter ContentFilter, contents []*genai.Content) ([]*genai.Content, error) {
 	if len(contents) == 0 {
 		return contents, nil
@@ -84,24 +84,22 @@ func applyFilter(ctx context.Context, m *CallbackContext, filter ContentFilter, 
 	return rest, nil
 }
 
-// LoggingOptions are the optional settings of the plugin that logs runs.
+// LoggingOptions are optional settings for the plugin that logs runs.
 type LoggingOptions struct {
-	// Level is the level of the records; the zero value is info. Failures are
-	// logged as warnings.
+	// Level is the records' level; the zero value is info. Failures are logged as warnings.
 	Level slog.Level
 	// Contents logs message texts, arguments and results as well, truncated to
 	// 200 characters.
 	Contents bool
 }
 
-// runLog logs the steps of runs, without message contents by default.
+// runLog logs the steps in runs, without message contents by default.
 type runLog struct {
 	logger *slog.Logger
 	opts   LoggingOptions
 }
 
-// NewLogging returns ADK's LoggingPlugin, which logs the steps of each run; opts
-// may be nil.
+// NewLogging returns ADK's LoggingPlugin, which logs each run's steps; opts may be nil.
 func NewLogging(logger *slog.Logger, opts *LoggingOptions) *Plugin {
 	if opts == nil {
 		opts = &LoggingOptions{}
@@ -209,28 +207,25 @@ func (l *runLog) logRunEnd(ctx context.Context, inv *Invocation) error {
 	return nil
 }
 
-// RetryAndReflectOptions are the optional settings of the plugin that makes models
-// retry failed tool calls.
+// RetryAndReflectOptions are optional settings for the plugin that makes models retry failed tool
+// calls.
 type RetryAndReflectOptions struct {
 	// ContinueAfterRetries instructs the model not to call the tool again when
 	// it has failed too often; otherwise that failure ends the run.
 	ContinueAfterRetries bool
-	// CountAcrossRuns counts the failures of a tool across all runs of the app,
-	// and not per run.
+	// CountAcrossRuns counts a tool's failures across all the app's runs, not per run.
 	CountAcrossRuns bool
 }
 
-// retryAndReflect counts the failures of each tool in the state: under a temp:
-// key, which is dropped after the run, or under an app: key, which all sessions on
-// all replicas share.
+// retryAndReflect counts each tool's failures in the state: under a temp: key, which is dropped
+// after the run, or under an app: key, which all sessions on all replicas share.
 type retryAndReflect struct {
 	maxRetries int
 	opts       RetryAndReflectOptions
 }
 
-// NewRetryAndReflect returns ADK's ReflectAndRetryToolPlugin. It returns guidance
-// to the model when a tool fails, for at most maxRetries consecutive failures of
-// the tool; opts may be nil.
+// NewRetryAndReflect returns ADK's ReflectAndRetryToolPlugin. It returns guidance to the model when
+// a tool fails, for at most maxRetries consecutive tool failures; opts may be nil.
 func NewRetryAndReflect(maxRetries int, opts *RetryAndReflectOptions) *Plugin {
 	if opts == nil {
 		opts = &RetryAndReflectOptions{}
@@ -246,7 +241,7 @@ func NewRetryAndReflect(maxRetries int, opts *RetryAndReflectOptions) *Plugin {
 // clients.
 const reflectMark = "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN"
 
-// countKey returns the state key that counts the failures of a tool.
+// countKey returns the state key that counts a tool's failures.
 func (p *retryAndReflect) countKey(call *tool.Call) string {
 	prefix := session.TempPrefix
 	if p.opts.CountAcrossRuns {
@@ -281,7 +276,7 @@ func reflectionResult(failure error, n int, guidance string) *tool.Result {
 	}}
 }
 
-// resetCount resets the failure count of a tool that succeeded.
+// resetCount resets the failure count for a tool that succeeded.
 func (p *retryAndReflect) resetCount(_ context.Context, _ tool.Tool, call *tool.Call, result *tool.Result) (*tool.Result, error) {
 	if result != nil && result.Response["response_type"] == reflectMark {
 		return nil, nil
@@ -302,16 +297,14 @@ func toCount(v any) (int, bool) {
 	return 0, false
 }
 
-// NewAddToMemory returns a plugin that adds the events of every run to the memory,
-// which ADK leaves to a callback of each app. Runs that fail or are stopped are not
-// added.
+// NewAddToMemory returns a plugin that adds every run's events to the memory. ADK leaves this to a
+// callback in each app. Runs that fail or are stopped are not added.
 func NewAddToMemory(logger *slog.Logger) *Plugin {
 	return &Plugin{Name: "add_to_memory", afterCompleted: func(ctx context.Context, inv *Invocation) { inv.addRunToMemory(ctx, logger) }}
 }
 
-// addRunToMemory adds only the events of this run, so that the cost does not grow
-// with the session. Errors are logged only, because the answer has already been
-// sent.
+// addRunToMemory adds only this run's events, so that the cost does not grow with the session.
+// Errors are logged only, because the answer has already been sent.
 func (inv *Invocation) addRunToMemory(ctx context.Context, logger *slog.Logger) {
 	err := (&callMemories{inv.run}).AddEvents(ctx, lastRunEvents(inv.run.sess.Events(), inv.run.id))
 	if err != nil {
@@ -359,8 +352,8 @@ func saveMessageFiles(ctx context.Context, m *CallbackContext, message *genai.Co
 	return &genai.Content{Role: message.Role, Parts: parts}, nil
 }
 
-// NewGlobalInstruction returns ADK's GlobalInstructionPlugin, which puts text
-// before the instructions of every agent.
+// NewGlobalInstruction returns ADK's GlobalInstructionPlugin, which puts text before every agent's
+// instructions.
 func NewGlobalInstruction(text *Instruction) *Plugin {
 	prepend := func(ctx context.Context, m *CallbackContext, req *model.Request) (*model.Response, error) {
 		instruction, err := text.Render(ctx, m.Invocation)

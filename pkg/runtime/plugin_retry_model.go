@@ -13,17 +13,16 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// RetryModelOptions are the optional settings of the plugin that lets models repeat
-// responses that failed.
+// RetryModelOptions are optional settings for the plugin that lets models repeat responses that
+// failed.
 type RetryModelOptions struct {
-	// Codes are the finish reasons and error codes of the responses. The default is
+	// Codes are the responses' finish reasons and error codes. The default is
 	// MALFORMED_FUNCTION_CALL.
 	Codes []string
 	// ContinueAfterRetries yields the failed response when there were too many; otherwise it
 	// ends the run.
 	ContinueAfterRetries bool
-	// CountAcrossRuns counts the failures of an agent across all runs of the app, and not
-	// per run.
+	// CountAcrossRuns counts an agent's failures across all the app's runs, not per run.
 	CountAcrossRuns bool
 }
 
@@ -35,17 +34,16 @@ const handleModelError = "adk_handle_model_error"
 // codeReservedCall is the error code of a response that calls handleModelError itself.
 const codeReservedCall = "RESERVED_TOOL_CALL"
 
-// retryModel counts the consecutive failures of each agent in the state, like
-// [retryAndReflect].
+// retryModel counts each agent's consecutive failures in the state, like [retryAndReflect].
 type retryModel struct {
 	maxRetries int
 	opts       RetryModelOptions
 }
 
-// NewRetryModel returns ADK's ReflectAndRetryModelPlugin. A response of a model with one of
-// the codes becomes a call whose response has guidance, after which the model is called
-// again, for at most maxRetries consecutive failures of an agent; opts may be nil. Failed
-// requests to the service of the model are not repeated.
+// NewRetryModel returns ADK's ReflectAndRetryModelPlugin. A model response with one of the codes
+// becomes a call whose response has guidance, after which the model is called again, for at most
+// maxRetries consecutive failures per agent; opts may be nil. Failed requests to the model's
+// service are not repeated.
 func NewRetryModel(maxRetries int, opts *RetryModelOptions) *Plugin {
 	if opts == nil {
 		opts = &RetryModelOptions{}
@@ -68,8 +66,8 @@ func (p *retryModel) countKey(agent string) string {
 	return prefix + "retry_and_reflect_model:" + agent
 }
 
-// replaceFailure replaces a failed response by a call of handleModelError. Another whole
-// response resets the count.
+// replaceFailure replaces a failed response with a call to handleModelError. Another whole response
+// resets the count.
 func (p *retryModel) replaceFailure(_ context.Context, m *CallbackContext, resp *model.Response) (*model.Response, error) {
 	if resp.Partial {
 		return nil, nil
@@ -117,7 +115,7 @@ func (p *retryModel) asFailure(resp *model.Response) *model.Response {
 	return nil
 }
 
-// answerFailure answers a call of handleModelError with guidance.
+// answerFailure answers a call to handleModelError with guidance.
 func (p *retryModel) answerFailure(_ context.Context, _ tool.Tool, call *tool.Call, _ error) (*tool.Result, error) {
 	if call.Name != handleModelError {
 		return nil, nil

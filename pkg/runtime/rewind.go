@@ -16,7 +16,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A RewindRequest undoes the end of a conversation.
+// A RewindRequest undoes a conversation's end.
 type RewindRequest struct {
 	App, UserID, SessionID string
 	// Exactly one is set. BeforeInvocationID undoes an invocation and everything
@@ -24,23 +24,22 @@ type RewindRequest struct {
 	BeforeInvocationID, AfterEventID string
 	// Message starts a run after the rewind; nil starts none.
 	Message *genai.Content
-	// Streaming requests partial events; nil uses the setting of the app.
+	// Streaming requests partial events; nil uses the app's setting.
 	Streaming *bool
 	// Writer is the caller; the zero value is a client. State keys that it may not
 	// write are not restored.
 	Writer session.Writer
 }
 
-// Rewind undoes the end of a session. It restores the session's own state and
-// artifacts to that point. It keeps user: and app: keys and files, and keys that
-// the state_schema does not allow the caller to write. The rewind is one event of
-// the user, committed together with the state. It deletes nothing: undone events
-// are still listed, but models do not see them. If there is nothing to undo, no
-// event is stored.
+// Rewind undoes a session's end. It restores the session's own state and artifacts to that point.
+// It keeps user: and app: keys and files, and keys that the state_schema does not allow the caller
+// to write. The rewind is one user event, committed together with the state. It deletes nothing:
+// undone events are still listed, but models do not see them. If there is nothing to undo, no event
+// is stored.
 //
-// With a message, a run follows before any other run of the session, and its
-// events are yielded as by [Host.Run]. The rewind itself is not yielded, and
-// stays even if the run fails. Without a message the app need not exist.
+// With a message, a run follows before any other run in the session, and its events are yielded as
+// by [Host.Run]. The rewind itself is not yielded, and stays even if the run fails. Without a
+// message the app need not exist.
 func (h *Host) Rewind(ctx context.Context, req *RewindRequest) Events {
 	return func(yield func(*session.Event, error) bool) {
 		if err := req.validateRequest(); err != nil {
@@ -196,8 +195,8 @@ func revertDelta(former, now map[string]any) map[string]any {
 	return delta
 }
 
-// restoreArtifacts saves the former versions of the session's artifacts as new
-// versions, and returns their numbers.
+// restoreArtifacts saves former versions of the session's artifacts as new versions, and returns
+// their numbers.
 func (h *Host) restoreArtifacts(ctx context.Context, key session.Key, events []*session.Event, from int) (map[string]int, error) {
 	former, now := savedVersions(events[:from]), savedVersions(events)
 	parts := map[string]*genai.Part{}
@@ -226,9 +225,8 @@ func (h *Host) restoreArtifacts(ctx context.Context, key session.Key, events []*
 	return saved, nil
 }
 
-// loadFormerArtifact returns the former version of an artifact. If the version no
-// longer exists it returns an absence, and logs a warning unless the version was
-// itself an absence.
+// loadFormerArtifact returns an artifact's former version. If the version no longer exists it
+// returns an absence, and logs a warning unless the version was itself an absence.
 func (h *Host) loadFormerArtifact(ctx context.Context, key session.Key, name string, version int) (*genai.Part, error) {
 	part, err := h.store.Artifacts.Load(ctx, key, name, version)
 	if !errors.Is(err, session.ErrNotFound) {

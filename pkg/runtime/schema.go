@@ -21,7 +21,7 @@ import (
 // flows/llm_flows/_output_schema_processor.py).
 func (n *node) applyOutputSchema(l *LLMAgent, tools []tool.Tool) ([]tool.Tool, error) {
 	schema := l.opts.OutputSchema
-	if schema == nil || l.opts.Mode == ModeTask { // finish_task takes the output of a task
+	if schema == nil || l.opts.Mode == ModeTask { // finish_task takes a task's output
 		return tools, nil
 	}
 	if len(tools)+len(l.opts.Toolsets) == 0 || model.CanMixSchema(n.llm) {
@@ -53,8 +53,8 @@ const (
 		"Do not write the final answer as text."
 )
 
-// emitStructuredOutput yields the answer that the response tool received, as an
-// event of the model (semantics 5.3). The answer is nil if results have none.
+// emitStructuredOutput yields the answer that the response tool received, as a model event
+// (semantics 5.3). The answer is nil if results have none.
 func (s *step) emitStructuredOutput(ctx context.Context, results *session.Event) (answer *session.Event, o outcome) {
 	value := results.Actions.SetModelResponse
 	if value == nil || s.inv.node.tools.byName[setModelResponse] == nil {
@@ -69,13 +69,12 @@ func (s *step) emitStructuredOutput(ctx context.Context, results *session.Event)
 	return ev, answerWith(ev)
 }
 
-// A responseTool receives the final answer of an agent whose model cannot combine
-// a schema with tools (adk-python tools/set_model_response_tool.py).
+// A responseTool receives the final answer from an agent whose model cannot combine a schema with
+// tools (adk-python tools/set_model_response_tool.py).
 type responseTool struct {
 	schema *tool.Schema
 	decl   *genai.FunctionDeclaration
-	// wrapped is the parameter with the answer; empty if the fields of the
-	// answer are the parameters.
+	// wrapped is the parameter with the answer; empty if the answer's fields are the parameters.
 	wrapped string
 }
 
@@ -97,8 +96,8 @@ func newResponseTool(schema *tool.Schema) *responseTool {
 	return t
 }
 
-// wrapSchema returns the schema of an object with one field of the given schema.
-// It moves definitions to the root, where references expect them.
+// wrapSchema returns the schema for an object whose only field has the given schema. It moves
+// definitions to the root, where references expect them.
 func wrapSchema(name string, schema map[string]any) map[string]any {
 	inner := maps.Clone(schema)
 	outer := map[string]any{"type": "object", "properties": map[string]any{name: inner}, "required": []any{name}}
@@ -142,8 +141,8 @@ func asResponse(v any) map[string]any {
 	return map[string]any{"result": v}
 }
 
-// inputSchemaOf returns the input schema of an agent: for a composite agent without one,
-// that of its first sub-agent (adk-python tools/agent_tool.py).
+// inputSchemaOf returns an agent's input schema: for a composite agent without one, its first
+// sub-agent's (adk-python tools/agent_tool.py).
 func inputSchemaOf(a Agent) *tool.Schema {
 	switch a := a.(type) {
 	case *LLMAgent:
@@ -159,8 +158,7 @@ func inputSchemaOf(a Agent) *tool.Schema {
 	return nil
 }
 
-// outputSchemaOf returns the output schema of an agent: for a composite agent,
-// that of its last sub-agent.
+// outputSchemaOf returns an agent's output schema: for a composite agent, its last sub-agent's.
 func outputSchemaOf(a Agent) *tool.Schema {
 	if l, ok := a.(*LLMAgent); ok {
 		return l.opts.OutputSchema
@@ -171,8 +169,8 @@ func outputSchemaOf(a Agent) *tool.Schema {
 	return nil
 }
 
-// CheckWriter returns an error for the first key of a delta that the
-// state_schema does not let the writer write.
+// CheckWriter returns an error for the first key in a delta that the state_schema does not let the
+// writer write.
 func (a *App) CheckWriter(w session.Writer, delta map[string]any) error {
 	if err := a.state.CheckWriter(w, delta); err != nil {
 		return failf(CodeForbidden, err, "%s", err)
@@ -180,12 +178,11 @@ func (a *App) CheckWriter(w session.Writer, delta map[string]any) error {
 	return nil
 }
 
-// Writable returns the least trusted writer of a state key, and whether the app's
-// state_schema declares it.
+// Writable returns a state key's least trusted writer, and whether the app's state_schema declares
+// it.
 func (a *App) Writable(key string) (by session.Writer, declared bool) { return a.state.Writable(key) }
 
-// checkWrites rejects all writes of a tool call if one of them violates the state
-// schema.
+// checkWrites rejects all writes by a tool call if one violates the state schema.
 func (s *callRunner) checkWrites(actions *session.Actions) error {
 	err := s.inv.run.app.state.CheckDelta(actions.StateDelta)
 	if err != nil {
@@ -194,8 +191,8 @@ func (s *callRunner) checkWrites(actions *session.Actions) error {
 	return err
 }
 
-// storeOutputValue sets the agent's output key to an answer. If the value does not
-// match the type of the key, it makes ev an error event.
+// storeOutputValue sets the agent's output key to an answer. If the value does not match the key's
+// type, it makes ev an error event.
 func (a *LLMAgent) storeOutputValue(s *tool.StateSchema, ev *session.Event, v any) *RunError {
 	checked, err := s.Check(a.opts.OutputKey, v)
 	if err != nil {

@@ -17,8 +17,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// newTracer returns the tracer of a provider, or nil if the provider is nil or
-// records nothing.
+// newTracer returns a provider's tracer, or nil if the provider is nil or records nothing.
 func newTracer(p trace.TracerProvider) trace.Tracer {
 	if p == nil {
 		return nil
@@ -32,16 +31,15 @@ func newTracer(p trace.TracerProvider) trace.Tracer {
 // isObserved reports whether runs are traced, measured, or both.
 func (h *Host) isObserved() bool { return h.tracer != nil || h.observe != nil }
 
-// startSpan starts a span inside that of the context. The span is nil if a span
-// processor panics, which does not end the run.
+// startSpan starts a span inside the context's span. The span is nil if a span processor panics,
+// which does not end the run.
 func (h *Host) startSpan(ctx context.Context, name string, kind trace.SpanKind, start time.Time, attributes []attribute.KeyValue) (inside context.Context, s trace.Span) {
 	inside = ctx
 	defer safe.Recover(func(p *safe.Panic) { p.Log(h.logger, "starting a span panicked", "span", name) })
 	return h.tracer.Start(ctx, name, trace.WithTimestamp(start), trace.WithSpanKind(kind), trace.WithAttributes(attributes...))
 }
 
-// endSpan ends a span, which may be nil. A panic of a span processor does not
-// end the run.
+// endSpan ends a span, which may be nil. A span processor's panic does not end the run.
 func (h *Host) endSpan(s trace.Span, end time.Time) {
 	if s == nil {
 		return
@@ -50,8 +48,7 @@ func (h *Host) endSpan(s trace.Span, end time.Time) {
 	s.End(trace.WithTimestamp(end))
 }
 
-// isRecording reports whether attributes of a span, which may be nil, are
-// recorded.
+// isRecording reports whether a span's attributes are recorded. The span may be nil.
 func isRecording(s trace.Span) bool { return s != nil && s.IsRecording() }
 
 // setSpanError marks a span as failed, unless the code is empty. The message
@@ -67,22 +64,20 @@ func (h *Host) setSpanError(s trace.Span, code, message string) {
 	}
 }
 
-// A runSpan is the span of a run or of an agent. All methods of a nil span do
-// nothing.
+// A runSpan is a run's or an agent's span. All methods on a nil span do nothing.
 type runSpan struct {
 	host *Host
 	// span is nil for a run that is only measured.
 	span  trace.Span
 	start time.Time
 	err   error
-	// run marks the span of a run. App and wait are empty for an agent, which is
-	// not measured.
+	// run marks a run's span. App and wait are empty for an agent, which is not measured.
 	run  bool
 	app  string
 	wait time.Duration
 }
 
-// beginRunSpan starts the span of a run, if runs are observed.
+// beginRunSpan starts the run's span, if runs are observed.
 func (h *Host) beginRunSpan(ctx context.Context, app, sessionID string) (context.Context, *runSpan) {
 	if !h.isObserved() {
 		return ctx, nil
@@ -94,7 +89,7 @@ func (h *Host) beginRunSpan(ctx context.Context, app, sessionID string) (context
 	return ctx, s
 }
 
-// beginAgentSpan starts the span of the agent, if runs are traced.
+// beginAgentSpan starts the agent's span, if runs are traced.
 func (inv *Invocation) beginAgentSpan(ctx context.Context) (context.Context, *runSpan) {
 	h, name := inv.run.host, inv.node.agent.Name()
 	if h.tracer == nil {
@@ -113,7 +108,7 @@ func (s *runSpan) recordSessionWait() {
 	}
 }
 
-// recordErrors wraps yield to record the error of the span.
+// recordErrors wraps yield to record the span's error.
 func (s *runSpan) recordErrors(yield func(*session.Event, error) bool) func(*session.Event, error) bool {
 	if s == nil {
 		return yield
@@ -126,7 +121,7 @@ func (s *runSpan) recordErrors(yield func(*session.Event, error) bool) func(*ses
 	}
 }
 
-// endSpan ends the span, and reports the measurement of a run.
+// endSpan ends the span, and reports the run's measurement.
 func (s *runSpan) endSpan() {
 	if s == nil {
 		return
@@ -145,8 +140,8 @@ func (s *runSpan) endSpan() {
 	}
 }
 
-// identifySpans adds the revision and the invocation to the span of the run,
-// once they are known, and prepares the attributes of the spans inside it.
+// identifySpans adds the revision and the invocation to the run's span, once they are known, and
+// prepares the attributes for the spans inside it.
 func (r *run) identifySpans(ctx context.Context) {
 	if r.host.tracer == nil {
 		return
@@ -161,8 +156,8 @@ func (r *run) identifySpans(ctx context.Context) {
 	trace.SpanFromContext(ctx).SetAttributes(r.traced[2:]...)
 }
 
-// spanAttributes returns the attributes of a span inside the run: those of all
-// spans, and its own ones that are not empty.
+// spanAttributes returns a span's attributes inside the run: those that all spans have, and its own
+// ones that are not empty.
 func (r *run) spanAttributes(own ...attribute.KeyValue) []attribute.KeyValue {
 	all := append(make([]attribute.KeyValue, 0, len(r.traced)+len(own)), r.traced...)
 	for _, a := range own {
@@ -173,7 +168,7 @@ func (r *run) spanAttributes(own ...attribute.KeyValue) []attribute.KeyValue {
 	return all
 }
 
-// A modelSpan is the span of a model call.
+// A modelSpan is a model call's span.
 type modelSpan struct {
 	run *run
 	// span is nil for a call that is only measured.
@@ -184,7 +179,7 @@ type modelSpan struct {
 	retries    int
 }
 
-// recordWaits records the waits of the call, and reports them to the caller.
+// recordWaits records the call's waits, and reports them to the caller.
 func (s *modelSpan) recordWaits() {
 	report := s.req.OnWait
 	s.req.OnWait = func(w model.Wait) {
@@ -238,8 +233,8 @@ func (r *run) traceCallbackAnswer(ctx context.Context, req *model.Request, callb
 	h.endSpan(span, now)
 }
 
-// recordResponse records a response of the model. A whole response ends the
-// span, because its processing is not the model's time.
+// recordResponse records a model response. A whole response ends the span, because its processing
+// is not the model's time.
 func (s *modelSpan) recordResponse(resp *model.Response, err error) {
 	if !s.end.IsZero() {
 		return
@@ -281,7 +276,7 @@ func (s *modelSpan) endSpan(resp *model.Response, err error) {
 	h.observe(m)
 }
 
-// httpStatus returns the HTTP status of a failed model call, or "".
+// httpStatus returns a failed model call's HTTP status, or "".
 func httpStatus(err error) string {
 	var failed *model.Error
 	if errors.As(err, &failed) && failed.Code > 0 {
@@ -334,8 +329,8 @@ func (s *callRunner) runToolTraced(ctx context.Context, t tool.Tool, call *tool.
 	return result, err
 }
 
-// endCallSpans reports the spans of the calls of one event; merged is the event
-// with the results, or nil.
+// endCallSpans reports the spans for one event's calls; merged is the event with the results, or
+// nil.
 func (h *Host) endCallSpans(answers []*callResult, merged *session.Event) {
 	for _, a := range answers {
 		if merged != nil && isRecording(a.span.span) {

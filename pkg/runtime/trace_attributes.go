@@ -11,20 +11,20 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// TracerName is the instrumentation scope of the spans of runs.
+// TracerName is the instrumentation scope for run spans.
 const TracerName = "agenthost"
 
-// The operations of spans, which are the values of [AttrOperation] and begin
-// the names of the spans. The span of a whole run has no operation.
+// The span operations, which are the values for [AttrOperation] and begin the span names. A whole
+// run's span has no operation.
 const (
-	OperationAgent = "invoke_agent"     // a run of an agent, including its sub-agents
+	OperationAgent = "invoke_agent"     // an agent's run, including its sub-agents
 	OperationModel = "generate_content" // a model call
 	OperationTool  = "execute_tool"     // a tool call
 )
 
-// The attributes of spans: those of OpenTelemetry's GenAI semantic conventions
-// (1.41) and agenthost's own. They exclude the user ID, because many people can
-// read a collector. Empty values are omitted.
+// The span attributes: those in OpenTelemetry's GenAI semantic conventions (1.41) and agenthost's
+// own. They exclude the user ID, because many people can read a collector. Empty values are
+// omitted.
 const (
 	AttrApp         = attribute.Key("agenthost.app")
 	AttrRevision    = attribute.Key("agenthost.revision")
@@ -32,9 +32,9 @@ const (
 	AttrSession     = attribute.Key("gen_ai.conversation.id")
 	AttrSessionWait = attribute.Key("agenthost.session_wait") // seconds that the run waited for the session
 	AttrEvent       = attribute.Key("agenthost.event")        // the ID of the resulting event
-	AttrErrorType   = attribute.Key("error.type")             // the HTTP status of a model's service, else the code of the error
+	AttrErrorType   = attribute.Key("error.type")             // a model service's HTTP status, else the error's code
 
-	// AttrMainAgent is the name of the root agent.
+	// AttrMainAgent is the root agent's name.
 	AttrMainAgent = attribute.Key("gen_ai.main_agent.id")
 	// AttrCallback marks a model call that a callback has answered.
 	AttrCallback = attribute.Key("agenthost.model.callback")
@@ -53,8 +53,7 @@ const (
 	AttrWait          = attribute.Key("agenthost.model.wait") // of an event "wait": why the call waits
 )
 
-// The attributes of [Options.TraceContents]. All but the texts are JSON, and
-// files are omitted.
+// The attributes for [Options.TraceContents]. All but the texts are JSON, and files are omitted.
 const (
 	AttrInstructions   = attribute.Key("gen_ai.system_instructions") // text
 	AttrInputMessages  = attribute.Key("gen_ai.input.messages")
@@ -62,8 +61,8 @@ const (
 	AttrArguments      = attribute.Key("gen_ai.tool.call.arguments")
 	AttrResult         = attribute.Key("gen_ai.tool.call.result")
 	AttrErrorMessage   = attribute.Key("error.message") // text
-	// AttrModelRequest and AttrModelResponse are the request and the response of
-	// a model without messages, in the form of ADK's clients.
+	// AttrModelRequest and AttrModelResponse are a model's request and response without messages,
+	// as in ADK's clients.
 	AttrModelRequest  = attribute.Key("agenthost.model.request")
 	AttrModelResponse = attribute.Key("agenthost.model.response")
 )
@@ -78,8 +77,7 @@ func IsContentAttribute(key attribute.Key) bool {
 	return false
 }
 
-// modelCallAttributes returns the attributes of a model call that are known at
-// its end. The response may be nil.
+// modelCallAttributes returns a model call's attributes that are known at its end.
 func (h *Host) modelCallAttributes(req *model.Request, r *model.Response) []attribute.KeyValue {
 	all := make([]attribute.KeyValue, 0, 9)
 	if h.traceContents {
@@ -110,8 +108,8 @@ func (h *Host) modelCallAttributes(req *model.Request, r *model.Response) []attr
 	return all
 }
 
-// callContents returns the attributes with the contents of a tool call. The
-// result is nil if the tool failed or answers later.
+// callContents returns the attributes with a tool call's contents. The result is nil if the tool
+// failed or answers later.
 func callContents(call *tool.Call, result *tool.Result) []attribute.KeyValue {
 	all := []attribute.KeyValue{AttrArguments.String(jsonText(call.Args))}
 	if result != nil {
@@ -120,16 +118,14 @@ func callContents(call *tool.Call, result *tool.Result) []attribute.KeyValue {
 	return all
 }
 
-// A tracedConfig is the config of a request with its system instruction as
-// text.
+// A tracedConfig is a request's config with its system instruction as text.
 type tracedConfig struct {
 	*genai.GenerateContentConfig
 	SystemInstruction string `json:"systemInstruction,omitempty"`
 }
 
-// tracedRequest encodes a request without its contents in the form of ADK's
-// clients (adk-python telemetry/tracing.py). Headers are omitted, because they
-// may contain keys.
+// tracedRequest encodes a request without its contents as in ADK's clients (adk-python
+// telemetry/tracing.py). Headers are omitted, because they may contain keys.
 func tracedRequest(req *model.Request) string {
 	config := genai.GenerateContentConfig{}
 	if req.Config != nil {
@@ -142,8 +138,7 @@ func tracedRequest(req *model.Request) string {
 	}{req.Model, tracedConfig{&config, req.Instruction()}})
 }
 
-// tracedResponse encodes a response without its content in the form of ADK's
-// clients.
+// tracedResponse encodes a response without its content as in ADK's clients.
 func tracedResponse(r *model.Response) string {
 	return jsonText(struct {
 		FinishReason  genai.FinishReason                          `json:"finishReason,omitempty"`
