@@ -15,8 +15,8 @@ func ToPartial(r *model.Response) *model.Response {
 	return &p
 }
 
-// WithFinishError sets the error of a complete streamed response whose finish reason is
-// not STOP, even if it has content. A nil one is an empty response.
+// WithFinishError sets the error on a complete streamed response whose finish reason is not
+// STOP, even if it has content. A nil one is an empty response.
 func WithFinishError(whole *model.Response, finishMessage string) *model.Response {
 	if whole == nil {
 		return &model.Response{}
@@ -27,7 +27,7 @@ func WithFinishError(whole *model.Response, finishMessage string) *model.Respons
 	return whole
 }
 
-// WithContent adds an empty content of role model to a success without content.
+// WithContent adds an empty content with role model to a success without content.
 func WithContent(r *model.Response) *model.Response {
 	if r.Content == nil && r.ErrorCode == "" {
 		r.Content = ModelContent()
@@ -38,13 +38,12 @@ func WithContent(r *model.Response) *model.Response {
 // HasParts reports whether a content has parts; it may be nil.
 func HasParts(c *genai.Content) bool { return c != nil && len(c.Parts) > 0 }
 
-// ModelContent returns a content of role model.
+// ModelContent returns a content with role model.
 func ModelContent(parts ...*genai.Part) *genai.Content {
 	return &genai.Content{Role: genai.RoleModel, Parts: parts}
 }
 
-// FinishMessage returns the error message of a finish reason; ADK has only that of
-// MAX_TOKENS.
+// FinishMessage returns the error message for a finish reason; ADK has only MAX_TOKENS.
 func FinishMessage(reason genai.FinishReason) string {
 	switch reason {
 	case genai.FinishReasonMaxTokens:

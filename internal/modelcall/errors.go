@@ -1,4 +1,4 @@
-// Package modelcall is what calls of models of all kinds share: their errors, the delays that
+// Package modelcall is what all kinds of model calls share: their errors, the delays that
 // services request, and complete responses.
 package modelcall
 
@@ -9,7 +9,7 @@ import (
 	"agenthost/pkg/model"
 )
 
-// OverloadedStatus is the status of Anthropic's overloaded_error.
+// OverloadedStatus is the status in Anthropic's overloaded_error.
 const OverloadedStatus = 529
 
 // BareURL returns a URL without user info, query and fragment, for errors.
@@ -17,8 +17,8 @@ func BareURL(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
-// ReasonCode returns the HTTP status of an error that a service sends inside of a
-// response with status 200, or 0.
+// ReasonCode returns the HTTP status for an error that a service sends inside a response with
+// status 200, or 0.
 func ReasonCode(reason string) int {
 	switch reason {
 	case "invalid_request_error", "context_length_exceeded", "invalid_prompt":
@@ -45,13 +45,13 @@ func ReasonCode(reason string) int {
 	return 0
 }
 
-// NewConfigError returns an error of the configuration. Retries cannot fix it, so it has
-// the status that the service would return.
+// NewConfigError returns a configuration error. Retries cannot fix it, so it has the status
+// that the service would return.
 func NewConfigError(code int, message string) *model.Error {
 	return &model.Error{Code: code, Status: StatusWord(code), Message: message}
 }
 
-// StatusWord returns Google's name of an HTTP status (google.rpc.Code).
+// StatusWord returns Google's name for an HTTP status (google.rpc.Code).
 func StatusWord(code int) string {
 	switch code {
 	case http.StatusBadRequest:
@@ -81,5 +81,5 @@ func StatusWord(code int) string {
 	}
 }
 
-// ReasonPaused is the reason of a turn with more pauses.
+// ReasonPaused is the reason for a turn with more pauses.
 const ReasonPaused = "pause_turn"

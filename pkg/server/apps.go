@@ -64,7 +64,7 @@ func newAppBodies(apps []*runtime.App) []appBody {
 	return bodies
 }
 
-// handleDiagnostics responds with the reloader's status of an app. Apps built in Go code are
+// handleDiagnostics responds with the reloader's status for an app. Apps built in Go code are
 // unknown to the reloader and have no problems.
 func (s *Services) handleDiagnostics(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("app")
@@ -119,8 +119,8 @@ type (
 	}
 )
 
-// handleAppInfo describes the LLM agents of an app. As in adk-python, the root agent
-// must be an LLM agent.
+// handleAppInfo describes an app's LLM agents. As in adk-python, the root agent must be an
+// LLM agent.
 func (s *Services) handleAppInfo(w http.ResponseWriter, r *http.Request) error {
 	app := s.host.App(r.PathValue("app"))
 	if app == nil {

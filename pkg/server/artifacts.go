@@ -11,7 +11,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// artifactHandlers handle the routes of artifacts.
+// artifactHandlers handle the artifact routes.
 type artifactHandlers struct{ *Services }
 
 func (s artifactHandlers) listRoutes() []Route {

@@ -17,10 +17,9 @@ import (
 // An Auth authenticates callers by static tokens or by JWTs.
 type Auth = auth.Auth
 
-// ReadAuth reads the authentication of callers from a file, in the format of --auth.
-// lookup resolves the references of the file, such as kind env or secret; without it,
-// references are errors. An error about the content is a [spec.Diagnostics]. The caller
-// closes the Auth.
+// ReadAuth reads the authentication of callers from a file, in the --auth format. lookup
+// resolves the references in the file, such as kind env or secret; without it, references are
+// errors. An error about the content is a [spec.Diagnostics]. The caller closes the Auth.
 func ReadAuth(path string, lookup spec.Lookup) (*Auth, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -20,9 +20,9 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// Each file in testdata/guarded is an exchange with a server that authenticates callers
-// or limits their runs. The part auth is the auth file; the part limits has the rate of
-// a user and, optionally, of an app. Parts apps/… are apps of the host.
+// Each file in testdata/guarded is an exchange with a server that authenticates callers or
+// limits their runs. The part auth is the auth file; the part limits has the rate for a user
+// and, optionally, for an app. Parts apps/… are apps on the host.
 func TestAuthAndRateLimits(t *testing.T) {
 	files, err := filepath.Glob("testdata/guarded/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -92,8 +92,7 @@ func newAuth(t *testing.T, text string) *auth.Auth {
 	return a
 }
 
-// Runs of missing sessions count against the rate limit of their user, but not of the
-// app.
+// Runs of missing sessions count against their user's rate limit, but not the app's.
 func TestRateLimitMissingSession(t *testing.T) {
 	for _, path := range []string{"/run", "/run_sse"} {
 		e := newEnv(t, &server.Options{RunsPerUser: parseRate(t, "4/1h"), RunsPerApp: parseRate(t, "3/1h")})

@@ -90,8 +90,8 @@ func benchRequest(path, id string) []byte {
 	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
 }
 
-// BenchmarkRequest measures a turn over a keep-alive connection, in sessions of five
-// turns. The result includes the cost of the client.
+// BenchmarkRequest measures a turn over a keep-alive connection, in sessions with five turns.
+// The result includes the client's cost.
 func BenchmarkRequest(b *testing.B) {
 	for _, path := range []string{"/run", "/run_sse"} {
 		b.Run(path[1:], func(b *testing.B) {
@@ -123,8 +123,8 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// BenchmarkOpenStreams measures the heap and stack memory of streams that have sent
-// their first chunk. The result includes the small cost of their clients.
+// BenchmarkOpenStreams measures the heap and stack memory for streams that have sent their
+// first chunk. The result includes the small cost of their clients.
 func BenchmarkOpenStreams(b *testing.B) {
 	const streams = 1000
 	for b.Loop() {

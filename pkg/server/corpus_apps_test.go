@@ -21,8 +21,8 @@ import (
 	"agenthost/wing/evaluation/evalweb"
 )
 
-// echoModel is the model of the recorded servers: it repeats the last message and calls
-// the tool named by a word in it.
+// echoModel is the recorded servers' model: it repeats the last message and calls the tool
+// named by a word in it.
 type echoModel struct{}
 
 func (echoModel) Name() string { return "fake-model" }
@@ -72,7 +72,7 @@ func requestedCalls(req *model.Request, text string) []*genai.Part {
 	return []*genai.Part{{Text: "Echo: " + text}}
 }
 
-// recordedApps returns the apps of the recorded servers.
+// recordedApps returns the apps on the recorded servers.
 func recordedApps(t *testing.T) *env {
 	t.Helper()
 	traces := devui.NewTraces(true)

@@ -109,8 +109,8 @@ func (r *replay) translateIDs(text string) string {
 	return text
 }
 
-// recordIDs maps the generated IDs of two responses to each other: session IDs, event
-// IDs by position, and call IDs by name.
+// recordIDs maps the generated IDs in two responses to each other: session IDs, event IDs by
+// position, and call IDs by name.
 func (r *replay) recordIDs(theirs []byte, w *httptest.ResponseRecorder) {
 	ours := parseIDs(w.Body.Bytes())
 	for what, id := range parseIDs(theirs) {
@@ -121,14 +121,14 @@ func (r *replay) recordIDs(theirs []byte, w *httptest.ResponseRecorder) {
 	}
 }
 
-// comparedResponse holds the compared fields of a response.
+// comparedResponse holds a response's compared fields.
 type comparedResponse struct {
 	ID     string
 	State  map[string]any
 	Events []*comparedEvent
 }
 
-// comparedEvent holds the compared fields of an event.
+// comparedEvent holds an event's compared fields.
 type comparedEvent struct {
 	ID, InvocationID, Author, Branch, ErrorCode string
 	Partial                                     bool
@@ -150,7 +150,7 @@ type comparedEvent struct {
 	}
 }
 
-// parseEvents returns the events of a list or a stream.
+// parseEvents returns the events in a list or a stream.
 func parseEvents(body []byte) []*comparedEvent {
 	var events []*comparedEvent
 	if json.Unmarshal(body, &events) == nil {
@@ -184,9 +184,8 @@ func parseIDs(body []byte) map[string]string {
 	return ids
 }
 
-// summarizeBody summarizes a response without server-specific wording and order: the
-// state and the number of events of a session, the events of a run, names, or the kind
-// of value.
+// summarizeBody summarizes a response without server-specific wording and order: a session's
+// state and event count, a run's events, names, or the kind of value.
 func summarizeBody(body []byte) string {
 	if text := strings.TrimSpace(string(body)); text == "null" || text == "[]" {
 		return text

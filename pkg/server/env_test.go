@@ -78,7 +78,7 @@ func scriptedModel(t *testing.T) model.LLM { return servertest.ScriptedModel(t) 
 
 func saveNoteTool(t *testing.T) tool.Tool { return servertest.SaveNoteTool(t) }
 
-// eventAuthors lists the authors of the stored events.
+// eventAuthors lists the stored events' authors.
 func (e *env) eventAuthors(t *testing.T, key session.Key) string {
 	t.Helper()
 	sess, err := e.store.Sessions.Get(context.Background(), key, nil)
@@ -92,7 +92,7 @@ func (e *env) eventAuthors(t *testing.T, key session.Key) string {
 	return strings.Join(names, " ")
 }
 
-// runBody returns the body of a run in a session of user u.
+// runBody returns the body for a run in a session of user u.
 func runBody(app, sess, text string) string {
 	return fmt.Sprintf(`{"appName":%q,"userId":"u","sessionId":%q,"newMessage":{"parts":[{"text":%q}]}}`, app, sess, text)
 }

@@ -43,9 +43,9 @@ func badRequest(message string) error {
 // An Error is an error with its response. The server writes it as {"detail": …}, with
 // Retry-After if retrying can help.
 type Error struct {
-	// Status is the status of the response.
+	// Status is the response status.
 	Status int
-	// Code identifies the error for clients of streams, such as NOT_FOUND.
+	// Code identifies the error for stream clients, such as NOT_FOUND.
 	Code string
 	// Detail describes the error to clients.
 	Detail string
@@ -71,7 +71,7 @@ func NewError(status int, detail string) *Error {
 	return e
 }
 
-// Error returns the detail of the response.
+// Error returns the response detail.
 func (e *Error) Error() string { return e.Detail }
 
 func notFoundError(detail string) error { return NewError(http.StatusNotFound, detail) }
@@ -83,7 +83,7 @@ func forbiddenError(detail string) error { return NewError(http.StatusForbidden,
 // invalidVersionError reports a version that is not a number.
 type invalidVersionError struct{}
 
-// Error returns the detail of the response.
+// Error returns the response detail.
 func (invalidVersionError) Error() string { return "Invalid version ID" }
 
 // bodyReadError reports a request body that could not be read to its end.
@@ -95,7 +95,7 @@ func (e *bodyReadError) Error() string { return "reading the request body: " + e
 // Unwrap returns the connection's error.
 func (e *bodyReadError) Unwrap() error { return e.err }
 
-// WrapBodyError marks an error of reading a request body, for handlers that read it
+// WrapBodyError marks an error from reading a request body, for handlers that read it
 // themselves: the response is 408 if the client was too slow, 413 above the limit, otherwise
 // 400.
 func WrapBodyError(err error) error { return &bodyReadError{err} }
@@ -128,7 +128,7 @@ func WrapRunError(key session.Key, err error) error {
 	return WithSessionKey(key, err)
 }
 
-// Error returns the message of the wrapped error.
+// Error returns the wrapped error's message.
 func (e *sessionError) Error() string { return e.err.Error() }
 
 // Unwrap returns the wrapped error.
@@ -137,7 +137,7 @@ func (e *sessionError) Unwrap() error { return e.err }
 // A failure is the response to an error.
 type failure struct {
 	status int
-	// code identifies the error for clients of streams.
+	// code identifies the error for stream clients.
 	code string
 	// detail is a string or a list of [jsonbody.Detail].
 	detail any
@@ -209,8 +209,8 @@ func classifyRunError(re *runtime.RunError) failure {
 	return f
 }
 
-// classifyStoreError maps errors of the store, which may also occur during a run: other
-// requests may delete or change the session at any time.
+// classifyStoreError maps store errors, which may also occur during a run: other requests may
+// delete or change the session at any time.
 func classifyStoreError(key session.Key, err error) failure {
 	switch {
 	case errors.Is(err, session.ErrNotFound):
@@ -264,8 +264,8 @@ func (s *Services) writeError(w http.ResponseWriter, r *http.Request, err error)
 	writeDetail(w, f.status, f.detail)
 }
 
-// LogError returns the response to an error of a request whose handler cannot return it, such
-// as one that has started to respond, and logs the cause if the response omits it.
+// LogError returns the response to a request error that the handler cannot return, such as
+// one after it has started to respond, and logs the cause if the response omits it.
 func (s *Services) LogError(r *http.Request, err error) *Error {
 	f := s.logFailure(r, err)
 	detail, _ := f.detail.(string)

@@ -17,8 +17,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// fillDisk makes the writes of this process fail, as on a full disk. It returns the end of
-// the fault.
+// fillDisk makes this process's writes fail, as on a full disk. It returns a function that
+// ends the fault.
 func fillDisk(t *testing.T) (release func()) {
 	t.Helper()
 	signal.Ignore(syscall.SIGXFSZ) // a full disk returns an error and sends no signal
@@ -39,10 +39,10 @@ func fillDisk(t *testing.T) (release func()) {
 	return release
 }
 
-// While the disk of the artifacts is full, an upload gets 503 with Retry-After, and the
-// server is not ready and names the artifact store. The response of a tool that saves an
-// artifact, the frames of the run and the stored session have no path of the host; the log
-// has it. When there is space, everything works without a restart.
+// While the artifact disk is full, an upload gets 503 with Retry-After, and the server is not
+// ready and names the artifact store. The response from a tool that saves an artifact, the
+// run's frames and the stored session contain no path on the host; the log does. When there
+// is space, everything works without a restart.
 func TestArtifactDiskFull(t *testing.T) {
 	const marker = "marker-of-the-host"
 	st, err := storeurl.Open(t.Context(), "memory:", &storeurl.Options{Artifacts: "dir://" + filepath.Join(t.TempDir(), marker)})

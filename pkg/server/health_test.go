@@ -186,7 +186,7 @@ func TestMemoryServiceUnavailable(t *testing.T) {
 	expectResponse(t, e.serve("GET", "/readyz", ""), 200, `{"ready":true,"reasons":["memory service cannot be read: memories of projects/p/locations/l/ragCorpora/5: 403 PERMISSION_DENIED; hint: check that the project exists, and grant the host's account the role roles/aiplatform.user on it, for projects/p/locations/l/ragCorpora/5"]}`)
 }
 
-// foldersReloader is a reloader with folders that have problems, and an app of one of them.
+// foldersReloader is a reloader with folders that have problems, and an app in one folder.
 type foldersReloader struct{ fakeReloader }
 
 func (foldersReloader) Folders() []server.FolderStatus {
@@ -200,9 +200,9 @@ func (foldersReloader) Folders() []server.FolderStatus {
 // Reload changes nothing.
 func (foldersReloader) Reload(context.Context) error { return nil }
 
-// A folder of apps that cannot be read, and its apps, are reasons, but the server stays
-// ready, because their last good revisions serve. A reload and the stream of changes name
-// the folder, also if it has no apps.
+// An app folder that cannot be read, and its apps, are reasons, but the server stays ready,
+// because their last good revisions serve. A reload and the change stream name the folder,
+// also if it has no apps.
 func TestUnreadableFolder(t *testing.T) {
 	apps := fakeReloader{
 		"lone":  {App: "lone", Revision: "r1", Unreadable: "folder not found"},

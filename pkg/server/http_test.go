@@ -29,7 +29,7 @@ func newExchangeEnv(t *testing.T, ar *txtar.Archive) (*env, string) {
 	return wrapEnv(e), dir
 }
 
-// fakeReloader has the statuses of apps.
+// fakeReloader has the apps' statuses.
 type fakeReloader = servertest.Reloader
 
 // loadingReloader is a reloader whose app is still loading when Reload returns.

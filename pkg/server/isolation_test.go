@@ -35,9 +35,9 @@ func similarUsers() []string {
 	}
 }
 
-// No caller can read or change the data of another user, however similar the names are.
-// Random callers send requests about random users to every route. The control is a
-// server without authentication, on which the same requests return the secret.
+// No caller can read or change another user's data, however similar the names are. Random
+// callers send requests about random users to every route. The control is a server without
+// authentication, on which the same requests return the secret.
 func TestIsolation(t *testing.T) {
 	t.Run("memory", func(t *testing.T) { checkIsolation(t, "memory:") })
 	for _, engine := range testdb.Engines() {
@@ -126,7 +126,7 @@ func checkIsolation(t *testing.T, url string) {
 	}
 }
 
-// newUserRequest returns a request of a caller with a user in the path or the body.
+// newUserRequest returns a caller's request with a user in the path or the body.
 func newUserRequest(pattern, user string, caller int) *http.Request {
 	method, path, _ := strings.Cut(pattern, " ")
 	for name, value := range map[string]string{

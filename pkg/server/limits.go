@@ -48,7 +48,7 @@ func (r Rate) String() string {
 // A rateLimitError reports when the next run may start.
 type rateLimitError struct{ after time.Duration }
 
-// Error returns the detail of the response.
+// Error returns the response detail.
 func (e *rateLimitError) Error() string {
 	return fmt.Sprintf("rate limit exceeded, retry in %d s", e.retryAfterSeconds())
 }
@@ -66,11 +66,11 @@ type rateLimiter struct {
 	clock func() time.Time
 
 	mu sync.Mutex
-	// fullAt is when the bucket of a name is full again.
+	// fullAt is when a name's bucket is full again.
 	fullAt map[string]time.Time
 }
 
-// acquire takes a token of a name or returns a rateLimitError.
+// acquire takes a token for a name or returns a rateLimitError.
 func (l *rateLimiter) acquire(name string) error {
 	if l.rate.Runs == 0 {
 		return nil
@@ -102,7 +102,7 @@ func (l *rateLimiter) acquire(name string) error {
 	return nil
 }
 
-// refund returns the last token of a name.
+// refund returns a name's last token.
 func (l *rateLimiter) refund(name string) {
 	if l.rate.Runs == 0 {
 		return
@@ -123,10 +123,10 @@ const (
 
 var errResponsesFull = NewError(http.StatusServiceUnavailable, "too many large responses in progress, retry later")
 
-// responseBudget limits the memory of large responses. It encodes few at a time,
-// because encoding needs more memory than the result; it shares the buffer of identical
-// responses; and it limits the bytes that clients have yet to read, in total and per
-// user. It is safe for concurrent use.
+// responseBudget limits the memory for large responses. It encodes few at a time, because
+// encoding needs more memory than the result; it shares the buffer between identical
+// responses; and it limits the bytes that clients have yet to read, in total and per user. It
+// is safe for concurrent use.
 type responseBudget struct {
 	max      int64
 	encoders chan struct{}
@@ -198,7 +198,7 @@ func (b *responseBudget) encodeResponse(r *http.Request, q responseRequest) (tex
 	return b.shareResponse(text, q)
 }
 
-// shareResponse counts a body against the budget, or returns the identical body of a
+// shareResponse counts a body against the budget, or returns the identical body from a
 // response in progress.
 func (b *responseBudget) shareResponse(text []byte, q responseRequest) ([]byte, func(), error) {
 	sum := maphash.Bytes(b.seed, text)

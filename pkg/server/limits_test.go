@@ -278,8 +278,8 @@ func heapBytes() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// A request that exceeds a limit of the store gets 413, stores nothing and leaves the
-// session usable. An agent that exceeds a limit ends its run with an error event.
+// A request that exceeds a store limit gets 413, stores nothing and leaves the session
+// usable. An agent that exceeds a limit ends its run with an error event.
 func TestStoreLimits(t *testing.T) {
 	e := newEnvWith(t, "memory:", &store.Options{MaxStateBytes: 1 << 10, MaxEventBytes: 4 << 10, MaxSessionBytes: 16 << 10}, nil)
 	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: lengthModel{}})
@@ -313,7 +313,7 @@ func TestStoreLimits(t *testing.T) {
 	if !strings.Contains(w.Body.String(), `"errorCode":"EVENT_REFUSED"`) || !strings.Contains(w.Body.String(), "event exceeds the limit of 4 KiB") {
 		t.Errorf("run = %d %.500s", w.Code, w.Body)
 	}
-	// The history records why the run ended, of /run as well, and the next turn works.
+	// The history records why the run ended, also for /run, and the next turn works.
 	if w := e.serve("POST", "/run", runBody("hello", "s", "repeat 5000")); w.Code != 500 {
 		t.Errorf("run = %d %.500s, want 500", w.Code, w.Body)
 	}

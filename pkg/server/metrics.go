@@ -16,12 +16,12 @@ import (
 	"agenthost/pkg/store"
 )
 
-// codeOK is the label code of a success.
+// codeOK is the label code for a success.
 const codeOK = "OK"
 
-// Metrics collects the metrics of a host for Prometheus. Create it before the host,
-// pass Observe as [runtime.Options.Observe], and pass it to the servers that serve GET
-// /metrics. It is safe for concurrent use.
+// Metrics collects a host's metrics for Prometheus. Create it before the host, pass Observe
+// as [runtime.Options.Observe], and pass it to the servers that serve GET /metrics. It is
+// safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -36,11 +36,11 @@ type Metrics struct {
 	streams         prometheus.Gauge
 
 	mu sync.RWMutex
-	// observers are those of extensions; the list only grows.
+	// observers belong to extensions; the list only grows.
 	observers []func(runtime.Measurement)
 }
 
-// NewMetrics returns the metrics of a program of the given version.
+// NewMetrics returns the metrics for a program with the given version.
 func NewMetrics(version string) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -93,7 +93,7 @@ func (m *Metrics) addHistogram(name, help string, labels ...string) *prometheus.
 	return h
 }
 
-// addCallMetrics adds a counter and a histogram for calls of models or tools.
+// addCallMetrics adds a counter and a histogram for model or tool calls.
 func (m *Metrics) addCallMetrics(kind, countHelp, durationHelp string) (find func(labels) callMetrics) {
 	all := m.addCounter(kind+"_calls_total", countHelp, "app", kind, "code")
 	took := m.addHistogram(kind+"_call_duration_seconds", durationHelp, "app", kind)
@@ -135,8 +135,8 @@ func (m *Metrics) Observe(r runtime.Measurement) {
 	}
 }
 
-// addExtensions registers the metrics of the extensions of a server with those of the server,
-// and passes them the measurements.
+// addExtensions registers the metrics from a server's extensions with its own, and passes
+// them the measurements.
 func (m *Metrics) addExtensions(all []*Extension, states *prometheus.Registry) {
 	for _, x := range all {
 		states.MustRegister(x.Metrics...)
@@ -148,7 +148,7 @@ func (m *Metrics) addExtensions(all []*Extension, states *prometheus.Registry) {
 	}
 }
 
-// observeAgentCall counts a call of a model or a tool for the agent that makes it.
+// observeAgentCall counts a model or tool call for the agent that makes it.
 func (m *Metrics) observeAgentCall(r runtime.Measurement) {
 	if r.Agent == "" {
 		return
@@ -159,8 +159,7 @@ func (m *Metrics) observeAgentCall(r runtime.Measurement) {
 	}
 }
 
-// observeRun omits the names of unknown apps: callers could invent any number of label
-// values.
+// observeRun omits unknown app names: callers could invent any number of label values.
 func (m *Metrics) observeRun(r runtime.Measurement, code string, took float64) {
 	l := labels{app: r.App, code: code}
 	if code == runtime.CodeAppNotFound {
@@ -207,7 +206,7 @@ func (m *Metrics) trackStream(st *Stream) (end func()) {
 	}
 }
 
-// newHandler serves GET /metrics, including the state metrics of one server.
+// newHandler serves GET /metrics, including one server's state metrics.
 func (m *Metrics) newHandler(states *prometheus.Registry) http.Handler {
 	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, states}, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
@@ -217,8 +216,8 @@ func (s *Services) handleMetrics(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// A stateCollector collects metrics that are read on request: the reloads of apps and
-// the statistics of the store.
+// A stateCollector collects metrics that are read on request: app reloads and store
+// statistics.
 type stateCollector struct {
 	server *Services
 
@@ -331,7 +330,7 @@ func unixSeconds(t time.Time) float64 {
 	return float64(t.UnixMilli()) / 1000
 }
 
-// A metricCache caches the metrics of label values. A turn observes about a dozen, and
+// A metricCache caches the metrics by label values. A turn observes about a dozen, and
 // looking one up is slower than observing it. It is safe for concurrent use.
 type metricCache[L comparable, M any] struct {
 	find func(L) M
@@ -358,7 +357,7 @@ func (s *metricCache[L, M]) get(l L) M {
 }
 
 type (
-	// labels identify runs and calls of models and tools.
+	// labels identify runs and model and tool calls.
 	labels        struct{ app, name, code string }
 	requestLabels struct {
 		pattern string

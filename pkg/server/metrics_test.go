@@ -30,7 +30,7 @@ import (
 	"agenthost/wing/gemini"
 )
 
-// loadsReloader is a reloader with the load counts of two apps.
+// loadsReloader is a reloader with two apps' load counts.
 type loadsReloader struct{ server.Reloader }
 
 func (loadsReloader) Statuses() []server.Status {
@@ -62,7 +62,7 @@ func TestMetrics(t *testing.T) {
 	if w.Code != http.StatusOK {
 		t.Fatalf("GET /metrics = %d", w.Code)
 	}
-	// With a fixed clock all buckets are equal; the size of sessions is not tested here.
+	// With a fixed clock all buckets are equal; session sizes are not tested here.
 	ignored := regexp.MustCompile(`_bucket|cache_bytes|build_info`)
 	var got strings.Builder
 	for line := range strings.Lines(w.Body.String()) {
@@ -85,8 +85,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// The tokens and the cost of a turn are on its stored events, on its spans and in the
-// metrics, streamed or not: here those of two calls, with cached tokens and thoughts.
+// A turn's tokens and cost are on its stored events, on its spans and in the metrics,
+// streamed or not: here for two calls, with cached tokens and thoughts.
 func TestCostOfTurn(t *testing.T) {
 	call := fakegemini.Parts(&genai.Part{FunctionCall: &genai.FunctionCall{Name: "save_note", Args: map[string]any{"text": "x"}}})
 	call.Usage = &genai.GenerateContentResponseUsageMetadata{PromptTokenCount: 1000, CachedContentTokenCount: 400, CandidatesTokenCount: 50, ThoughtsTokenCount: 150}
@@ -125,7 +125,7 @@ func TestCostOfTurn(t *testing.T) {
 	}
 }
 
-// newTracedEnv returns a server with metrics, and the spans of its host.
+// newTracedEnv returns a server with metrics, and its host's spans.
 func newTracedEnv(t *testing.T) (*env, *tracetest.SpanRecorder) {
 	t.Helper()
 	spans := tracetest.NewSpanRecorder()
@@ -138,7 +138,7 @@ func newTracedEnv(t *testing.T) (*env, *tracetest.SpanRecorder) {
 	return wrapEnv(&servertest.Env{Host: host, Store: e.store, Server: server.New(host, opts)}), spans
 }
 
-// eventCosts lists the tokens and costs of the stored events.
+// eventCosts lists the tokens and costs on the stored events.
 func eventCosts(t *testing.T, e *env) (costs []string) {
 	t.Helper()
 	var stored struct {
@@ -160,7 +160,7 @@ func eventCosts(t *testing.T, e *env) (costs []string) {
 	return costs
 }
 
-// spanCosts lists the tokens and costs of the spans of model calls.
+// spanCosts lists the tokens and costs on the model call spans.
 func spanCosts(spans *tracetest.SpanRecorder) (costs []string) {
 	for _, s := range spans.Ended() {
 		set := attribute.NewSet(s.Attributes()...)
@@ -173,7 +173,7 @@ func spanCosts(spans *tracetest.SpanRecorder) (costs []string) {
 	return costs
 }
 
-// metricLines returns the lines of /metrics that begin with a pattern, without prefix.
+// metricLines returns the lines in /metrics that begin with a pattern, without prefix.
 func metricLines(e *env, pattern string) (lines []string) {
 	matching := regexp.MustCompile("^(" + pattern + ")")
 	for line := range strings.Lines(e.serve("GET", "/metrics", "").Body.String()) {
@@ -184,7 +184,7 @@ func metricLines(e *env, pattern string) (lines []string) {
 	return lines
 }
 
-// BenchmarkObserve measures the cost of the metrics of one turn: a run and a model call.
+// BenchmarkObserve measures what one turn's metrics cost: a run and a model call.
 func BenchmarkObserve(b *testing.B) {
 	m, at := server.NewMetrics(""), time.Now()
 	turn := []runtime.Measurement{
@@ -199,8 +199,7 @@ func BenchmarkObserve(b *testing.B) {
 	}
 }
 
-// The spans of a run continue the trace in the Traceparent header, or start a new
-// trace.
+// A run's spans continue the trace in the Traceparent header, or start a new trace.
 func TestCallersTrace(t *testing.T) {
 	ended := tracetest.NewSpanRecorder()
 	opts := &server.Options{AutoCreateSession: true}
@@ -230,8 +229,8 @@ func TestCallersTrace(t *testing.T) {
 	}
 }
 
-// The metrics of an extension are served with those of the server, and it observes the
-// measurements of the host.
+// An extension's metrics are served with the server's, and it observes the host's
+// measurements.
 func TestMetricsOfExtension(t *testing.T) {
 	calls := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "agenthost", Name: "shop_runs_total", Help: "Runs."}, []string{"app"})
 	extend := func(*server.Services) *server.Extension {
@@ -251,8 +250,7 @@ func TestMetricsOfExtension(t *testing.T) {
 	}
 }
 
-// Two servers that share Metrics each serve the runs of both and the apps of their own
-// host.
+// Two servers that share Metrics each serve the runs on both and the apps on their own host.
 func TestMetricsOfTwoServers(t *testing.T) {
 	m := server.NewMetrics("v1")
 	for _, app := range []string{"first", "second"} {

@@ -109,7 +109,7 @@ func (w *jsonErrorWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write discards the text of an error.
+// Write discards an error's text.
 func (w *jsonErrorWriter) Write(b []byte) (int, error) {
 	if w.replaced {
 		return len(b), nil
@@ -117,7 +117,7 @@ func (w *jsonErrorWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// Protect restricts a handler outside of the server's routes, such as a profiler, to
+// Protect restricts a handler outside the server's routes, such as a profiler, to
 // administrators. Without Options.Auth it restricts nothing.
 func (s *Server) Protect(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -129,9 +129,9 @@ func (s *Server) Protect(h http.Handler) http.Handler {
 	})
 }
 
-// stripTrailingSlash returns the URL of a request without trailing slashes if that path
-// has a route, as FastAPI redirects (Starlette's redirect_slashes). The path starts
-// with exactly one slash, so that it cannot name another host.
+// stripTrailingSlash returns a request's URL without trailing slashes if that path has a
+// route, as FastAPI redirects (Starlette's redirect_slashes). The path starts with exactly
+// one slash, so that it cannot name another host.
 func (s *Server) stripTrailingSlash(r *http.Request) (to *url.URL, pattern string) {
 	escaped := r.URL.EscapedPath()
 	if !strings.HasSuffix(escaped, "/") {
@@ -142,7 +142,7 @@ func (s *Server) stripTrailingSlash(r *http.Request) (to *url.URL, pattern strin
 		return nil, ""
 	}
 	to.RawQuery = r.URL.RawQuery
-	// Routes of other methods count too: the response is 405, not 404.
+	// Routes with other methods count too: the response is 405, not 404.
 	for _, method := range []string{r.Method, "GET", "POST", "PUT", "PATCH", "DELETE"} {
 		bare := &http.Request{Method: method, Host: r.Host, URL: &url.URL{Path: to.Path, RawPath: to.RawPath}}
 		if _, pattern = s.mux.Handler(bare); pattern != "" {
@@ -176,9 +176,9 @@ func (s *Server) serveUnrouted(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(&jsonErrorWriter{ResponseWriter: w}, r)
 }
 
-// rejectReason returns why a request is rejected, or an empty string. Both rules are
-// those of adk-python's cli/api_server.py: they prevent pages of other sites from
-// calling this server through a browser.
+// rejectReason returns why a request is rejected, or an empty string. Both rules are those in
+// adk-python's cli/api_server.py: they prevent pages on other sites from calling this server
+// through a browser.
 func (s *Server) rejectReason(r *http.Request, pattern string) string {
 	rt := s.routes[pattern]
 	isProbe := rt != nil && rt.Access == AccessProbe
@@ -219,11 +219,10 @@ func stripPort(host string) string {
 	return strings.Trim(host, "[]")
 }
 
-// isOriginAllowed reports whether a request that changes state comes from a page of
-// this server. If the request has an Origin, it must be the server's own and, on a
-// loopback address, a loopback name. Without an Origin, Sec-Fetch-Site decides.
-// WebSocket handshakes count as changes, because browsers let pages of any site open
-// them and read from them.
+// isOriginAllowed reports whether a request that changes state comes from a page on this
+// server. If the request has an Origin, it must be the server's own and, on a loopback
+// address, a loopback name. Without an Origin, Sec-Fetch-Site decides. WebSocket handshakes
+// count as changes, because browsers let pages on any site open them and read from them.
 func isOriginAllowed(r *http.Request) bool {
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
 	if reads && r.Header.Get("Upgrade") == "" {
@@ -257,8 +256,8 @@ func isLoopback(host string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// serverOrigin returns the origin that the client used, as reported by a proxy. Pages
-// of other sites cannot set these headers.
+// serverOrigin returns the origin that the client used, as reported by a proxy. Pages on
+// other sites cannot set these headers.
 func serverOrigin(r *http.Request) string {
 	if proto, host := parseForwarded(r.Header.Get("Forwarded")); proto != "" && host != "" {
 		return proto + "://" + host
@@ -277,7 +276,7 @@ func serverOrigin(r *http.Request) string {
 	return scheme + "://" + host
 }
 
-// parseForwarded parses the first element of a Forwarded header (RFC 7239).
+// parseForwarded parses a Forwarded header's first element (RFC 7239).
 func parseForwarded(header string) (proto, host string) {
 	for pair := range strings.SplitSeq(firstListItem(header), ";") {
 		name, value, _ := strings.Cut(pair, "=")

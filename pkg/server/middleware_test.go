@@ -100,9 +100,9 @@ func TestRequestOrigins(t *testing.T) {
 	}
 }
 
-// Of all combinations of host names, origins and Sec-Fetch-Site headers that a browser
-// may send, only pages of this server can change state, and only under an allowed host
-// name. The control is a server that accepts any host name.
+// Among all combinations of host names, origins and Sec-Fetch-Site headers that a browser may
+// send, only pages on this server can change state, and only under an allowed host name. The
+// control is a server that accepts any host name.
 func TestBrowserAttacks(t *testing.T) {
 	own := []string{"127.0.0.1:8000", "localhost:8000", "[::1]:8000"}
 	e := newEnv(t, &server.Options{AllowedHosts: []string{"127.0.0.1", "localhost", "[::1]"}})

@@ -18,8 +18,8 @@ import (
 //go:embed openapi.yaml
 var openAPIBase []byte
 
-// encodeOpenAPI returns the OpenAPI document of all routes. It does not depend on the
-// options of the server, because it is public.
+// encodeOpenAPI returns the OpenAPI document for all routes. It does not depend on the
+// server's options, because it is public.
 func encodeOpenAPI(routes []Route, components [][]byte) ([]byte, error) {
 	doc, err := readOpenAPIBase(components)
 	if err != nil {
@@ -49,7 +49,7 @@ func encodeOpenAPI(routes []Route, components [][]byte) ([]byte, error) {
 	return EncodeJSON(doc)
 }
 
-// findDangling returns the name of a component that a value refers to and the document lacks.
+// findDangling names a component that a value refers to and the document lacks.
 func findDangling(value any, doc map[string]any) (missing string) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -75,7 +75,7 @@ func findDangling(value any, doc map[string]any) (missing string) {
 	return ""
 }
 
-// readOpenAPIBase returns the document without its paths, with the components of extensions.
+// readOpenAPIBase returns the document without its paths, with the extensions' components.
 func readOpenAPIBase(components [][]byte) (doc map[string]any, err error) {
 	if err := yaml.Unmarshal(openAPIBase, &doc); err != nil {
 		return nil, err
@@ -109,19 +109,19 @@ func (s *Services) handleOpenAPI(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// splitPattern returns the method and the path of a route in OpenAPI's notation.
+// splitPattern returns a route's method and path in OpenAPI's notation.
 func splitPattern(pattern string) (method, path string) {
 	method, path, _ = strings.Cut(pattern, " ")
 	return method, strings.NewReplacer("{$}", "", "...}", "}").Replace(path)
 }
 
-// notSupported is the answer of a route that always responds with 501.
+// notSupported is the answer from a route that always responds with 501.
 const notSupported = "501"
 
-// groupTag returns the group of the route.
+// groupTag returns the route's group.
 func (d *Doc) groupTag() string { return cmp.Or(d.Tag, "server") }
 
-// encodeOperation describes the route at one of its paths, in OpenAPI's notation.
+// encodeOperation describes the route at one path, in OpenAPI's notation.
 func (rt *Route) encodeOperation(path string) map[string]any {
 	d := &rt.Doc
 	o := map[string]any{"summary": d.Summary, "responses": d.encodeResponses()}
@@ -169,7 +169,7 @@ func (d *Doc) encodeResponses() map[string]any {
 	return all
 }
 
-// mediaContent returns the content object of an operation's schema.
+// mediaContent returns the content object for an operation's schema.
 func mediaContent(schema string) map[string]any {
 	media, inner, text := strings.Cut(schema, ":")
 	switch {

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/genai"
 )
 
-// Every route of the server is described, and the document has each of its paths.
+// Every route on the server is described, and the document has each path.
 func TestOpenAPIListsEveryRoute(t *testing.T) {
 	s := New(nil, nil)
 	paths := readOpenAPI(t)["paths"].(map[string]any)
@@ -44,7 +44,7 @@ func readOpenAPI(t *testing.T) map[string]any {
 	return doc.(map[string]any)
 }
 
-// The schema of Part and its fields have every field of Gemini's SDK.
+// The schemas for Part and its fields have every field in Gemini's SDK.
 func TestOpenAPIPartHasEveryField(t *testing.T) {
 	schemas := readOpenAPI(t)["components"].(map[string]any)["schemas"].(map[string]any)
 	for name, of := range map[string]any{

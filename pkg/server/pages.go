@@ -20,7 +20,7 @@ import (
 //go:embed ui
 var pageFiles embed.FS
 
-// pageCSP allows resources of this server only: no inline scripts or styles, no other
+// pageCSP allows only resources from this server: no inline scripts or styles, no other
 // origins (images in responses are never loaded), and no framing. Worklets are scripts,
 // WebSockets to this server count as 'self', and recordings play from memory (blob:).
 const pageCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
@@ -35,8 +35,8 @@ func (s *Services) handlePageFile(w http.ResponseWriter, r *http.Request) error 
 	return sendPageFile(w, r, r.PathValue("file"))
 }
 
-// sendPageFile serves a file of the page. Browsers revalidate it on each load, so the
-// page always matches the running binary.
+// sendPageFile serves a page file. Browsers revalidate it on each load, so the page always
+// matches the running binary.
 func sendPageFile(w http.ResponseWriter, r *http.Request, name string) error {
 	text, err := pageFiles.ReadFile("ui/" + name)
 	if err != nil {
@@ -55,7 +55,7 @@ func setPageHeaders(h http.Header) {
 	h.Set("Cache-Control", "no-cache")
 }
 
-// docsHead is the start of the page /docs. Its only style sheet is a file of the page.
+// docsHead starts the page /docs. Its only style sheet is one of the page's files.
 const docsHead = `<!doctype html>
 <html lang="en">
 <head>

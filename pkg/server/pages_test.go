@@ -69,8 +69,7 @@ func TestPageSources(t *testing.T) {
 	}
 }
 
-// The API documentation needs no token and does not depend on the options of the
-// server.
+// The API documentation needs no token and does not depend on the server's options.
 func TestDocsWithoutToken(t *testing.T) {
 	open := newEnv(t, &server.Options{Metrics: server.NewMetrics("")})
 	e := newEnv(t, &server.Options{Auth: newAuth(t, "tokens: [{token: ana-ana-ana-ana-ana, claims: {sub: ana}}]")})

@@ -11,8 +11,8 @@ import (
 
 var errStoreTimeout = errors.New("the store did not respond in time")
 
-// Timing of store probes: how long a result is cached, how long a request waits for it,
-// and the timeout of a probe.
+// Store probe timing: how long a result is cached, how long a request waits for it, and a
+// probe's timeout.
 const (
 	probeTTL     = time.Second
 	probeWait    = 3 * time.Second
@@ -29,7 +29,7 @@ type readiness struct {
 	last *probe // nil before the first probe
 }
 
-// A probe is one test of a store. Its result is available once done is closed.
+// A probe tests a store once. Its result is available once done is closed.
 type probe struct {
 	done chan struct{}
 	at   time.Time

@@ -14,12 +14,12 @@ type reloadBody struct {
 	Failed  []Status `json:"failed"`
 	Removed []string `json:"removed"`
 	Loading []Status `json:"loading,omitempty"`
-	// Folders are the folders of apps that have problems.
+	// Folders are the app folders that have problems.
 	Folders []FolderStatus `json:"folders,omitempty"`
 }
 
-// handleReload reloads changed files and returns the result of each app. The status is
-// 409 if an app has errors or a folder cannot be read, otherwise 202 if an app is still loading.
+// handleReload reloads changed files and returns each app's result. The status is 409 if an app
+// has errors or a folder cannot be read, otherwise 202 if an app is still loading.
 func (s *Services) handleReload(w http.ResponseWriter, r *http.Request) error {
 	before := map[string]Status{}
 	for _, st := range s.reloaderStatuses() {
@@ -89,14 +89,14 @@ func (s *Services) handleChanges(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// changesBody is one event of /-/changes: the status of all apps and the reports since
-// the previous event.
+// changesBody is one event in /-/changes: the status of all apps and the reports since the
+// previous event.
 type changesBody struct {
 	Version string `json:"version"`
 	// DevUI reports whether ADK's web client is served.
 	DevUI bool     `json:"devUI,omitempty"`
 	Apps  []Status `json:"apps"`
-	// Folders are the folders of apps that have problems.
+	// Folders are the app folders that have problems.
 	Folders []FolderStatus `json:"folders,omitempty"`
 	Reports []Report       `json:"reports"`
 }
@@ -110,8 +110,7 @@ func (s *Services) reportsAfter(after int) ([]Report, <-chan struct{}) {
 	return s.opts.Reloader.Reports(after)
 }
 
-// listStatuses returns the statuses of all apps sorted by name, including apps built in
-// Go code.
+// listStatuses returns all apps' statuses sorted by name, including apps built in Go code.
 func (s *Services) listStatuses() []Status {
 	all := append([]Status{}, s.reloaderStatuses()...)
 	for _, a := range s.host.Apps() {

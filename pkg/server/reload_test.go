@@ -14,7 +14,7 @@ import (
 	"agenthost/pkg/server"
 )
 
-// reportingReloader is a reloader with one app and a list of reports.
+// reportingReloader is a reloader with one app and a report list.
 type reportingReloader struct {
 	fakeReloader
 	reports []server.Report
@@ -25,7 +25,7 @@ func (n *reportingReloader) Reports(after int) ([]server.Report, <-chan struct{}
 	return n.reports[after:], n.more
 }
 
-// changeStream reads the events of GET /-/changes.
+// changeStream reads the GET /-/changes events.
 type changeStream struct {
 	*testing.T
 	lines *bufio.Reader

@@ -19,7 +19,8 @@ func PathKey(r *http.Request) session.Key {
 	return session.Key{App: r.PathValue("app"), User: r.PathValue("user"), ID: r.PathValue("session")}
 }
 
-// ReadQueryFlag reads a boolean of the query; an absent one is false. The response to its error is 422.
+// ReadQueryFlag reads a boolean from the query; an absent one is false. The response to its error
+// is 422.
 func ReadQueryFlag(r *http.Request, name string) (bool, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
@@ -32,8 +33,8 @@ func ReadQueryFlag(r *http.Request, name string) (bool, error) {
 	return on, nil
 }
 
-// readEventForm returns the form of events in the response: ADK's form, with the
-// provenance of each event if the request has ?provenance=true.
+// readEventForm returns the event form in the response: ADK's form, with each event's
+// provenance if the request has ?provenance=true.
 func readEventForm(r *http.Request) (session.Form, error) {
 	provenance, err := ReadQueryFlag(r, "provenance")
 	return session.Form{Provenance: provenance}, err
@@ -51,8 +52,8 @@ func (s *Services) ReadBody(w http.ResponseWriter, r *http.Request) (*jsonbody.B
 	return b, b.Err()
 }
 
-// ReadJSON reads a request body within the limits of the server into v, as [json.Unmarshal].
-// An empty body leaves v as it is. The response to its error is 400, 408, 413 or 422.
+// ReadJSON reads a request body within the server's limits into v, as [json.Unmarshal]. An
+// empty body leaves v as it is. The response to its error is 400, 408, 413 or 422.
 func (s *Services) ReadJSON(w http.ResponseWriter, r *http.Request, v any) error {
 	text, err := s.readRawBody(w, r)
 	if err != nil || len(text) == 0 {
@@ -70,7 +71,7 @@ func (s *Services) ReadJSON(w http.ResponseWriter, r *http.Request, v any) error
 }
 
 // readRawBody reads a request body within the deadline set by ServeHTTP. JSON in UTF-16 or
-// UTF-32, or with a byte order mark, becomes UTF-8: ADK reads all of them.
+// UTF-32, or with a byte order mark, becomes UTF-8: ADK reads them all.
 func (s *Services) readRawBody(w http.ResponseWriter, r *http.Request) (text []byte, err error) {
 	if n := r.ContentLength; 0 <= n && n <= min(maxPreallocated, s.opts.MaxBody) {
 		text = make([]byte, n)

@@ -15,7 +15,7 @@ type detailBody struct {
 	Detail any `json:"detail"`
 }
 
-// internalDetail is the detail of errors whose cause is only logged.
+// internalDetail is the detail for errors whose cause is only logged.
 const internalDetail = "internal error"
 
 // EncodeJSON encodes a value without escaping HTML.
@@ -29,7 +29,7 @@ func EncodeJSON(v any) ([]byte, error) {
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
 }
 
-// WriteJSON responds with 200 and a value in JSON. Errors of encoding come before the response.
+// WriteJSON responds with 200 and a value in JSON. Encoding errors come before the response.
 func WriteJSON(w http.ResponseWriter, v any) error {
 	text, err := EncodeJSON(v)
 	if err != nil {
@@ -84,9 +84,9 @@ func setRevisionHeader(w http.ResponseWriter, ev *session.Event) {
 // Options.WriteTimeout.
 const maxChunk = 64 << 10
 
-// responseWriter records the status of a response, 0 if none was sent, and limits how
-// long a client may take to send its body and to read the response. Streams set a
-// deadline for each frame instead.
+// responseWriter records a response's status, 0 if none was sent, and limits how long a
+// client may take to send its body and to read the response. Streams set a deadline for each
+// frame instead.
 type responseWriter struct {
 	http.ResponseWriter
 	control      http.ResponseController
@@ -94,9 +94,9 @@ type responseWriter struct {
 	status       int
 }
 
-// setReadDeadline limits how long the request body may take, even if no handler reads
-// it: net/http then reads it before it responds. It also removes the write deadline of
-// the previous response on the connection.
+// setReadDeadline limits how long the request body may take, even if no handler reads it:
+// net/http then reads it before it responds. It also removes the write deadline that the
+// previous response set on the connection.
 func (w *responseWriter) setReadDeadline(r *http.Request, timeout time.Duration) {
 	_ = w.control.SetWriteDeadline(time.Time{})
 	if r.Body != nil && r.Body != http.NoBody {
@@ -117,8 +117,7 @@ func (w *responseWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write sends a part of the body in chunks of at most maxChunk bytes, each with its own
-// deadline.
+// Write sends a part of the body in chunks up to maxChunk bytes, each with its own deadline.
 func (w *responseWriter) Write(b []byte) (n int, err error) {
 	if w.status == 0 {
 		w.status = http.StatusOK

@@ -27,7 +27,7 @@ import (
 // invocation for new events.
 const resumePollInterval = 250 * time.Millisecond
 
-// A resumedStream is the position of a reconnected client in an invocation.
+// A resumedStream is a reconnected client's position in an invocation.
 type resumedStream struct {
 	sessions *store.Sessions
 	key      session.Key

@@ -11,11 +11,11 @@ import (
 )
 
 // A Handler handles a request. An error that it returns becomes the response: an [*Error] as
-// it is, the errors of the store and the runtime with the statuses of the server's own
-// routes, and any other as 500 with its cause in the log.
+// it is, store and runtime errors with the statuses that the server's own routes use, and any
+// other as 500 with its cause in the log.
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
-// A Route is a route of a server. The server authorizes, limits, counts and logs its requests,
+// A Route is a route on a server. The server authorizes, limits, counts and logs its requests,
 // recovers its panics, writes its errors, and describes it in its OpenAPI document. [New] panics,
 // as [http.ServeMux] does, if a route lacks a required field or conflicts with another one.
 type Route struct {
@@ -41,28 +41,28 @@ type Route struct {
 type Access int
 
 const (
-	// AccessPath allows the user {user} of the path, and for {app} only an app that the
-	// caller may use. Without {user} in the path it allows administrators only, so that a
-	// new route is not exposed by mistake. Administrators may use every route.
+	// AccessPath allows the user {user} in the path, and for {app} only an app that the
+	// caller may use. Without {user} in the path it allows administrators only, so that a new
+	// route is not exposed by mistake. Administrators may use every route.
 	AccessPath Access = iota
-	// AccessUser allows every authenticated caller. The handler checks the user of the
-	// request with [Services.ResolveUser].
+	// AccessUser allows every authenticated caller. The handler checks the request's user
+	// with [Services.ResolveUser].
 	AccessUser
 	// AccessHandler leaves authentication to the handler.
 	AccessHandler
-	// AccessPublic allows everyone: the response has no data of apps or users.
+	// AccessPublic allows everyone: the response has no app or user data.
 	AccessPublic
 	// AccessProbe is AccessPublic for any Host header: health checks use addresses that are
-	// not known in advance, such as the IP of a pod.
+	// not known in advance, such as a pod's IP.
 	AccessProbe
 )
 
-// Limits bound the requests of a route.
+// Limits bound a route's requests.
 type Limits struct {
-	// Body limits the bytes of the request body; the default is Options.MaxBody.
+	// Body limits the request body in bytes; the default is Options.MaxBody.
 	Body int64
-	// ShareTimeout gives the calls of the store by a request one timeout together. Without it
-	// each call has its own, because runs and imports may be long.
+	// ShareTimeout gives a request's store calls one timeout together. Without it each call
+	// has its own, because runs and imports may be long.
 	ShareTimeout bool
 }
 
@@ -73,7 +73,7 @@ type Doc struct {
 	Tag string
 	// ID is required and unique: client generators name functions after it.
 	ID, Summary string
-	// Params names query parameters and headers of the components.
+	// Params names query parameters and headers in the components.
 	Params []string
 	// Body and Answer are the schemas of the request and the response: AnyObject, or one of the
 	// components of the server or the extension. [X] is a list of X,
@@ -87,27 +87,27 @@ type Doc struct {
 // An Extension adds routes to a server, and what they bring along.
 type Extension struct {
 	Routes []Route
-	// Components are the parameters and schemas that the docs of the routes name, in YAML:
-	// an object with the keys parameters and schemas of OpenAPI.
+	// Components are the parameters and schemas that the routes' docs name, in YAML: an
+	// object with OpenAPI's keys parameters and schemas.
 	Components []byte
-	// ListApps returns the names of apps that /list-apps lists next to those of the host, such
-	// as drafts; nil for none.
+	// ListApps returns the app names that /list-apps lists next to the host's, such as drafts;
+	// nil for none.
 	ListApps func() []string
 	// DevUI reports that the routes serve ADK's web client at /dev-ui/: the page links to it.
 	DevUI bool
-	// Sessions are sessions outside of the store; nil for none.
+	// Sessions are sessions outside the store; nil for none.
 	Sessions ForeignSessions
 	// Metrics are served at GET /metrics if the server has Options.Metrics.
 	Metrics []prometheus.Collector
-	// Observe receives each measurement of Options.Metrics, from the start of the server; nil
-	// for none. It is called concurrently.
+	// Observe receives each Options.Metrics measurement, from the server's start; nil for
+	// none. It is called concurrently.
 	Observe func(runtime.Measurement)
 }
 
 // ForeignSessions are sessions that the store does not have. Lists omit them, and
 // administrators can read them. Implementations are safe for concurrent use.
 type ForeignSessions interface {
-	// Owns reports whether a session with the ID is one of them.
+	// Owns reports whether a session with the ID belongs to them.
 	Owns(id string) bool
 	// Read returns a session in JSON. The error is [session.ErrNotFound] if it does not exist.
 	Read(r *http.Request) ([]byte, error)
@@ -118,7 +118,7 @@ func developerPrefixes() []string { return []string{"/dev/apps/{app}", "/apps/{a
 
 const developerMark = "…"
 
-// listPatterns returns the patterns of the route in the syntax of [http.ServeMux].
+// listPatterns returns the route's patterns in [http.ServeMux] syntax.
 func (rt *Route) listPatterns() []string {
 	tail, isDeveloper := strings.CutPrefix(rt.Pattern, developerMark)
 	if !isDeveloper {
@@ -131,8 +131,8 @@ func (rt *Route) listPatterns() []string {
 	return all
 }
 
-// mustBeComplete panics if a route of an extension lacks something. It adds the ID of the route
-// to the known ones, with the pattern that has it.
+// mustBeComplete panics if an extension's route lacks something. It adds the route's ID to the
+// known ones, with the pattern that has it.
 func (rt *Route) mustBeComplete(ids map[string]string) {
 	problem := ""
 	name := strings.TrimSpace(rt.Method + " " + rt.Pattern)
@@ -154,7 +154,7 @@ func (rt *Route) mustBeComplete(ids map[string]string) {
 	ids[rt.Doc.ID] = name
 }
 
-// A mountedRoute is a route with what a request needs to know of its pattern.
+// A mountedRoute is a route with what a request needs from its pattern.
 type mountedRoute struct {
 	*Route
 	// hasUser and hasApp report whether the path has {user} and {app}.

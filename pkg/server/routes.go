@@ -10,8 +10,8 @@ import (
 	"agenthost/pkg/store"
 )
 
-// mountRoutes mounts the enabled routes of the server and its extensions, and prepares the
-// documents that describe all of them.
+// mountRoutes mounts the enabled routes from the server and its extensions, and prepares the
+// documents that describe them all.
 func (s *Server) mountRoutes() {
 	for _, extend := range s.opts.Extensions {
 		if x := extend(s.Services); x != nil {
@@ -50,8 +50,8 @@ func (s *Server) allRoutes() []Route {
 	return all
 }
 
-// listComponents returns the components of the OpenAPI document in YAML: those of the server and
-// those of its extensions.
+// listComponents returns the OpenAPI document's components in YAML: the server's and its
+// extensions'.
 func (s *Server) listComponents() [][]byte {
 	all := [][]byte{}
 	for _, x := range s.extensions {
@@ -60,7 +60,7 @@ func (s *Server) listComponents() [][]byte {
 	return all
 }
 
-// Patterns returns the patterns of the enabled routes in the syntax of [http.ServeMux].
+// Patterns returns the enabled routes' patterns in [http.ServeMux] syntax.
 func (s *Server) Patterns() []string {
 	var patterns []string
 	for _, rt := range s.allRoutes() {
@@ -71,7 +71,7 @@ func (s *Server) Patterns() []string {
 	return patterns
 }
 
-// serveRoute authorizes and limits the requests of a route, and writes its errors.
+// serveRoute authorizes and limits a route's requests, and writes its errors.
 func (s *Server) serveRoute(rt *mountedRoute) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		err := s.authorizeRequest(r, rt)
@@ -90,7 +90,7 @@ func (s *Server) serveRoute(rt *mountedRoute) http.HandlerFunc {
 	}
 }
 
-// pageRoutes are those of the server itself: pages, health checks, reload and metrics.
+// pageRoutes are the server's own routes: pages, health checks, reload and metrics.
 func (s *Services) pageRoutes() []Route {
 	return []Route{
 		{Method: "GET", Pattern: "/{$}", Access: AccessPublic, Handler: s.handlePage, Doc: Doc{Tag: "server", ID: "getPage", Summary: "Page for app authors", Answer: "text/html"}},

@@ -27,8 +27,7 @@ func TestDocListsEveryRoute(t *testing.T) {
 	}
 }
 
-// A mistake in a route of an extension ends the start of the server, and the message names the
-// route.
+// A mistake in an extension's route ends the server's start, and the message names the route.
 func TestIncompleteRoutes(t *testing.T) {
 	handle := func(http.ResponseWriter, *http.Request) error { return nil }
 	for want, routes := range map[string][]Route{
@@ -50,7 +49,7 @@ func TestIncompleteRoutes(t *testing.T) {
 	}
 }
 
-// A schema that the docs of a route name must exist. An extension may be nil.
+// A schema that a route's docs name must exist. An extension may be nil.
 func TestMissingSchema(t *testing.T) {
 	s := New(nil, &Options{Extensions: []func(*Services) *Extension{
 		func(*Services) *Extension { return nil },

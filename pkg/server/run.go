@@ -12,8 +12,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// handleRun responds with all events of an invocation. It never streams, whatever the
-// request or the app configures (adk-python cli/api_server.py).
+// handleRun responds with all events in an invocation. It never streams, whatever the request
+// or the app configures (adk-python cli/api_server.py).
 func (s *Services) handleRun(w http.ResponseWriter, r *http.Request) error {
 	q, err := s.decodeRun(w, r, false)
 	if err != nil {

@@ -9,18 +9,18 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A runRequest is a request of /run or /run_sse as decodeRun has read it: the turn, and the form
-// in which the client wants its events. Handlers read no header, query or body again.
+// A runRequest is a /run or /run_sse request as decodeRun has read it: the turn, and the form in
+// which the client wants its events. Handlers read no header, query or body again.
 type runRequest struct {
 	runtime.RunRequest
 	// form is ADK's form of events, with their provenance after ?provenance=true.
 	form session.Form
 	// eventIDs asks for event IDs: ?eventIds=true, or a client that reconnects.
 	eventIDs bool
-	// lastEventID is the Last-Event-ID header of a client that reconnects; empty starts a run.
+	// lastEventID is the Last-Event-ID header from a client that reconnects; empty starts a run.
 	lastEventID string
-	// detached lets the run continue without its client (?detach=true). detachErr is the error of
-	// that flag, which counts only once the run may start.
+	// detached lets the run continue without its client (?detach=true). detachErr is that flag's
+	// error, which counts only once the run may start.
 	detached  bool
 	detachErr error
 	// singleFrame sends an event that saved artifacts in one frame.

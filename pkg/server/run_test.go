@@ -102,8 +102,8 @@ func TestBodyCharsets(t *testing.T) {
 	}
 }
 
-// An event that cannot be encoded as JSON is an error of the agent, and a partial one,
-// which is not stored, an internal error.
+// An event that cannot be encoded as JSON is an agent error, and a partial one, which is not
+// stored, an internal error.
 func TestUnencodableEvent(t *testing.T) {
 	e := newEnv(t, nil)
 	e.addFuncApp(t, "odd", func(_ context.Context, emit emitFunc) error {
@@ -161,7 +161,7 @@ func TestAutoCreateSession(t *testing.T) {
 	}
 }
 
-// A panic of an agent fails its run. The response omits the cause.
+// An agent's panic fails its run. The response omits the cause.
 func TestAgentPanics(t *testing.T) {
 	e := newEnv(t, nil)
 	e.addFuncApp(t, "hello", func(_ context.Context, emit emitFunc) error { panic("secret cause") })
@@ -311,7 +311,7 @@ func streamTexts(stream string) string {
 	return strings.Join(all, " ")
 }
 
-// resumeRun resumes the stream of session s after an event.
+// resumeRun resumes session s's stream after an event.
 func (e *env) resumeRun(app, event string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest("POST", "/run_sse", strings.NewReader(runBody(app, "s", "ignored")))
 	r.Header.Set("Last-Event-ID", event)
@@ -329,8 +329,8 @@ func (e *env) loadEvents(t *testing.T, key session.Key) []*session.Event {
 	return sess.Events()
 }
 
-// A resumed stream sends the missed events, then new ones until the invocation ends. It
-// sends no event twice and none of a later invocation.
+// A resumed stream sends the missed events, then new ones until the invocation ends. It sends
+// no event twice and none from a later invocation.
 func TestResumeStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, nil)

@@ -27,7 +27,7 @@ type Server struct {
 type Options struct {
 	// Version is the version that /version reports; the default is "dev".
 	Version string
-	// Run runs the requests of /run and /run_sse; nil for Run of the host.
+	// Run runs the /run and /run_sse requests; nil for the host's Run.
 	Run func(ctx context.Context, req *runtime.RunRequest) runtime.Events
 	// Reloader provides the load status of apps; nil if the apps are not loaded from
 	// files.
@@ -35,13 +35,13 @@ type Options struct {
 	// Logger logs the causes of internal errors and, at level debug, each request; nil
 	// discards them.
 	Logger *slog.Logger
-	// MaxBody limits the bytes of a request body; the default is 32 MiB.
+	// MaxBody limits a request body in bytes; the default is 32 MiB.
 	MaxBody int64
 	// KeepAlive is the idle time after which a stream gets a comment line. If it is 0,
 	// only clients that ask for event IDs get comments, after 15 seconds.
 	KeepAlive time.Duration
-	// WriteTimeout limits how long a client may take to read one frame of a stream or
-	// 64 KiB of another response; the default is 30 seconds.
+	// WriteTimeout limits how long a client may take to read one stream frame or 64 KiB of
+	// another response; the default is 30 seconds.
 	WriteTimeout time.Duration
 	// ReadTimeout limits how long a client may take to send a request body, whether or
 	// not the route reads it; the default is one minute.
@@ -53,15 +53,14 @@ type Options struct {
 	MaxResponseBytes int64
 	// MaxChangeStreams limits the open change streams; the default is 64.
 	MaxChangeStreams int
-	// Wait limits how long a change of a session waits for a run of the session; the
-	// default is 30 seconds.
+	// Wait limits how long a session change waits for a run in the session; the default is 30
+	// seconds.
 	Wait time.Duration
 	// AllowedHosts lists the accepted Host headers, with a port or for any port; empty
 	// accepts all.
 	AllowedHosts []string
-	// Auth authenticates callers; nil disables authentication and trusts the user ID of
-	// each request.
-	// [ReadAuth] reads it from a file.
+	// Auth authenticates callers; nil disables authentication and trusts each request's user
+	// ID. [ReadAuth] reads it from a file.
 	Auth *Auth
 	// RunsPerUser and RunsPerApp are rate limits for runs; the zero Rate is unlimited.
 	RunsPerUser, RunsPerApp Rate
@@ -74,19 +73,19 @@ type Options struct {
 	Extensions []func(*Services) *Extension
 	// Clock is the time source; the default is time.Now.
 	Clock func() time.Time
-	// NewID generates the IDs of invocations that change a state; the default is random
+	// NewID generates the IDs for invocations that change a state; the default is random
 	// UUIDs.
 	NewID func() string
 }
 
 // A Reloader loads apps when their files change.
 type Reloader interface {
-	// Status returns the status of an app, even if it never loaded. It returns false if
-	// the app does not exist.
+	// Status returns an app's status, even if it never loaded. It returns false if the app
+	// does not exist.
 	Status(app string) (Status, bool)
-	// Statuses returns the status of every app, sorted by name.
+	// Statuses returns every app's status, sorted by name.
 	Statuses() []Status
-	// Folders returns the state of each folder in which the reloader finds apps.
+	// Folders returns the state for each folder in which the reloader finds apps.
 	Folders() []FolderStatus
 	// Reload loads changed files now and activates pending revisions. It returns an
 	// error if the changes cannot be determined.
@@ -96,8 +95,7 @@ type Reloader interface {
 	Reports(after int) ([]Report, <-chan struct{})
 }
 
-// A Status is the load status of an app and the response body of
-// /apps/{app}/diagnostics.
+// A Status is an app's load status and the /apps/{app}/diagnostics response body.
 type Status struct {
 	App string `json:"app"`
 	// Revision is the active revision; empty if there is none.
@@ -106,12 +104,12 @@ type Status struct {
 	OK bool `json:"ok"`
 	// Waiting is the revision of the files that waits for a manual reload.
 	Waiting string `json:"waiting,omitempty"`
-	// Loading reports that the files are still being loaded, or that the gate of the
-	// app is still running, after a reload stopped waiting.
+	// Loading reports that the files are still being loaded, or that the app's gate is still
+	// running, after a reload stopped waiting.
 	Loading bool `json:"loading,omitempty"`
-	// Unreadable is the reason why the folder of the app cannot be read; empty if it can.
+	// Unreadable is why the app's folder cannot be read; empty if it can.
 	Unreadable string `json:"unreadable,omitempty"`
-	// Diagnostics lists the errors and warnings of the files.
+	// Diagnostics lists the errors and warnings in the files.
 	Diagnostics spec.Diagnostics `json:"diagnostics"`
 	// Loaded is when the last load of the files ended, successful or not.
 	Loaded time.Time `json:"loaded,omitzero"`
@@ -121,7 +119,7 @@ type Status struct {
 
 // A FolderStatus is the state of a folder in which a reloader finds apps.
 type FolderStatus struct {
-	// Name is the base name of the folder: responses contain no paths of the host.
+	// Name is the folder's base name: responses contain no paths on the host.
 	Name string `json:"name"`
 	// Unreadable is the reason why the folder cannot be read; empty if it can.
 	Unreadable string `json:"unreadable,omitempty"`
@@ -129,7 +127,7 @@ type FolderStatus struct {
 	Problems []string `json:"problems,omitempty"`
 }
 
-// Loads counts the loads of an app.
+// Loads counts an app's loads.
 type Loads struct {
 	// Last is the time of the last load, Good of the last successful one.
 	Last, Good time.Time
@@ -137,9 +135,9 @@ type Loads struct {
 	All, Failed int
 }
 
-// A Report describes the outcome of one change of an app's files.
+// A Report describes the outcome when an app's files changed once.
 type Report struct {
-	// Number counts the reports of a process, starting at 1.
+	// Number counts a process's reports, starting at 1.
 	Number int       `json:"number"`
 	App    string    `json:"app"`
 	Time   time.Time `json:"time"`
@@ -150,12 +148,12 @@ type Report struct {
 	// now; empty if there is none.
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Changes lists the fields of agents that differ, Files the files.
+	// Changes lists the agent fields that differ, Files the files.
 	Changes []Difference `json:"changes,omitempty"`
 	Files   []string     `json:"files,omitempty"`
 }
 
-// A Difference is one difference between two revisions of an app.
+// A Difference is one difference between two app revisions.
 type Difference struct {
 	// Where is an agent or app.yaml; Field is empty if all of it was added or removed.
 	Where string `json:"where"`

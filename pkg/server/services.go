@@ -14,8 +14,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Services are what handlers of routes use of their server. They are safe for concurrent
-// use.
+// Services are what route handlers use from their server. They are safe for concurrent use.
 type Services struct {
 	host              *runtime.Host
 	opts              Options
@@ -30,7 +29,7 @@ type Services struct {
 	// stateMetrics are the metrics of this server and its host; nil without
 	// Options.Metrics.
 	stateMetrics *prometheus.Registry
-	// changeStreams is the semaphore of open change streams.
+	// changeStreams is the semaphore for open change streams.
 	changeStreams chan struct{}
 
 	userLimiter, appLimiter rateLimiter
@@ -45,16 +44,16 @@ type Services struct {
 // Host returns the host that the server serves.
 func (s *Services) Host() *runtime.Host { return s.host }
 
-// Logger returns the logger of the server; it is not nil.
+// Logger returns the server's logger; it is not nil.
 func (s *Services) Logger() *slog.Logger { return s.opts.Logger }
 
-// Now returns the time of the server's clock.
+// Now returns the time on the server's clock.
 func (s *Services) Now() time.Time { return s.opts.Clock() }
 
 // CreatesSessions reports whether runs create missing sessions.
 func (s *Services) CreatesSessions() bool { return s.opts.AutoCreateSession }
 
-// MaxBody returns the limit of the bytes of a request body.
+// MaxBody returns the limit for a request body in bytes.
 func (s *Services) MaxBody() int64 { return s.opts.MaxBody }
 
 // Stopping returns a context that ends when a shutdown starts. Streams without end return
@@ -67,17 +66,17 @@ func (s *Services) HasAuth() bool { return s.opts.Auth != nil }
 // A Principal is an authenticated caller.
 type Principal = auth.Principal
 
-// principalKey is the key of the caller in the context of a request.
+// principalKey is the key for the caller in a request's context.
 type principalKey struct{}
 
-// WithPrincipal returns the request with a caller that the handler of an AccessHandler route
-// has authenticated. [Services.Authenticate] returns it.
+// WithPrincipal returns the request with a caller that an AccessHandler route's handler has
+// authenticated. [Services.Authenticate] returns it.
 func WithPrincipal(r *http.Request, p *Principal) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), principalKey{}, p))
 }
 
-// ReserveRun counts a run for its user and its app. A run that exceeds one of the
-// limits counts for neither.
+// ReserveRun counts a run for its user and its app. A run that exceeds either limit counts
+// for neither.
 func (s *Services) ReserveRun(app, user string) error {
 	if s.host.App(app) == nil {
 		return nil // the run fails anyway; do not track invented names
@@ -92,9 +91,9 @@ func (s *Services) ReserveRun(app, user string) error {
 	return nil
 }
 
-// RefundMissing returns the token of the app if the session does not exist, so that
-// runs of invented sessions do not use up the allowance of other users. They still
-// count for their own user.
+// RefundMissing returns the app's token if the session does not exist, so that runs in
+// invented sessions do not use up other users' allowance. They still count for their own
+// user.
 func (s *Services) RefundMissing(app string, err error) {
 	if classifyError(session.Key{}, err).status == http.StatusNotFound {
 		s.appLimiter.refund(app)
@@ -110,7 +109,7 @@ func (s *Services) TrackRun() (end func(), err error) {
 	return sync.OnceFunc(s.runs.release), nil
 }
 
-// WriteLarge encodes a JSON response and writes it within the limit of large responses
+// WriteLarge encodes a JSON response and writes it within the limit for large responses
 // (Options.MaxResponseBytes). It encodes few at a time, because encoding needs more memory
 // than the result. A response that reports a completed write is exempt from the limit.
 func (s *Services) WriteLarge(w http.ResponseWriter, r *http.Request, exempt bool, encode func() ([]byte, error)) error {

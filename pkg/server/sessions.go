@@ -19,7 +19,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// sessionHandlers handle the routes of sessions.
+// sessionHandlers handle the session routes.
 type sessionHandlers struct{ *Services }
 
 func (s sessionHandlers) listRoutes() []Route {
@@ -36,8 +36,8 @@ func (s sessionHandlers) listRoutes() []Route {
 	}
 }
 
-// foreignSessions returns the extension's sessions to which an ID belongs, or nil if the ID
-// is one of the store.
+// foreignSessions returns the extension's sessions to which an ID belongs, or nil if the
+// store has the ID.
 func (s sessionHandlers) foreignSessions(id string) ForeignSessions {
 	for _, x := range s.extensions {
 		if x.Sessions != nil && x.Sessions.Owns(id) {
@@ -69,7 +69,7 @@ func (s sessionHandlers) handleListSessions(w http.ResponseWriter, r *http.Reque
 	}})
 }
 
-// listSessions returns all sessions of a user, as in ADK, or the requested page.
+// listSessions returns all of a user's sessions, as in ADK, or the requested page.
 func (s sessionHandlers) listSessions(r *http.Request) (all []*session.Session, next string, err error) {
 	key, sessions, query := PathKey(r), s.host.Store().Sessions, r.URL.Query()
 	if !query.Has("pageSize") && !query.Has("pageToken") {
@@ -213,7 +213,7 @@ func (s sessionHandlers) readExpiry(b *jsonbody.Body) time.Time {
 	return time.Time{}
 }
 
-// stateWrites returns every map of state keys that the session writes.
+// stateWrites returns every state key map that the session writes.
 func (n *newSession) stateWrites() []map[string]any {
 	all := []map[string]any{n.state}
 	for _, ev := range n.events {
@@ -279,11 +279,11 @@ func (s sessionHandlers) handlePatchSession(w http.ResponseWriter, r *http.Reque
 	return s.writeSession(w, r, sess, form)
 }
 
-// patchSession changes the state of a session between two runs. During a run, the
-// change would make the next event of the run stale.
+// patchSession changes a session's state between two runs. During a run, the change would
+// make the run's next event stale.
 func (s sessionHandlers) patchSession(ctx context.Context, key session.Key, delta map[string]any) (*session.Session, error) {
 	sessions := s.host.Store().Sessions
-	// The context of a run has no shared timeout; that of the request does.
+	// A run's context has no shared timeout; the request's does.
 	_, release, err := sessions.Acquire(ctx, key, s.opts.Wait)
 	if err != nil {
 		return nil, err
@@ -298,7 +298,7 @@ func (s sessionHandlers) patchSession(ctx context.Context, key session.Key, delt
 	if err := s.appendEvents(ctx, sess, ev); err != nil {
 		return nil, err
 	}
-	// sess still has the temp: keys of the event; reload without them.
+	// sess still has the event's temp: keys; reload without them.
 	return sessions.Get(ctx, key, nil)
 }
 
@@ -372,7 +372,7 @@ func functionNames(ev *session.Event) []string {
 	return names
 }
 
-// isUserInput reports whether an event contains only text and files of the user.
+// isUserInput reports whether an event contains only text and files from the user.
 func isUserInput(ev *session.Event) bool {
 	if ev.Author != session.UserAuthor || ev.ErrorCode != "" || ev.InputTranscription != nil || ev.OutputTranscription != nil {
 		return false
@@ -390,8 +390,8 @@ func isUserInput(ev *session.Event) bool {
 	})
 }
 
-// handleRewind removes the end of a session. With a message it responds with the events
-// of the run that follows, otherwise with the session.
+// handleRewind removes a session's end. With a message it responds with the events from the
+// run that follows, otherwise with the session.
 func (s sessionHandlers) handleRewind(w http.ResponseWriter, r *http.Request) error {
 	form, err := readEventForm(r)
 	if err != nil {

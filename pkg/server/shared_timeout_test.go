@@ -15,7 +15,7 @@ import (
 	"agenthost/pkg/store/memstore"
 )
 
-// A slowBackend takes 4 of the 10 seconds of its timeout for each call.
+// A slowBackend takes 4 seconds of its 10-second timeout for each call.
 type slowBackend struct {
 	store.SessionBackend
 }
@@ -45,8 +45,8 @@ func (b slowBackend) AppendEvent(ctx context.Context, rec store.AppendRecord) (s
 	return b.SessionBackend.AppendEvent(ctx, rec)
 }
 
-// A request that changes a session has one timeout for all its calls of the store. A run has it
-// only until it has the session: each of its events has its own.
+// A request that changes a session has one timeout for all its store calls. A run has it only
+// until it has the session: each of its events has its own.
 func TestRequestHasOneTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fast := memstore.NewSessions()

@@ -81,8 +81,8 @@ func (g *runGate) wait(ctx context.Context) error {
 	}
 }
 
-// Abort cancels detached runs when the grace period of a shutdown is over. Other runs
-// end with their connections.
+// Abort cancels detached runs when a shutdown's grace period is over. Other runs end with
+// their connections.
 func (s *Server) Abort() { s.detachedRuns.cancelAll() }
 
 // A cancelGroup cancels contexts together. The zero value is empty.

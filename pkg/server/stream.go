@@ -54,7 +54,7 @@ type Stream struct {
 	keepAliveInterval time.Duration
 	writeTimeout      time.Duration
 	logger            *slog.Logger
-	// author is the author of the last event.
+	// author is the last event's author.
 	author string
 	// detached is set if the run continues without the client.
 	detached bool
@@ -69,8 +69,8 @@ type Stream struct {
 	writeErr       error // the first write error
 }
 
-// maxFlushDelay limits how long the last event of a run is buffered. The end of the
-// response, which flushes it, normally follows within microseconds.
+// maxFlushDelay limits how long a run's last event is buffered. The end of the response,
+// which flushes it, normally follows within microseconds.
 const maxFlushDelay = time.Millisecond
 
 // defaultKeepAlive is the keep-alive interval for clients that accept comments.
@@ -82,8 +82,8 @@ type errorFrame struct {
 	Author    string `json:"author,omitempty"`
 }
 
-// newStream returns the stream of a response. An extended stream sends event IDs and
-// always sends comments: its client supports more of server-sent events than ADK sends.
+// newStream returns a response's stream. An extended stream sends event IDs and always sends
+// comments: its client supports more server-sent event features than ADK sends.
 func (s *Services) newStream(w http.ResponseWriter, extended bool) *Stream {
 	every := s.opts.KeepAlive
 	if extended && every == 0 {
@@ -92,7 +92,7 @@ func (s *Services) newStream(w http.ResponseWriter, extended bool) *Stream {
 	return &Stream{w: w, control: http.NewResponseController(w), logger: s.opts.Logger, eventIDs: extended, keepAliveInterval: every, writeTimeout: s.opts.WriteTimeout}
 }
 
-// NewStream returns a stream of events, which starts with its first event. Idle streams get a
+// NewStream returns an event stream, which starts with its first event. Idle streams get a
 // comment every 15 seconds, or as often as Options.KeepAlive.
 func (s *Services) NewStream(w http.ResponseWriter) *Stream { return s.newStream(w, true) }
 
@@ -210,7 +210,7 @@ func (st *Stream) writeEvent(ev *session.Event, singleFrame, last bool) error {
 	return st.writeEventFrame(&artifacts, true, last)
 }
 
-// setRevision sets the revision header from the first event of a stream.
+// setRevision sets the revision header from a stream's first event.
 func (st *Stream) setRevision(ev *session.Event) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -240,9 +240,8 @@ func (st *Stream) writeEventFrame(ev *session.Event, complete, last bool) error 
 	return st.writeFrame(*buffer)
 }
 
-// writeFailure writes the error that ended the run, with the author of the last event,
-// or the given one if there was no event. ADK's clients show a frame under the name of
-// its author.
+// writeFailure writes the error that ended the run, with the last event's author, or the
+// given one if there was no event. ADK's clients show a frame under its author's name.
 func (st *Stream) writeFailure(f failure, author string) error {
 	text, err := EncodeJSON(errorFrame{f.detail, f.code, cmp.Or(st.author, author)})
 	if err != nil {
@@ -251,8 +250,8 @@ func (st *Stream) writeFailure(f failure, author string) error {
 	return st.writeLastFrame([]byte("data: " + string(text) + "\n\n"))
 }
 
-// rootAgentName returns the name of an app's root agent, or an empty string if the app
-// does not exist.
+// rootAgentName returns an app's root agent name, or an empty string if the app does not
+// exist.
 func (s *Services) rootAgentName(app string) string {
 	if a := s.host.App(app); a != nil {
 		return a.Root().Name()
@@ -260,8 +259,8 @@ func (s *Services) rootAgentName(app string) string {
 	return ""
 }
 
-// SendJSON writes a value in JSON as an event, and flushes it. It returns the first error of
-// writing: the client has disconnected or does not read.
+// SendJSON writes a value in JSON as an event, and flushes it. It returns the first write
+// error: the client has disconnected or does not read.
 func (st *Stream) SendJSON(v any) error {
 	text, err := EncodeJSON(v)
 	if err != nil {
