@@ -16,7 +16,7 @@ import (
 
 // A Report describes one change to an app's folder.
 type Report struct {
-	// Number counts reports from 1.
+	// Number is the report's sequence number, from 1.
 	Number int
 	App    string
 	Time   time.Time

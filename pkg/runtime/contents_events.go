@@ -20,8 +20,8 @@ const (
 	partBytes    = 256
 )
 
-// shortHistory is how many events may be read faster by building the contents than by looking them
-// up.
+// shortHistory is the number of events up to which building the contents is faster than looking
+// them up.
 const shortHistory = 8
 
 // contentBytes estimates the memory for a content that was built for a view.

@@ -153,9 +153,9 @@ type CodeResult struct {
 	Files []*genai.Blob
 }
 
-// CodeExecution configures how code is executed that an agent's model writes. The zero value uses
-// the model's own sandbox, whose responses contain the code and its result. The other fields apply
-// to an Executor only.
+// CodeExecution configures how an agent executes the code that its model writes. The zero value
+// uses the model's own sandbox, whose responses contain the code and its result. The other fields
+// apply to an Executor only.
 type CodeExecution struct {
 	Executor CodeExecutor
 	// Stateful keeps the interpreter state between executions in a session.

@@ -44,7 +44,8 @@ func renderContents(t *testing.T, contents []*genai.Content) string {
 	return strings.Join(lines, "\n")
 }
 
-// singleTurnFlow returns a graph with LLM agents that append their contents to seen.
+// singleTurnFlow returns a graph with LLM agents that append their contents to seen. The agent
+// first calls a tool, and runs twice.
 func singleTurnFlow(t *testing.T, seen *[]string) *runtime.Workflow {
 	t.Helper()
 	llm := modelFunc(func(_ context.Context, req *model.Request) (*genai.Content, error) {

@@ -77,7 +77,8 @@ func IsContentAttribute(key attribute.Key) bool {
 	return false
 }
 
-// modelCallAttributes returns a model call's attributes that are known at its end.
+// modelCallAttributes returns the attributes of a model call that are known at its end. The
+// response may be nil.
 func (h *Host) modelCallAttributes(req *model.Request, r *model.Response) []attribute.KeyValue {
 	all := make([]attribute.KeyValue, 0, 9)
 	if h.traceContents {
