@@ -21,13 +21,13 @@ import (
 //
 // Invariant: an app that has errors from its gate is never published, and the serving one stays.
 
-// RunGate runs the gates that the app configures with reload: {gate: […]}, in the order of
-// [Kinds].Gates. It returns the failures.
+// RunGate runs the gates that the app configures with reload: {gate: […]}, in [Kinds].Gates order.
+// It returns the failures.
 func (l *Loader) RunGate(ctx context.Context, dir string, app *runtime.App) spec.Diagnostics {
 	return l.runGateChecks(ctx, dir, app, app.Reload().Gate)
 }
 
-// runGateChecks runs some gates within the time budget of the app.
+// runGateChecks runs some gates within the app's time budget.
 func (l *Loader) runGateChecks(ctx context.Context, dir string, app *runtime.App, names []string) spec.Diagnostics {
 	limit := app.Reload().Budget.Time
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, NewBudgetError(fmt.Sprintf("time budget of %s", limit), "budget: {time: …}"))

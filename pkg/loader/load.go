@@ -15,9 +15,9 @@ import (
 	"agenthost/pkg/store"
 )
 
-// Load builds the app of a folder. It returns all problems, sorted by position; if
-// one of them is an error, the app is nil. Building opens no connections. The caller
-// owns the app and must pass it to a host or Close it.
+// Load builds a folder's app. It returns all problems, sorted by position; if one of them is an
+// error, the app is nil. Building opens no connections. The caller owns the app and must pass it to
+// a host or Close it.
 func (l *Loader) Load(ctx context.Context, dir string) (*runtime.App, spec.Diagnostics) {
 	got := l.loadApp(ctx, dir, nil, nil)
 	return got.app, got.ds
@@ -26,8 +26,8 @@ func (l *Loader) Load(ctx context.Context, dir string) (*runtime.App, spec.Diagn
 // A LoadedApp is an app with the files that it was built from.
 type LoadedApp struct {
 	App *runtime.App
-	// Files are the files by path in the app folder, except .env, which contains secrets
-	// of this machine.
+	// Files are the files by path in the app folder, except .env, which contains this machine's
+	// secrets.
 	Files map[string][]byte
 }
 
@@ -46,9 +46,8 @@ func (a *LoadedApp) SaveRevision(ctx context.Context, revisions *store.Revisions
 	return revisions.Put(ctx, &store.Revision{App: a.App.Name(), ID: a.App.Revision(), Files: a.Files}, a.App.Reload().KeepRevisions)
 }
 
-// LoadRevision builds the app of a revision from its files, with the current
-// environment and the current .env of the app folder. The app has the ID of the
-// revision, whatever the environment.
+// LoadRevision builds a revision's app from its files, with the current environment and the app
+// folder's current .env. The app has the revision's ID, whatever the environment.
 func (l *Loader) LoadRevision(ctx context.Context, rev *store.Revision, dir string) (*runtime.App, error) {
 	src := newSource(rev.App, dir, &l.opts)
 	src.storedRevision = rev
@@ -63,19 +62,19 @@ func (l *Loader) LoadRevision(ctx context.Context, rev *store.Revision, dir stri
 	return got.app, nil
 }
 
-// loadResult is the result of loading a folder.
+// loadResult is what loading a folder returned.
 type loadResult struct {
 	app *runtime.App
 	ds  spec.Diagnostics
-	// outside are the files outside of the folder that the app depends on.
+	// outside are the files outside the folder that the app depends on.
 	outside []string
 	// files are those that the app was built from; read are those that were read
 	// from the folder, also when there is no app.
 	files, read map[string][]byte
 }
 
-// loadApp builds the app of a folder with the cache of the previous load, and then calls
-// a function that reads its tests; both may be nil.
+// loadApp builds a folder's app with the previous load's cache, and then calls a function that
+// reads its tests; both may be nil.
 func (l *Loader) loadApp(ctx context.Context, dir string, r *loadCache, then func(context.Context, *resolver)) loadResult {
 	src, ds := l.openAppFolder(dir)
 	if src == nil {
@@ -88,8 +87,8 @@ func (l *Loader) loadApp(ctx context.Context, dir string, r *loadCache, then fun
 	return l.loadSource(ctx, src, then)
 }
 
-// loadAppSafely is loadApp for a running host: a panic becomes a problem of this app
-// and does not affect others. In other programs a panic ends the process.
+// loadAppSafely is loadApp for a running host: a panic becomes this app's problem and does not
+// affect others. In other programs a panic ends the process.
 func (l *Loader) loadAppSafely(ctx context.Context, dir string, r *loadCache, then func(context.Context, *resolver)) (got loadResult) {
 	p := safe.Call(func() { got = l.loadApp(ctx, dir, r, then) })
 	if p == nil {
@@ -102,7 +101,7 @@ func (l *Loader) loadAppSafely(ctx context.Context, dir string, r *loadCache, th
 	}}}
 }
 
-// loadSource builds the app of an open source.
+// loadSource builds an open source's app.
 func (l *Loader) loadSource(ctx context.Context, src *source, then func(context.Context, *resolver)) loadResult {
 	src.budget = newLoadBudget(ctx)
 	r := newResolver(l, src)
@@ -110,7 +109,7 @@ func (l *Loader) loadSource(ctx context.Context, src *source, then func(context.
 	if then != nil {
 		then(ctx, r)
 		if r.app.documents = src.roots; !r.ds.HasErrors() {
-			r.report(checkSecrets(r.app)...) // of the tests
+			r.report(checkSecrets(r.app)...) // in the tests
 		}
 	}
 	if src.budget.exceeded != nil {
@@ -135,8 +134,8 @@ func (l *Loader) openAppFolder(dir string) (*source, spec.Diagnostics) {
 	return src, nil
 }
 
-// newRevisionResolver returns a resolver of a revision without the environment of its host.
-// Variables expand to placeholders.
+// newRevisionResolver returns a resolver for a revision without its host's environment. Variables
+// expand to placeholders.
 func (l *Loader) newRevisionResolver(rev *store.Revision, variable func(name string) string) *resolver {
 	bare := *l
 	bare.opts.Env = func(string) (string, bool) { return "", false }
@@ -147,7 +146,7 @@ func (l *Loader) newRevisionResolver(rev *store.Revision, variable func(name str
 	return newResolver(&bare, src)
 }
 
-// findOverlayName returns the environment of the overlay in a revision's files.
+// findOverlayName returns the overlay's environment in a revision's files.
 func findOverlayName(files map[string][]byte) string {
 	for file := range files {
 		if name, ok := strings.CutPrefix(file, "app."); ok && path.Ext(name) == ".yaml" {
@@ -171,7 +170,7 @@ func (r *resolver) loadAndCompile(ctx context.Context) *runtime.App {
 		return app
 	}
 	r.held.close()
-	if !isLimitError(err) { // reported at the end of the load
+	if !isLimitError(err) { // reported when the load ends
 		r.reportBuildError(r.app.root.plan.Node, "build", err)
 	}
 	return nil
@@ -257,8 +256,8 @@ func (r *resolver) readAppFile() {
 	r.declareParts(&r.app.doc.Parts, part{file: appFile})
 }
 
-// readRootAgent reads the root agent and registers the declarations of its file. It
-// returns nil if there is no root agent.
+// readRootAgent reads the root agent and registers the declarations in its file. It returns nil if
+// there is no root agent.
 func (r *resolver) readRootAgent() (*spec.Node, ancestry) {
 	ref := r.app.doc.RootAgent
 	if ref != nil && ref.inline != nil {
@@ -292,8 +291,7 @@ func (r *resolver) missingAgentHint() string {
 	return "create root_agent.yaml next to app.yaml, or declare the agent under root_agent"
 }
 
-// buildPlugins builds the plugins of app.yaml and reports all problems of their
-// settings.
+// buildPlugins builds app.yaml's plugins and reports all problems with their settings.
 func (r *resolver) buildPlugins(ctx context.Context) {
 	seen := map[string]bool{}
 	for _, ref := range r.app.doc.Plugins {
@@ -330,7 +328,7 @@ func (r *resolver) buildPlugin(ctx context.Context, kind spec.Kind[agentconfig.P
 	return p
 }
 
-// toolPart is the kind of an [unusedPart] that is a tool.
+// toolPart is the kind when an [unusedPart] is a tool.
 const toolPart = "tool"
 
 // resolveUnused validates unused declarations and records them. It skips included ones.

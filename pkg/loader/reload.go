@@ -62,7 +62,7 @@ func (w *Watch) reloadIfChanged(ctx context.Context, a *watchedApp, p pollMode) 
 		return false
 	case hash == a.loadedHash && !(p.requested && (old.PendingRevision != "" || w.hasUnsteadyFailure(old))):
 		a.pendingHash = ""
-		if old.Unreadable != "" { // restore the status of the content that was loaded last
+		if old.Unreadable != "" { // restore the status for the content that was loaded last
 			w.reportMu.Lock()
 			defer w.reportMu.Unlock()
 			w.opts.Logger.Info("app can be read again", "app", a.name, "revision", old.Revision)
@@ -107,8 +107,8 @@ func (w *Watch) reloadIfChanged(ctx context.Context, a *watchedApp, p pollMode) 
 	return !w.publishResult(ctx, &reload{a, p, old, got})
 }
 
-// hashApp returns the hash of the folder and of the outside files. For a folder beyond
-// the limits it is the message of the limit.
+// hashApp returns the hash over the folder and the outside files. For a folder beyond the limits it
+// is the limit's message.
 func (w *Watch) hashApp(ctx context.Context, a *watchedApp) (string, *limitError, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit.AppLoad.Time, folderTooSlow)
 	defer cancel()
@@ -233,8 +233,8 @@ func (w *Watch) runGate(ctx context.Context, a *watchedApp, app *runtime.App) (f
 	return nil, false
 }
 
-// waitForSave returns true when the files of an app differ from the loaded ones, or false
-// when ctx ends. It looks when a poll was due.
+// waitForSave returns true when an app's files differ from the loaded ones, or false when ctx ends.
+// It looks when a poll was due.
 func (w *Watch) waitForSave(ctx context.Context, a *watchedApp) bool {
 	ticker := time.NewTicker(w.opts.Settle)
 	defer ticker.Stop()
@@ -253,8 +253,8 @@ func (w *Watch) waitForSave(ctx context.Context, a *watchedApp) bool {
 	}
 }
 
-// recordReport appends a report about the change of a status, unless both are
-// equivalent. The new status must have been stored before.
+// recordReport appends a report about a status change, unless both are equivalent. The new status
+// must have been stored before.
 func (w *Watch) recordReport(a *watchedApp, got loadResult, old, now Status) {
 	r := Report{App: now.App, Time: now.Loaded, From: old.Revision, To: now.Revision}
 	switch {
@@ -306,8 +306,8 @@ func (w *Watch) removeIfAbsent(a *watchedApp, p pollMode) (again bool) {
 	return false
 }
 
-// markUnreadable shows in the status of an app that its folder cannot be read. The app
-// keeps its revision.
+// markUnreadable shows in an app's status that its folder cannot be read. The app keeps its
+// revision.
 func (w *Watch) markUnreadable(a *watchedApp, err error) {
 	reason := formatFolderError(err)
 	w.reportMu.Lock()

@@ -12,37 +12,37 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A Status is the state of a watched app.
+// A Status is a watched app's state.
 type Status struct {
 	App string
 	Dir string
 	// Revision is the serving revision; empty if there is none.
 	Revision string
-	// OK reports whether the content of the folder is serving.
+	// OK reports whether the folder's content is serving.
 	OK bool
-	// PendingRevision is the revision of a change that waits for a manual reload; empty
-	// if there is none.
+	// PendingRevision is a change's revision that waits for a manual reload; empty if there is
+	// none.
 	PendingRevision string
 	// Unreadable is the reason why the folder cannot be read; empty if it can. Revision
 	// keeps serving.
 	Unreadable string
-	// Loading reports that the content of the folder has been loading, or passing the
-	// gate, for longer than Sync and Reload wait.
+	// Loading reports that the folder's content has been loading, or passing the gate, for longer
+	// than Sync and Reload wait.
 	Loading bool
-	// Diagnostics are the problems of the content of the folder, including warnings.
+	// Diagnostics are the problems with the folder's content, including warnings.
 	Diagnostics spec.Diagnostics
-	// Loaded is the time of the last load, LastGood the time of the last successful one.
+	// Loaded is when the app was last loaded, LastGood when it was last loaded without errors.
 	Loaded, LastGood time.Time
 	// LoadCount counts loads, FailedCount failed loads.
 	LoadCount, FailedCount int
 }
 
-// Problems returns the diagnostics for remote clients: file names are relative to the
-// app, and do not reveal the location of its folder.
+// Problems returns the diagnostics for remote clients: file names are relative to the app, and do
+// not reveal where its folder is.
 func (s Status) Problems() spec.Diagnostics { return relativeToApps(s.Dir, s.Diagnostics) }
 
-// relativeToApps shortens the paths of files in an app's folder so that they begin
-// with the app's name and do not reveal where the folder is; also those in messages.
+// relativeToApps shortens the paths to files in an app's folder so that they begin with the app's
+// name and do not reveal where the folder is; also those in messages.
 func relativeToApps(dir string, ds spec.Diagnostics) spec.Diagnostics {
 	hide := pathHider(dir)
 	below := func(at *spec.Pos) {
@@ -62,8 +62,8 @@ func relativeToApps(dir string, ds spec.Diagnostics) spec.Diagnostics {
 	return named
 }
 
-// pathHider returns a replacer of an app's folder by its name, and of an absolute path of
-// its parent folder by nothing.
+// pathHider returns a replacer that replaces an app's folder with its name, and removes its parent
+// folder's absolute path.
 func pathHider(dir string) *strings.Replacer {
 	var pairs []string
 	if given := formatDir(dir); path.Base(given) == AppName(dir) { // not such as . or ..
@@ -75,7 +75,7 @@ func pathHider(dir string) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// statuses are those of the apps of a watch. They are safe for concurrent use.
+// statuses are the statuses of a watch's apps. They are safe for concurrent use.
 type statuses struct {
 	mu    sync.RWMutex
 	byApp map[string]Status

@@ -30,25 +30,24 @@ type Host interface {
 	Remove(name string)
 }
 
-// A Watch keeps the apps of a host up to date with their folders. It loads a change
-// when two successive polls see the same content, and publishes it if there are no
-// errors. If there are, the last good revision keeps serving, and [Status] has the
-// problems. Each app is polled, loaded and gated independently, so that a slow app does
-// not delay others. A Watch is safe for concurrent use.
+// A Watch keeps a host's apps up to date with their folders. It loads a change when two successive
+// polls see the same content, and publishes it if there are no errors. If there are, the last good
+// revision keeps serving, and [Status] has the problems. Each app is polled, loaded and gated
+// independently, so that a slow app does not delay others. A Watch is safe for concurrent use.
 type Watch struct {
 	loader *Loader
 	host   Host
 	opts   WatchOptions
 
-	// discoverMu serializes discoveries. It guards the listings of folders.
+	// discoverMu serializes discoveries. It guards the folder listings.
 	discoverMu sync.Mutex
 	folders    []*watchedFolder
 
 	// saveMu is held while files are written through the watch.
 	saveMu sync.Mutex
 
-	// pollCtx is the context of polls, which outlive the caller that requested them. It
-	// is canceled when Run returns.
+	// pollCtx is the polls' context. Polls outlive the caller that requested them. It is canceled
+	// when Run returns.
 	pollCtx     context.Context
 	cancelPolls context.CancelFunc
 	polls       sync.WaitGroup
@@ -57,14 +56,14 @@ type Watch struct {
 	// wake notifies Run that an app is due; its capacity is 1.
 	wake chan struct{}
 
-	mu   sync.Mutex // guards apps, due and the folders of apps
+	mu   sync.Mutex // guards apps, due and the app folders
 	apps map[string]*watchedApp
 	due  map[string]bool
 
-	// reportMu serializes the reports of results.
+	// reportMu serializes result reports.
 	reportMu sync.Mutex
 	status   statuses
-	// folderStatusMu guards the statuses of folders.
+	// folderStatusMu guards the folder statuses.
 	folderStatusMu sync.RWMutex
 
 	journal *journal
@@ -75,8 +74,7 @@ type WatchOptions struct {
 	// Settle is how long content must stay unchanged before it is loaded. Default: 100
 	// ms.
 	Settle time.Duration
-	// Poll is the interval of polls, which find what notifications missed. Default:
-	// 2 s.
+	// Poll is the poll interval; polls find what notifications missed. Default: 2 s.
 	Poll time.Duration
 	// PollOnly disables file notifications, which some file systems do not support.
 	PollOnly bool
@@ -91,22 +89,22 @@ type WatchOptions struct {
 	Clock func() time.Time
 	// Logger logs every load; nil disables it.
 	Logger *slog.Logger
-	// Gate decides whether an app is published. Default: [Loader.RunGate], without the evals
-	// of a revision that Revisions has. A newer save ends its context.
+	// Gate decides whether an app is published. Default: [Loader.RunGate], without the evals for a
+	// revision that Revisions has. A newer save ends its context.
 	Gate GateFunc
-	// MaxWait is how long Sync and Reload wait for one app. Default: 10 s. The load of
-	// an app that takes longer continues in the background.
+	// MaxWait is how long Sync and Reload wait for one app. Default: 10 s. A load that takes longer
+	// continues in the background.
 	MaxWait time.Duration
-	// Problems receives the diagnostics of every load as text, with source lines and
-	// carets; nil discards them.
+	// Problems receives every load's diagnostics as text, with source lines and carets; nil
+	// discards them.
 	Problems io.Writer
-	// Tests also reads the tests of apps. Files that they read elsewhere are watched,
-	// and their problems are problems of the app.
+	// Tests also reads the apps' tests. Files that they read elsewhere are watched, and their
+	// problems are the app's problems.
 	Tests bool
 	// OnLoad, if set, is called after every load, serially.
 	OnLoad func(Status)
 
-	// list lists a folder; tests replace it by one of a file system that fails.
+	// list lists a folder; tests replace it with one for a file system that fails.
 	list func(dir string) folderListing
 }
 
@@ -114,18 +112,18 @@ type WatchOptions struct {
 // returned problems include an error, the previous revision stays active.
 type GateFunc func(ctx context.Context, dir string, app *runtime.App) spec.Diagnostics
 
-// watchedApp is the state of one app's folder between polls.
+// watchedApp is one app folder's state between polls.
 type watchedApp struct {
 	name string
-	// busy is held by the running poll of the app, or by the caller that polls it until
-	// it settles. It guards the fields below except folders, missed and pollCost.
+	// busy is held by the app's running poll, or by the caller that polls it until it settles. It
+	// guards the fields below except folders, missed and pollCost.
 	busy chan struct{}
 
 	dir           string
 	tree          folderHasher
-	outsideFiles  []string // files outside of the folder that the app depends on
-	loadedHash    string   // the content of the last load
-	attemptedHash string   // the content of the last attempted load, even if it panicked
+	outsideFiles  []string // outside files that the app depends on
+	loadedHash    string   // the content at the last load
+	attemptedHash string   // the content at the last attempted load, even if it panicked
 	// pendingHash is the content at the last poll, if not yet loaded, and pendingSince
 	// the time when it was first seen.
 	pendingHash  string
@@ -133,26 +131,26 @@ type watchedApp struct {
 	// missingSince is the time since which the folder is missing; zero if it exists.
 	missingSince time.Time
 	cache        loadCache
-	// manualReload reports whether changes of the serving app require a manual reload.
+	// manualReload reports whether changes to the serving app require a manual reload.
 	manualReload bool
-	// servingFiles are the files of the serving revision.
+	// servingFiles are the serving revision's files.
 	servingFiles map[string][]byte
 	// readable is the status before the folder became unreadable.
 	readable Status
 
-	// folder is the folder of the watch in which the app was last found, as foundDir;
-	// guarded by Watch.mu.
+	// folder is the watch's folder in which the app was last found, as foundDir; guarded by
+	// Watch.mu.
 	folder   *watchedFolder
 	foundDir string
 	folders  []string // to watch; guarded by Watch.mu
 	// missed reports that the app was busy when it was due.
 	missed atomic.Bool
-	// pollCost is the recent duration of polls, in nanoseconds. nextPollAt is the
-	// earliest time of the next poll, in nanoseconds of Unix time.
+	// pollCost is how long polls recently took, in nanoseconds. nextPollAt is the earliest time for
+	// the next poll, in Unix nanoseconds.
 	pollCost, nextPollAt atomic.Int64
 }
 
-// A pollMode is the purpose of a poll.
+// A pollMode is a poll's purpose.
 type pollMode struct {
 	// immediate loads changed content without waiting for it to settle.
 	immediate bool
@@ -160,7 +158,7 @@ type pollMode struct {
 	requested bool
 }
 
-// NewWatch returns a watch over folders: apps, or folders of apps.
+// NewWatch returns a watch over folders: apps, or folders with apps.
 func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
 	w := &Watch{
 		loader: l, host: host, apps: map[string]*watchedApp{}, due: map[string]bool{}, status: statuses{byApp: map[string]Status{}}, journal: newJournal(l.kinds),
@@ -201,8 +199,8 @@ func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
 	return w
 }
 
-// watchedFolders returns all folders in which a change matters, with the names of their
-// apps. Folders that would become an app with a new file have no name.
+// watchedFolders returns all folders in which a change matters, with their apps' names. Folders
+// that would become an app with a new file have no name.
 func (w *Watch) watchedFolders() map[string]string {
 	all := map[string]string{}
 	w.discoverMu.Lock()
@@ -244,13 +242,12 @@ func (w *Watch) wakeUp() {
 	}
 }
 
-// Reports returns the retained reports with a number greater than after, oldest
-// first, and a channel that is closed when there are more. A later call of Status is
-// at least as recent.
+// Reports returns the retained reports with a number greater than after, oldest first, and a
+// channel that is closed when there are more. A later call to Status is at least as recent.
 func (w *Watch) Reports(after int) ([]Report, <-chan struct{}) { return w.journal.reportsAfter(after) }
 
-// Open opens the folder of a watched app for reading. The error is
-// [session.ErrNotFound] if the app does not exist.
+// Open opens a watched app's folder for reading. The error is [session.ErrNotFound] if the app does
+// not exist.
 func (w *Watch) Open(app string) (*os.Root, error) {
 	s, ok := w.status.getStatus(app)
 	if !ok {
@@ -259,7 +256,7 @@ func (w *Watch) Open(app string) (*os.Root, error) {
 	return os.OpenRoot(s.Dir)
 }
 
-// OpenModels builds models of a watched app by their names from its current files; see
+// OpenModels builds a watched app's models by their names from its current files; see
 // [Loader.OpenModels].
 func (w *Watch) OpenModels(ctx context.Context, app string, names []string) (models map[string]model.LLM, release func(), ds spec.Diagnostics) {
 	s, ok := w.status.getStatus(app)
@@ -269,13 +266,13 @@ func (w *Watch) OpenModels(ctx context.Context, app string, names []string) (mod
 	return w.loader.OpenModels(ctx, s.Dir, names)
 }
 
-// Status returns the status of an app, and whether the app exists.
+// Status returns an app's status, and whether the app exists.
 func (w *Watch) Status(app string) (Status, bool) { return w.status.getStatus(app) }
 
-// Statuses returns the statuses of all apps, sorted by name.
+// Statuses returns all apps' statuses, sorted by name.
 func (w *Watch) Statuses() []Status { return w.status.listStatuses() }
 
-// Diagnostics returns the problems of an app's folder at its last load.
+// Diagnostics returns the problems with an app's folder at its last load.
 func (w *Watch) Diagnostics(app string) spec.Diagnostics {
 	s, _ := w.status.getStatus(app)
 	return s.Diagnostics

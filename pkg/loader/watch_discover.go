@@ -12,51 +12,50 @@ import (
 	"agenthost/internal/safe"
 )
 
-// A watch finds its apps in the folders that it was given, such as those of a command
-// line. Each folder is listed on its own, in its own goroutine: a folder that is missing,
-// unreadable or on a file system that does not respond never delays or hides the apps of
-// the others.
+// A watch finds its apps in the folders that it was given, such as those on a command line. Each
+// folder is listed on its own, in its own goroutine: a folder that is missing, unreadable or on a
+// file system that does not respond never delays or hides the others' apps.
 //
-// A folder that can be read decides which apps exist. A folder that cannot be read decides
-// nothing: its apps keep their last good revision, and their statuses have the reason.
+// A folder that can be read decides which apps exist. A folder that cannot be read decides nothing:
+// its apps keep their last good revision, and their statuses have the reason.
 
-// A FolderStatus is the state of one of the folders that a watch was given.
+// A FolderStatus is the state of a folder that a watch was given.
 type FolderStatus struct {
-	// Name is the base name of the folder. It does not reveal where the folder is.
+	// Name is the folder's base name. It does not reveal where the folder is.
 	Name string
 	// Unreadable is the reason why the folder cannot be read; empty if it can.
 	Unreadable string
-	// Problems are the subfolders that are not served: those that cannot be read, and
-	// apps with the name of another app.
+	// Problems are the subfolders that are not served: those that cannot be read, and apps that
+	// share another app's name.
 	Problems []string
 }
 
-// A watchedFolder is one of the folders that a watch was given. Watch.discoverMu guards it
-// between listings, except status, which Watch.folderStatusMu guards.
+// A watchedFolder is a folder that a watch was given. Watch.discoverMu guards it between listings,
+// except status, which Watch.folderStatusMu guards.
 type watchedFolder struct {
 	dir string
 	// listed is closed when the running listing ends; nil if none is running.
 	listed chan struct{}
 	// late reports that the running listing has exceeded maxListTime.
 	late bool
-	// listing is the result of the last listing that ended in time, or its error.
+	// listing is what the last listing that ended in time found, or its error.
 	listing folderListing
 	running folderListing
 	status  FolderStatus
 }
 
-// nameFolder returns the base name of a folder.
+// nameFolder returns a folder's base name.
 func nameFolder(dir string) string { return AppName(dir) }
 
-// A foundApp is the folder of an app. The folder cannot be read if err is set.
+// A foundApp is an app's folder. The folder cannot be read if err is set.
 type foundApp struct {
 	dir string
-	// folder is the folder of the watch in which the app was found.
+	// folder is the watch's folder in which the app was found.
 	folder *watchedFolder
 	err    error
 }
 
-// A folderError is the error of a folder of the watch, for its apps.
+// A folderError is an error with one of the watch's folders, for its apps.
 type folderError struct {
 	folder string
 	err    error
@@ -106,9 +105,9 @@ func (w *Watch) listFolders() {
 	}
 }
 
-// resolveApps returns the apps of the last listings by name. For a duplicate name, the first
-// folder counts. An app that cannot be read belongs to the folder where it was last found.
-// The caller holds discoverMu and mu.
+// resolveApps returns the apps in the last listings by name. For a duplicate name, the first folder
+// counts. An app that cannot be read belongs to the folder where it was last found. The caller
+// holds discoverMu and mu.
 func (w *Watch) resolveApps() map[string]foundApp {
 	found := map[string]foundApp{}
 	for _, f := range w.folders {
@@ -155,8 +154,8 @@ func (w *Watch) appsOfFolder(f *watchedFolder) []*watchedApp {
 	return all
 }
 
-// setFolderStatus stores the status of a folder, logs what has changed, and wakes the
-// readers of Reports.
+// setFolderStatus stores a folder's status, logs what has changed, and wakes the readers of
+// Reports.
 func (w *Watch) setFolderStatus(f *watchedFolder, problems []string) {
 	now := FolderStatus{Name: nameFolder(f.dir)}
 	if f.listing.err != nil {
@@ -191,7 +190,7 @@ func (w *Watch) setFolderStatus(f *watchedFolder, problems []string) {
 	}
 }
 
-// Folders returns the states of the folders of the watch, in the order of NewWatch.
+// Folders returns the states of the watch's folders, in the order given to NewWatch.
 func (w *Watch) Folders() []FolderStatus {
 	w.folderStatusMu.RLock()
 	defer w.folderStatusMu.RUnlock()

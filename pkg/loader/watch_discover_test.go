@@ -16,13 +16,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// discoverEnv is a watch over the folder of apps top with app x, the app folder lone, and
-// the folder of apps more with apps p and q. All serve "one".
+// discoverEnv is a watch over the apps folder top with app x, the app folder lone, and the apps
+// folder more with apps p and q. All serve "one".
 type discoverEnv struct {
 	*watchEnv
 	base string
 	log  bytes.Buffer
-	// fault is the error of listing lone and more; nil is none.
+	// fault is the error from listing lone and more; nil is none.
 	fault atomic.Pointer[error]
 }
 
@@ -74,10 +74,9 @@ func (e *discoverEnv) restore(name string) {
 	e.must(os.Rename(e.away(name), e.in(name)))
 }
 
-// A folder of the watch that cannot be read stops nothing: the apps of the other folders
-// are reloaded. Its own apps keep their revision, their statuses and that of the folder have
-// the reason, the log has it once, and a file that was saved meanwhile is loaded when the
-// folder is back.
+// A watched folder that cannot be read stops nothing: the apps in the other folders are reloaded.
+// Its own apps keep their revision, their statuses and the folder's have the reason, the log has it
+// once, and a file that was saved meanwhile is loaded when the folder is back.
 func TestWatchUnreadableFolder(t *testing.T) {
 	emptyFile := func(path string) error { return os.WriteFile(path, nil, 0o644) }
 	for _, tt := range []struct {
@@ -104,8 +103,7 @@ func TestWatchUnreadableFolder(t *testing.T) {
 	}
 }
 
-// An error of the system, such as a missing permission or a stale network mount, has the
-// same effect.
+// A system error, such as a missing permission or a stale network mount, has the same effect.
 func TestWatchFolderFails(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EACCES, syscall.EIO, syscall.ESTALE} {
 		e := newDiscoverEnv(t)
@@ -147,7 +145,7 @@ func (e *discoverEnv) expectUnreadable(reason string) {
 	}
 }
 
-// listReports returns what the watch has reported of an app.
+// listReports returns what the watch has reported about an app.
 func (e *discoverEnv) listReports(app string) []string {
 	var kinds []string
 	reports, _ := e.watch.Reports(0)
@@ -183,8 +181,8 @@ func (e *discoverEnv) expectRecovery() {
 	}
 }
 
-// A folder on a file system that does not respond delays the others once, by the limit of
-// a listing, and no longer.
+// A folder on a file system that does not respond delays the others once, by the listing limit, and
+// no longer.
 func TestWatchFolderHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newDiscoverEnv(t)
@@ -233,12 +231,12 @@ func TestWatchUnreadableAppFolder(t *testing.T) {
 	}
 }
 
-// A subfolder that may be an app but cannot be read, and an app with the name of another
-// one, are problems of their folder. The log has each of them once.
+// A subfolder that may be an app but cannot be read, and an app with another one's name, are
+// problems of their folder. The log has each of them once.
 func TestWatchFolderProblems(t *testing.T) {
 	e := newDiscoverEnv(t)
 	e.must(os.Symlink("new", e.in("more/new")))
-	e.must(os.Symlink("lost+found", e.in("more/lost+found"))) // cannot be the name of an app
+	e.must(os.Symlink("lost+found", e.in("more/lost+found"))) // cannot be an app's name
 	e.save("more/x", "second")
 	e.pollAndExpect(4)
 	want := []string{"app x is not served: the folder apps has an app with the same name", "subfolder new cannot be read: too many levels of symbolic links"}
@@ -256,8 +254,8 @@ func TestWatchFolderProblems(t *testing.T) {
 	}
 }
 
-// An app of a folder that cannot be read keeps serving, even if a later folder has an app
-// with its name.
+// An app in a folder that cannot be read keeps serving, even if a later folder has an app with its
+// name.
 func TestWatchUnreadableKeepsName(t *testing.T) {
 	e := newDiscoverEnv(t)
 	e.save("lone/../more/lone", "second")
@@ -268,8 +266,8 @@ func TestWatchUnreadableKeepsName(t *testing.T) {
 	e.pollAndExpect(2)
 }
 
-// The start of a server needs all folders: Sync names the one that cannot be read, after it
-// has loaded the apps of the others.
+// A server needs all folders to start: Sync names the one that cannot be read, after it has loaded
+// the others' apps.
 func TestWatchSyncUnreadable(t *testing.T) {
 	e := newDiscoverEnv(t)
 	e.replace("lone", nil)

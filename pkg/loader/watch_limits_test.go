@@ -14,7 +14,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// listProblems returns the problems of an app's status, without the test folder.
+// listProblems returns the problems in an app's status, without the test folder.
 func (s *watchEnv) listProblems(app string) string {
 	all := strings.Join(s.watch.Diagnostics(app).Strings(), "\n")
 	return strings.ReplaceAll(all, filepath.ToSlash(s.top)+"/", "")
@@ -73,8 +73,7 @@ func TestCheckFolderBeyondLimits(t *testing.T) {
 	}
 }
 
-// TestLoadBeyondLimits covers the total limits of a load, which are reported once for
-// the app.
+// TestLoadBeyondLimits covers a load's total limits, which are reported once for the app.
 func TestLoadBeyondLimits(t *testing.T) {
 	lines := func(n int, format string) string {
 		var b strings.Builder
@@ -175,8 +174,8 @@ func (s *watchEnv) reloadUntil(t *testing.T, app, version string) {
 	}
 }
 
-// TestWatchSlowGate expects a slow gate to delay neither other apps nor the response of
-// Reload. The status reports the load; the app serves after the gate.
+// TestWatchSlowGate expects a slow gate to delay neither other apps nor Reload's response. The
+// status reports the load; the app serves after the gate.
 func TestWatchSlowGate(t *testing.T) {
 	s, began, free := newBlockedEnv(t)
 	s.writeFile("x/root_agent.yaml", agentYAML("slow"))

@@ -70,15 +70,15 @@ func (w *Watch) Run(ctx context.Context) error {
 type notifier struct {
 	watch   *Watch
 	watcher *fsnotify.Watcher
-	// appByDir maps watched folders to the names of their apps; "" means none.
+	// appByDir maps watched folders to their apps' names; "" means none.
 	appByDir map[string]string
 	// fallbackReason is the reason for falling back to polling.
 	fallbackReason string
 }
 
-// updateWatches watches exactly the folders in which a change matters. It adds watched
-// folders again, because the folder of a path may have been replaced. It reports
-// whether it added a new folder.
+// updateWatches watches exactly the folders in which a change matters. It adds watched folders
+// again, because the folder at a path may have been replaced. It reports whether it added a new
+// folder.
 func (n *notifier) updateWatches() (more bool) {
 	if n.watch.opts.PollOnly {
 		return false
@@ -114,11 +114,10 @@ func (n *notifier) updateWatches() (more bool) {
 	return more
 }
 
-// markChangedApp schedules a poll of the changed app. It returns false if the app is
-// unknown.
+// markChangedApp schedules a poll for the changed app. It returns false if the app is unknown.
 func (n *notifier) markChangedApp(event fsnotify.Event, ok bool) bool {
 	app := n.appByDir[filepath.Dir(event.Name)]
-	// The folder of an app is also watched for its own replacement.
+	// An app's folder is also watched for its own replacement.
 	if !ok || app == "" || n.appByDir[event.Name] != "" {
 		return false
 	}

@@ -11,8 +11,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// startWatch runs a watch over app x until the test ends. next waits for the next event
-// of the host.
+// startWatch runs a watch over app x until the test ends. next waits for the host's next event.
 func startWatch(t *testing.T, opts *WatchOptions) (s *watchEnv, next func(want string)) {
 	s = newWatchEnv(t)
 	write("one")(s)

@@ -12,8 +12,8 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// TestWatchLoadPanics expects a panic during a load to be a problem of that app only.
-// Its last good revision keeps serving, and other apps load.
+// TestWatchLoadPanics expects a panic during a load to be only that app's problem. Its last good
+// revision keeps serving, and other apps load.
 func TestWatchLoadPanics(t *testing.T) {
 	s := newWatchEnv(t)
 	var log bytes.Buffer

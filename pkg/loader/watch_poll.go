@@ -11,9 +11,8 @@ import (
 	"agenthost/internal/safe"
 )
 
-// Sync loads every changed app now. If a folder cannot be read, it returns an error after
-// it has loaded the apps of the others. It does not wait for apps that take longer than
-// MaxWait.
+// Sync loads every changed app now. If a folder cannot be read, it returns an error after it has
+// loaded the apps in the others. It does not wait for apps that take longer than MaxWait.
 func (w *Watch) Sync(ctx context.Context) error {
 	if _, err := w.pollAll(ctx, pollMode{immediate: true, requested: true}); err != nil {
 		return err
@@ -36,8 +35,7 @@ func (w *Watch) Reload(ctx context.Context) error {
 	return w.pollUntilSettled(ctx, pollMode{requested: true}, nil)
 }
 
-// A poll is one comparison of an app's folder with the loaded content. It runs in its
-// own goroutine.
+// A poll compares an app's folder with the loaded content once. It runs in its own goroutine.
 type poll struct {
 	// done is closed at the end, late when the poll exceeds MaxWait.
 	done, late chan struct{}
@@ -178,8 +176,8 @@ func (w *Watch) runForApps(ctx context.Context, only func(name string) bool, fn 
 	}
 }
 
-// pollDue starts polls of the due apps, or of all apps, without waiting. A busy app is
-// polled later.
+// pollDue starts polls for the due apps, or for all apps, without waiting. A busy app is polled
+// later.
 func (w *Watch) pollDue(all bool) {
 	w.visitApps(func(a *watchedApp, at foundApp) {
 		if !all && !w.due[a.name] && at.dir != "" && at.err == nil {
@@ -204,7 +202,7 @@ func (w *Watch) pollDue(all bool) {
 	})
 }
 
-// setDue schedules a poll of an app.
+// setDue schedules a poll for an app.
 func (w *Watch) setDue(name string) {
 	w.mu.Lock()
 	w.due[name] = true

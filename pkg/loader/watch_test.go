@@ -28,7 +28,7 @@ type recorder struct {
 
 func newRecorder() *recorder { return &recorder{apps: map[string]*runtime.App{}} }
 
-// describeApp returns the description of an app, "" without the app.
+// describeApp returns an app's description, "" without the app.
 func (r *recorder) describeApp(name string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,7 +66,7 @@ func (r *recorder) addEvent(news string) {
 	r.events = append(r.events, news)
 }
 
-// watchEnv is a watch over a folder of apps.
+// watchEnv is a watch over a folder with apps.
 type watchEnv struct {
 	*testing.T
 	top   string
@@ -116,7 +116,7 @@ func (s *watchEnv) path(file string) string {
 	return filepath.Join(s.top, file)
 }
 
-// writeFile writes a file in the folder of apps.
+// writeFile writes a file in the folder with apps.
 func (s *watchEnv) writeFile(file, content string) {
 	s.Helper()
 	s.mkdir(filepath.Dir(s.path(file)))
@@ -128,7 +128,7 @@ func agentYAML(description string) string {
 	return "name: a\ninstruction: x\ndescription: " + description + "\n"
 }
 
-// pollAndExpect polls n times and compares the events of the host, in any order.
+// pollAndExpect polls n times and compares the host's events, in any order.
 func (s *watchEnv) pollAndExpect(n int, want ...string) {
 	s.Helper()
 	s.host.events = nil
@@ -195,7 +195,7 @@ func TestWatchParentLink(t *testing.T) {
 	}
 }
 
-// TestWatchSkills reloads an app when a file of a skill changes, also in a mounted volume.
+// TestWatchSkills reloads an app when a skill's file changes, also in a mounted volume.
 func TestWatchSkills(t *testing.T) {
 	s := newWatchEnv(t)
 	s.writeFile("x/root_agent.yaml", agentYAML("one")+"tools: [{skills: {from: [skills]}}]")
@@ -311,7 +311,7 @@ func TestWatchFolderMissingOnce(t *testing.T) {
 	s.pollAndExpect(3)
 }
 
-// TestWatchSameName expects the first folder of a duplicate name to be served.
+// TestWatchSameName expects the first folder with a duplicate name to be served.
 func TestWatchSameName(t *testing.T) {
 	other := t.TempDir()
 	s := newWatchEnv(t, other)
@@ -322,8 +322,7 @@ func TestWatchSameName(t *testing.T) {
 	s.pollAndExpect(2, "x second")
 }
 
-// withDeadline returns the context of the test with its deadline, before the timeout of
-// all tests.
+// withDeadline returns the test's context with its deadline, before the timeout for all tests.
 func withDeadline(t *testing.T) (context.Context, context.CancelFunc) {
 	if at, ok := t.Deadline(); ok {
 		return context.WithDeadline(t.Context(), at.Add(-time.Second))
@@ -370,7 +369,7 @@ func TestWatchRun(t *testing.T) {
 	}
 }
 
-// The problems for remote clients have no folder of the host, in places, messages and hints.
+// The problems for remote clients have no host folder, in places, messages and hints.
 func TestStatusProblems(t *testing.T) {
 	above := filepath.ToSlash(t.TempDir())
 	for _, tt := range []struct{ dir, message, want string }{
