@@ -342,6 +342,8 @@ type node struct {
 	agent    Agent
 	parent   *node
 	children []*node
+	// rootPath is the path of the agent where it is the first one of an invocation.
+	rootPath string
 	// branch is the branch on which the agent runs in a parallel agent,
 	// relative to the parent's branch.
 	branch string
@@ -428,11 +430,13 @@ type shownDelimiters struct{ code, result CodeDelimiters }
 // A Host holds apps and runs invocations of them. It is safe for concurrent
 // use.
 type Host struct {
-	store  *store.Store
-	newID  func() string
-	now    func() time.Time
-	wait   time.Duration
-	logger *slog.Logger
+	store *store.Store
+	newID func() string
+	// newRunID returns the ID of an invocation: e- and an ID of newID.
+	newRunID func() string
+	now      func() time.Time
+	wait     time.Duration
+	logger   *slog.Logger
 	// tracer is nil when runs are not traced, observe when they are not
 	// measured.
 	tracer        trace.Tracer

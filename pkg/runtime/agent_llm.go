@@ -70,9 +70,10 @@ func (s *step) runStep(ctx context.Context) outcome {
 	compaction{s.inv}.compactBefore(ctx)
 	req, err := s.inv.buildRequest(ctx, s.agent)
 	if err == nil {
-		err = s.callModel(ctx, req, rejectEmptyAnswer(s.agent.opts.Planner.separatePlan(func(resp *model.Response, err error) bool {
-			return s.handleResponse(ctx, resp, err)
-		})))
+		plan := s.agent.opts.Planner.newPlanText()
+		err = s.callModel(ctx, req, func(resp *model.Response, err error) bool {
+			return s.handleResponse(ctx, plan.separatePlan(rejectEmptyAnswer(resp, err)), err)
+		})
 	}
 	if err != nil {
 		return failWith(err)

@@ -187,7 +187,7 @@ func (t *boundAgentTool) newInnerRun(inv *Invocation, call *tool.Call, request s
 	r := &run{
 		turn: turn{
 			inner: true,
-			id:    "e-" + outer.host.newID(), host: outer.host, app: t.app, onModelWait: outer.onModelWait, traced: outer.traced,
+			id:    outer.host.newRunID(), host: outer.host, app: t.app, onModelWait: outer.onModelWait, traced: outer.traced,
 			sess: &session.Session{Key: outer.sess.Key, History: session.NewHistory(nil), State: session.NewState(state)},
 			config: RunConfig{
 				MaxLLMCalls: outer.config.MaxLLMCalls, ToolThreadPoolConfig: outer.config.ToolThreadPoolConfig,

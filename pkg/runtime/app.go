@@ -59,7 +59,7 @@ func (a *App) addToTree(agent Agent, parent *node, inherited model.LLM) (*node, 
 	if err := errors.Join(checkJoin(agent, parent), checkWorker(agent, parent)); err != nil {
 		return nil, err
 	}
-	n := &node{agent: agent, parent: parent, when: findCondition(agent), llm: inherited}
+	n := &node{agent: agent, rootPath: agent.Name() + "@1", parent: parent, when: findCondition(agent), llm: inherited}
 	if parent != nil {
 		n.branch = parent.agent.Name() + "." + agent.Name()
 	}

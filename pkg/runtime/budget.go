@@ -22,8 +22,12 @@ type callBudget struct {
 }
 
 func newCallBudget(c *RunConfig) *callBudget {
-	return &callBudget{limit: c.MaxLLMCalls, maxCost: c.MaxCost}
+	b := &callBudget{}
+	b.setLimits(c)
+	return b
 }
+
+func (b *callBudget) setLimits(c *RunConfig) { b.limit, b.maxCost = c.MaxLLMCalls, c.MaxCost }
 
 func (b *callBudget) usedCalls() int { return int(b.used.Load()) }
 

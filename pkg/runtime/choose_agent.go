@@ -9,10 +9,10 @@ import (
 	"agenthost/pkg/session"
 )
 
-// newTurnInvocation returns the invocation for the agent that answers. An agent that answers a call
-// keeps the call's branch.
-func (r *run) newTurnInvocation() *Invocation {
-	inv := &Invocation{run: r, node: r.chooseAgent()}
+// initTurnInvocation initializes inv for the agent that answers. An agent that answers a call keeps
+// the call's branch.
+func (r *run) initTurnInvocation(inv *Invocation) {
+	inv.run, inv.node = r, r.chooseAgent()
 	inv.path = rootPathOf(inv.node)
 	if call := r.findAnsweredCall(); call != nil {
 		n, branch := r.app.findNode(call.NodeName()), call.Branch
@@ -23,7 +23,6 @@ func (r *run) newTurnInvocation() *Invocation {
 			inv.branch = branch
 		}
 	}
-	return inv
 }
 
 // chooseAgent chooses the agent that answers: the author of the call that the user

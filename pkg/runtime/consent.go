@@ -79,7 +79,8 @@ func (h *Host) finishConsents(ctx context.Context, d *decisions, user connection
 		if h.consents == nil {
 			return invalidRequest("this host stores no tokens of users")
 		}
-		a.User, a.SessionID = &user, sessionID
+		owner := user // only an answer needs its address
+		a.User, a.SessionID = &owner, sessionID
 		err := h.consents.FinishConsent(ctx, a)
 		if a.Device && errors.Is(err, connection.ErrNoConsent) {
 			continue

@@ -28,8 +28,9 @@ func NewHost(st *store.Store, opts *Options) *Host {
 		opts = &Options{}
 	}
 	h := &Host{store: st, newID: opts.NewID, now: opts.Clock, wait: opts.Wait, logger: opts.Logger, tracer: newTracer(opts.TracerProvider), traceContents: opts.TraceContents, observe: opts.Observe, runTool: opts.RunTool, replay: opts.Replay, consents: opts.Consents}
+	h.newRunID = func() string { return runIDPrefix + opts.NewID() }
 	if h.newID == nil {
-		h.newID = randomID
+		h.newID, h.newRunID = randomID, randomRunID
 	}
 	if h.now == nil {
 		h.now = time.Now

@@ -2,11 +2,11 @@ package runtime
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 
-	"github.com/google/uuid"
 	"google.golang.org/genai"
 
 	"agenthost/pkg/connection"
@@ -105,7 +105,7 @@ func (inv *Invocation) requestOrigin() model.Origin {
 	return model.Origin{
 		App: r.app.name, Agent: inv.node.agent.Name(),
 		UserID: r.sess.User, SessionID: r.sess.ID, InvocationID: r.id,
-		UserText: r.latestText(), Step: r.limits.budget.usedCalls(), Turn: r.latestTurn(), State: r.state, RunConfig: r.configVars, Now: r.host.now,
+		UserText: r.latestText(), Step: r.limits.budget.usedCalls(), Turn: r.latestTurn(), State: r.state, RunConfig: r.readConfig, Now: r.host.now,
 	}
 }
 
@@ -173,7 +173,7 @@ const (
 func (inv *Invocation) childPath(name, run string) string { return inv.path + "/" + name + "@" + run }
 
 // rootPathOf returns the path of an invocation's first agent.
-func rootPathOf(n *node) string { return n.agent.Name() + "@1" }
+func rootPathOf(n *node) string { return n.rootPath }
 
 // childFrame returns the frame for a child's run; nil when the invocation cannot be resumed.
 func (f *frame) childFrame(rec *invocationRecord, path string) *frame {
@@ -332,12 +332,29 @@ const ownIDPrefix = "adk-"
 // randomID returns a random UUID, version 4. Go's generator is as unpredictable
 // as the system's, and needs no system call per event.
 func randomID() string {
-	var u uuid.UUID
+	var room [36]byte
+	return string(appendUUID(room[:0]))
+}
+
+// runIDPrefix begins the IDs of invocations.
+const runIDPrefix = "e-"
+
+func randomRunID() string {
+	var room [len(runIDPrefix) + 36]byte
+	return string(appendUUID(append(room[:0], runIDPrefix...)))
+}
+
+func appendUUID(dst []byte) []byte {
+	var u [16]byte
 	binary.LittleEndian.PutUint64(u[:8], rand.Uint64())
 	binary.LittleEndian.PutUint64(u[8:], rand.Uint64())
 	u[6] = u[6]&0x0f | 0x40
 	u[8] = u[8]&0x3f | 0x80
-	return u.String()
+	dst = append(hex.AppendEncode(dst, u[:4]), '-')
+	dst = append(hex.AppendEncode(dst, u[4:6]), '-')
+	dst = append(hex.AppendEncode(dst, u[6:8]), '-')
+	dst = append(hex.AppendEncode(dst, u[8:10]), '-')
+	return hex.AppendEncode(dst, u[10:])
 }
 
 // joinBranch returns the branch for an agent's run on another branch: name@call for a sub-agent

@@ -71,27 +71,29 @@ func withoutThoughtMarks(contents []*genai.Content) []*genai.Content {
 	return out
 }
 
-// separatePlan wraps yield to mark the plan in responses as thoughts (adk-python
-// planners/plan_re_act_planner.py process_planning_response).
-func (p *Planner) separatePlan(yield responseFunc) responseFunc {
+// newPlanText returns the text of a new response, or nil without plans.
+func (p *Planner) newPlanText() *planText {
 	if p == nil || !p.PlanReact {
-		return yield
+		return nil
 	}
-	var streamed planText
-	return func(resp *model.Response, err error) bool {
-		if resp != nil && resp.Content != nil {
-			separated := *resp
-			separated.Content = &genai.Content{Role: resp.Content.Role}
-			if resp.Partial {
-				separated.Content.Parts = streamed.markThoughts(resp.Content.Parts)
-			} else {
-				streamed = planText{}
-				separated.Content.Parts = splitPlan(resp.Content.Parts)
-			}
-			resp = &separated
-		}
-		return yield(resp, err)
+	return &planText{}
+}
+
+// separatePlan marks the plan in a response as thoughts (adk-python
+// planners/plan_re_act_planner.py process_planning_response).
+func (t *planText) separatePlan(resp *model.Response) *model.Response {
+	if t == nil || resp == nil || resp.Content == nil {
+		return resp
 	}
+	separated := *resp
+	separated.Content = &genai.Content{Role: resp.Content.Role}
+	if resp.Partial {
+		separated.Content.Parts = t.markThoughts(resp.Content.Parts)
+	} else {
+		*t = planText{}
+		separated.Content.Parts = splitPlan(resp.Content.Parts)
+	}
+	return &separated
 }
 
 // splitPlan returns a whole response's parts: texts with the plan marked as thoughts, up to the

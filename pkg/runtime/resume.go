@@ -90,15 +90,16 @@ func (rec *invocationRecord) storedMessage() *genai.Content {
 	return rec.users[0].Content
 }
 
-// newRootInvocation returns the first agent's invocation: the recorded one, or the one that
+// newRootInvocation returns inv as the first agent's invocation: the recorded one, or the one that
 // chooseAgent returns.
-func (r *run) newRootInvocation() (*Invocation, error) {
+func (r *run) newRootInvocation(inv *Invocation) (*Invocation, error) {
 	if !r.app.resumable {
-		return r.newTurnInvocation(), nil
+		r.initTurnInvocation(inv)
+		return inv, nil
 	}
 	path := r.record.rootPath()
 	if path == "" {
-		inv := r.newTurnInvocation()
+		r.initTurnInvocation(inv)
 		inv.frame = &frame{path: inv.path}
 		return inv, nil
 	}

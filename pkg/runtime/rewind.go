@@ -132,7 +132,7 @@ func (h *Host) rewindSession(ctx context.Context, key session.Key, req *RewindRe
 		return err
 	}
 	ev := &session.Event{
-		ID: h.newID(), InvocationID: "e-" + h.newID(), Author: session.UserAuthor, Timestamp: h.now(),
+		ID: h.newID(), InvocationID: h.newRunID(), Author: session.UserAuthor, Timestamp: h.now(),
 	}
 	ev.Actions.RewindBeforeInvocationID = req.BeforeInvocationID
 	if req.AfterEventID != "" {

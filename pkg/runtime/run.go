@@ -36,6 +36,15 @@ type run struct {
 	twoWay *twoWayRun
 }
 
+// A runRoom is a run with what each run of a message needs once, in one allocation.
+type runRoom struct {
+	run
+	root        Invocation
+	abort       abortRecorder
+	budget      callBudget
+	expressions template.Budget
+}
+
 // A turn is what is known about a run when it starts.
 type turn struct {
 	id     string
@@ -47,6 +56,9 @@ type turn struct {
 	inner bool
 	// state reads the session's state, with its defaults.
 	state func(key string) (any, bool)
+	// readConfig returns configVars. Like state it is one function value for all requests of
+	// the run.
+	readConfig func() map[string]any
 	// onModelWait is [RunRequest.OnModelWait].
 	onModelWait func(model.Wait)
 	// traced are the attributes that all spans inside the run have; nil if it is not traced.

@@ -34,14 +34,16 @@ func (h *Host) runInvocation(ctx context.Context, app *App, sess *session.Sessio
 		yield(nil, err)
 		return
 	}
-	r := h.newRun(app, sess, req)
-	inv, err := h.prepareRun(ctx, r, req)
+	room := h.newRun(app, sess, req)
+	r := &room.run
+	inv, err := h.prepareRun(ctx, room, req)
 	r.identifySpans(ctx)
 	if err != nil {
 		yield(nil, err)
 		return
 	}
-	abort := &abortRecorder{inv: inv, clientLeft: req.ClientLeft}
+	abort := &room.abort
+	*abort = abortRecorder{inv: inv, clientLeft: req.ClientLeft}
 	yield = abort.watchEvents(ctx, yield)
 	defer abort.storeAbort(ctx)
 	if app.compactor == nil {
@@ -63,7 +65,8 @@ func (h *Host) runInvocation(ctx context.Context, app *App, sess *session.Sessio
 
 // prepareRun starts a new invocation or resumes an earlier one, stores the
 // user's event, and chooses the agent. It completes the run: later code only reads it.
-func (h *Host) prepareRun(ctx context.Context, r *run, req *RunRequest) (*Invocation, error) {
+func (h *Host) prepareRun(ctx context.Context, room *runRoom, req *RunRequest) (*Invocation, error) {
+	r := &room.run
 	events := r.sess.Events()
 	if req.InvocationID != "" || req.joined.invocation != "" || len(model.ResponsesOf(req.Message)) > 0 {
 		if r.app.resumable && r.config.SessionWindow.storeOptions() != nil { // the run sees only the latest ones
@@ -101,12 +104,14 @@ func (h *Host) prepareRun(ctx context.Context, r *run, req *RunRequest) (*Invoca
 	} else if r.decisions != nil && len(r.decisions.credentials) > 0 {
 		r.sess.State.Apply(r.decisions.credentials) // temp: keys are not stored
 	}
-	return r.newRootInvocation()
+	return r.newRootInvocation(&room.root)
 }
 
-func (h *Host) newRun(app *App, sess *session.Session, req *RunRequest) *run {
-	r := &run{
-		turn:    turn{id: "e-" + h.newID(), host: h, app: app, sess: sess, config: req.effectiveConfig(app), onModelWait: req.OnModelWait},
+func (h *Host) newRun(app *App, sess *session.Session, req *RunRequest) *runRoom {
+	room := &runRoom{}
+	r := &room.run
+	*r = run{
+		turn:    turn{id: h.newRunID(), host: h, app: app, sess: sess, config: req.effectiveConfig(app), onModelWait: req.OnModelWait},
 		message: userMessage{content: req.Message},
 	}
 	if req.Streaming != nil {
@@ -122,17 +127,26 @@ func (h *Host) newRun(app *App, sess *session.Session, req *RunRequest) *run {
 		r.config.CustomMetadata = mergeMaps(r.config.CustomMetadata, req.CustomMetadata)
 	}
 	r.config.CustomMetadata = session.PublicMetadata(r.config.CustomMetadata)
-	r.limits.budget, r.limits.expressions = newCallBudget(&r.config), h.newExpressionBudget()
-	r.state = r.lookupState
+	room.budget.setLimits(&r.config)
+	h.setExpressionLimits(&room.expressions)
+	r.limits.budget, r.limits.expressions = &room.budget, &room.expressions
+	r.state, r.readConfig = r.lookupState, r.configVars
 	if m := req.Message; m != nil && m.Role == "" {
 		r.message.content = &genai.Content{Role: genai.RoleUser, Parts: m.Parts}
 	}
-	return r
+	return room
 }
 
 // newExpressionBudget returns a turn's expression budget.
 func (h *Host) newExpressionBudget() *template.Budget {
-	return template.NewBudget(template.DefaultBudgetMemory, template.DefaultBudgetTime).WithSlots(h.evaluations)
+	b := &template.Budget{}
+	h.setExpressionLimits(b)
+	return b
+}
+
+func (h *Host) setExpressionLimits(b *template.Budget) {
+	b.SetLimits(template.DefaultBudgetMemory, template.DefaultBudgetTime)
+	b.WithSlots(h.evaluations)
 }
 
 // storeUserMessage stores the user's event, and returns the message as plugins and saved files leave

@@ -53,7 +53,8 @@ func (h *Host) runTwoWay(ctx context.Context, app *App, sess *session.Session, r
 		return
 	}
 	defer app.refs.release()
-	r := h.newRun(app, sess, req)
+	room := h.newRun(app, sess, req)
+	r := &room.run
 	if problem := r.config.checkModality(); problem != "" {
 		yield(nil, invalidRequest("%s", problem))
 		return
@@ -62,7 +63,8 @@ func (h *Host) runTwoWay(ctx context.Context, app *App, sess *session.Session, r
 	r.twoWay = &twoWayRun{drive: req.drive}
 	r.twoWay.input.Store(&userInput{turn: countTurns(sess.History), expressions: r.limits.expressions})
 	r.identifySpans(ctx)
-	r.runWithPlugins(ctx, r.newTurnInvocation(), yield)
+	r.initTurnInvocation(&room.root)
+	r.runWithPlugins(ctx, &room.root, yield)
 }
 
 // runTwoWayBody runs an agent of a two-way run, without its callbacks. Only LLM agents, and

@@ -30,7 +30,14 @@ type Budget struct {
 
 // NewBudget returns a budget with memory bytes and limit as total evaluation time.
 func NewBudget(memory int64, limit time.Duration) *Budget {
-	return &Budget{memory: memory, time: int64(limit)}
+	b := &Budget{}
+	b.SetLimits(memory, limit)
+	return b
+}
+
+// SetLimits sets the limits of a new budget, for one that is part of another value.
+func (b *Budget) SetLimits(memory int64, limit time.Duration) {
+	b.memory, b.time = memory, int64(limit)
 }
 
 // WithSlots makes the budget's large evaluations wait for a slot, and returns b.

@@ -1,0 +1,97 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"testing"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+	"agenthost/pkg/store/memstore"
+)
+
+// replyModel answers each request with the same responses.
+type replyModel []*model.Response
+
+func (replyModel) Name() string { return "reply" }
+
+func (m replyModel) Generate(context.Context, *model.Request) iter.Seq2[*model.Response, error] {
+	return func(yield func(*model.Response, error) bool) {
+		for _, resp := range m {
+			if !yield(resp, nil) {
+				return
+			}
+		}
+	}
+}
+
+// TestTurnAllocations: a turn in a new session in memory allocates no more than what it uses. The
+// limits are what is reached; they only fall.
+func TestTurnAllocations(t *testing.T) {
+	chunk := &model.Response{Content: model.ModelText("so "), Partial: true}
+	whole := &model.Response{Content: model.ModelText("ok"), FinishReason: genai.FinishReasonStop}
+	newAgent := func(name string, responses ...*model.Response) runtime.Agent {
+		return runtime.NewLLM(name, &runtime.LLMOptions{
+			Model: replyModel(append(responses, whole)), Instruction: runtime.NewInstruction("Answer.", nil),
+		})
+	}
+	var three, eight []runtime.Agent
+	for i := range 8 {
+		eight = append(eight, newAgent(fmt.Sprint("agent_", i)))
+	}
+	for i := range 3 {
+		three = append(three, newAgent(fmt.Sprint("agent_", i)))
+	}
+	var chunks []*model.Response
+	for range 100 {
+		chunks = append(chunks, chunk)
+	}
+	for _, tt := range []struct {
+		name string
+		root runtime.Agent
+		most float64
+	}{
+		{"one agent", newAgent("root"), 31},
+		{"three agents in sequence", runtime.NewSequential("root", "", three...), 65},
+		{"eight agents in parallel", runtime.NewParallel("root", "", eight...), 128},
+		{"100 chunks", newAgent("root", chunks...), 131}, // an event for each
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			st := memstore.New(nil)
+			defer st.Close()
+			app, err := runtime.NewApp("bench", tt.root, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			host := runtime.NewHost(st, nil)
+			host.Swap(app)
+			const turns = 50
+			streaming, message := true, model.UserText("hello")
+			var requests []*runtime.RunRequest
+			for range turns + 1 {
+				sess, err := st.Sessions.Create(t.Context(), session.Key{App: "bench", User: "u"}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				requests = append(requests, &runtime.RunRequest{
+					App: sess.App, UserID: sess.User, SessionID: sess.ID, Message: message, Streaming: &streaming,
+				})
+			}
+			n := testing.AllocsPerRun(turns, func() {
+				for _, err := range host.Run(t.Context(), requests[0]) {
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				requests = requests[1:]
+			})
+			if n > tt.most {
+				t.Errorf("a turn allocates %.0f times, at most %.0f are allowed", n, tt.most)
+			}
+		})
+	}
+}
