@@ -43,7 +43,7 @@ type retryConfig struct {
 	Exceptions    []string `yaml:"exceptions" doc:"Error codes to retry, such as TOOL_FAILED. Default: all node failures."`
 }
 
-// checkValues reports values that exceed their range and invalid error codes.
+// checkValues reports values out of range and invalid error codes.
 func (c *retryConfig) checkValues(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if at := n.Get("max_attempts"); c.MaxAttempts < 0 || c.MaxAttempts > maxAttempts {

@@ -117,8 +117,8 @@ func TestBombsEndAtStepLimit(t *testing.T) {
 	t.Logf("shown: %d schemas: %d end within their steps", count, ended)
 }
 
-// TestBombsOfLibrary is TestBombsEndAtStepLimit' control: in the library each level doubles the
-// cost.
+// TestBombsOfLibrary is the control for TestBombsEndAtStepLimit: in the library each level doubles
+// the cost.
 func TestBombsOfLibrary(t *testing.T) {
 	cost := func(levels int) float64 {
 		s := compileText(t, refTwice(levels, `"allOf":[REF,REF]`, `{"required":["zzz"]}`))

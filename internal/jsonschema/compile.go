@@ -276,8 +276,8 @@ type pattern struct {
 	size int
 }
 
-// compilePattern is the regular expression engine. One that only ECMAScript has becomes an
-// unknownPattern, which relaxSchema removes.
+// compilePattern is the regular expression engine. An expression that only ECMAScript has becomes
+// an unknownPattern, which relaxSchema removes.
 func (c *patternCompiler) compilePattern(src string) (jsonschema.Regexp, error) {
 	if c.known[src] == nil {
 		parsed, err := syntax.Parse(src, syntax.Perl)

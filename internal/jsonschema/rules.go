@@ -19,7 +19,7 @@ import (
 //   - several branches may satisfy oneOf: models and services mean "one of these
 //     forms", and branches that do not exclude each other would forbid every call.
 
-// Normalize returns a schema with 2020-12's keywords instead of older drafts', if it does not
+// Normalize replaces the keywords of older drafts with those of 2020-12 if the schema does not
 // declare its draft. The schema is not modified.
 func Normalize(schema map[string]any) map[string]any {
 	n := schemaNormalizer{hasDraft: isKnownDraft(schema["$schema"])}

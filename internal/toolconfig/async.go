@@ -68,7 +68,7 @@ func (c *AsyncConfig) CheckAsync(n *spec.Node, longRunning, hasSource bool) spec
 	return ds
 }
 
-// mediaVars returns the values for a template's or expression's variable media.
+// mediaVars returns the values for the variable media in templates and expressions.
 func mediaVars(media *genai.Blob) map[string]any {
 	return map[string]any{"mime_type": media.MIMEType, "data": base64.StdEncoding.EncodeToString(media.Data)}
 }

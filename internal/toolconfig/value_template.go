@@ -67,7 +67,7 @@ func IsSinglePlaceholder(src string, refs []template.Ref) bool {
 	return src == "{"+refs[0].Name+"}" || src == "{"+refs[0].Name+"?}"
 }
 
-// A NamedTemplate is a template with its header's, parameter's or variable's name.
+// A NamedTemplate is a template with the name of its header, parameter or variable.
 type NamedTemplate struct {
 	Name string
 	Text *ValueTemplate

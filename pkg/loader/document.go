@@ -385,8 +385,8 @@ type contextCacheConfig struct {
 // time.Duration.
 const maxTTLSeconds = 100 * 365 * 24 * 60 * 60
 
-// Check reports numbers that exceed their range at their position in n, the mapping that the config
-// was decoded from.
+// Check reports numbers out of range at their position in n, the mapping that the config was
+// decoded from.
 func (c *contextCacheConfig) Check(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	require := func(key string, ok bool, expected string) {
@@ -431,7 +431,7 @@ type budgetConfig struct {
 // maxBudgetTime limits a gate's time.
 const maxBudgetTime = time.Hour
 
-// Check reports settings that exceed their range or have no effect, at their position in n, the
+// Check reports settings out of range, and those without effect, at their position in n, the
 // mapping that the config was decoded from.
 func (c *reloadConfig) Check(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics

@@ -17,7 +17,7 @@ import (
 
 // A .env is read as python-dotenv reads it for ADK. A binding is NAME=value or NAME alone, which
 // declares no value, with an optional export. A value is quoted, if need be over several lines, or
-// extends to the white space and # in its line. ${NAME} and ${NAME:-default} in any value are
+// the rest of its line up to white space and #. ${NAME} and ${NAME:-default} in any value are
 // replaced: by an earlier line's value, else by the environment variable if the app may read it,
 // else by the default or nothing. A name's last binding counts.
 

@@ -145,7 +145,7 @@ func TestLargeProblems(t *testing.T) {
 	}
 }
 
-// TestManyProblems covers apps with 1000 errors and more. All are reported, in linear time.
+// TestManyProblems covers apps with thousands of errors. All are reported, in linear time.
 func TestManyProblems(t *testing.T) {
 	for _, tt := range []struct {
 		name, agent string

@@ -36,8 +36,7 @@ type folderListing struct {
 	apps []string
 	// candidates are the entries that are apps or may become one.
 	candidates []string
-	// unknown are the entries that may or may not be apps because the system returned an error,
-	// with that error.
+	// unknown are the entries that may be apps but cannot be examined, with the system's errors.
 	unknown map[string]error
 	// err is the reason why the folder cannot be read.
 	err error

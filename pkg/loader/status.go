@@ -20,8 +20,7 @@ type Status struct {
 	Revision string
 	// OK reports whether the folder's content is serving.
 	OK bool
-	// PendingRevision is a change's revision that waits for a manual reload; empty if there is
-	// none.
+	// PendingRevision is the revision that waits for a manual reload; empty if there is none.
 	PendingRevision string
 	// Unreadable is the reason why the folder cannot be read; empty if it can. Revision
 	// keeps serving.
@@ -62,8 +61,8 @@ func relativeToApps(dir string, ds spec.Diagnostics) spec.Diagnostics {
 	return named
 }
 
-// pathHider returns a replacer that replaces an app's folder with its name, and removes its parent
-// folder's absolute path.
+// pathHider returns a replacer: an app's folder becomes its name, and its parent folder's absolute
+// path becomes nothing.
 func pathHider(dir string) *strings.Replacer {
 	var pairs []string
 	if given := formatDir(dir); path.Base(given) == AppName(dir) { // not such as . or ..

@@ -164,7 +164,7 @@ const (
 	tabStop = 4
 	// snippetWidth limits the printed part in a long line.
 	snippetWidth = 120
-	// maxSnippet is the longest line length printed as a snippet.
+	// maxSnippet is the length of the longest line printed as a snippet.
 	maxSnippet = 16 << 10
 )
 

@@ -19,9 +19,9 @@ const (
 )
 
 // A Budget limits the memory and time of many evaluations together, such as those in one turn: each
-// evaluation has its own limits, but their number has none. An evaluation that starts after the
-// budget is exhausted fails. A Budget is safe for concurrent use; evaluations in progress may
-// exceed it by the limits of one evaluation each. A nil Budget has no limit.
+// evaluation has its own limits, but nothing limits how many there are. An evaluation that starts
+// after the budget is exhausted fails. A Budget is safe for concurrent use; evaluations in progress
+// may exceed it by the limits of one evaluation each. A nil Budget has no limit.
 type Budget struct {
 	memory, time         int64 // limits: bytes and nanoseconds
 	usedMemory, usedTime atomic.Int64
