@@ -19,8 +19,8 @@ import (
 //   - several branches may satisfy oneOf: models and services mean "one of these
 //     forms", and branches that do not exclude each other would forbid every call.
 
-// Normalize replaces the keywords of older drafts with those of 2020-12 if the schema does not
-// declare its draft. The schema is not modified.
+// Normalize returns a schema in which 2020-12 keywords replace those of older drafts, if it does
+// not declare its draft. The schema is not modified.
 func Normalize(schema map[string]any) map[string]any {
 	n := schemaNormalizer{hasDraft: isKnownDraft(schema["$schema"])}
 	return n.normalizeMembers(schema)
