@@ -152,11 +152,6 @@ func (f fileState) isSameFile(now fileState) bool {
 // systems have coarse timestamps.
 const racyWindow = 2 * time.Second
 
-// isSettled reports whether equal times mean equal content.
-func (f fileState) isSettled() bool {
-	return f.read.Sub(f.modified) > racyWindow && f.read.Sub(f.changed) > racyWindow
-}
-
 // hashFolder hashes the folder and its subfolders, except hidden ones and those that cannot contain
 // app parts, and then the outside files that the app depends on. The error is a [*limitError] if
 // the folder is too large.
@@ -206,34 +201,25 @@ func (t *folderHasher) hashFolder(ctx context.Context, dir string, outside []str
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// isDocumentFile reports whether a large file may be a tool's document.
-func isDocumentFile(file string) bool {
-	return slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(file))
-}
-
 // readState returns a file's state, from the cache if it is unchanged.
 func (t *folderHasher) readState(path string, info fs.FileInfo, now time.Time) (fileState, error) {
 	m := fileState{size: info.Size(), modified: info.ModTime(), changed: changeTime(info), id: info, read: now}
-	if old, known := t.states[path]; known && old.isSameFile(m) && old.isSettled() {
+	if old, known := t.states[path]; known && old.isSameFile(m) &&
+		old.read.Sub(old.modified) > racyWindow && old.read.Sub(old.changed) > racyWindow {
 		return old, nil
 	}
 	if info.Size() > int64(limit.AppFile.Bytes) {
-		if isDocumentFile(path) { // hashed when it is loaded
+		if slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(path)) { // a tool's document, which is hashed when it is loaded
 			m.sum = sha256.Sum256(fmt.Appendf(nil, "%d %d %d", info.Size(), m.modified.UnixNano(), m.changed.UnixNano()))
 		}
 		return m, nil
 	}
-	b, err := readRegular(path)
-	m.sum = sha256.Sum256(b)
-	return m, err
-}
-
-// readRegular reads a regular file up to the size limit.
-func readRegular(path string) ([]byte, error) {
 	f, err := regular.Open(os.OpenFile, path, os.O_RDONLY)
 	if err != nil {
-		return nil, err
+		return m, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, int64(limit.AppFile.Bytes)+1))
+	b, err := io.ReadAll(io.LimitReader(f, int64(limit.AppFile.Bytes)+1))
+	m.sum = sha256.Sum256(b)
+	return m, err
 }

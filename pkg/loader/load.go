@@ -189,7 +189,12 @@ func (r *resolver) resolveApp(ctx context.Context) {
 	if r.src.fileExists(appFile) || r.src.hasOverlay(r.loader.opts.Overlay) {
 		r.readAppFile()
 	}
-	r.checkIrregularFiles()
+	// An optional file that exists but cannot be read would otherwise be ignored.
+	for _, file := range []string{appFile, OverlayFile(r.loader.opts.Overlay)} {
+		if (file == appFile || r.loader.opts.Overlay != "") && r.src.isIrregular(file) {
+			r.reportIrregularFile(file)
+		}
+	}
 	n, t := r.readRootAgent()
 	r.buildModels(ctx)
 	r.buildPlugins(ctx)
@@ -199,20 +204,13 @@ func (r *resolver) resolveApp(ctx context.Context) {
 	if n != nil {
 		r.app.root = r.resolveAgent(ctx, n, t)
 	}
-	for _, step := range []func(ctx context.Context){r.resolveUnused, r.resolveSummarizer} {
-		if !r.src.budget.isExceeded() { // a missing name may be in an unread file
-			step(ctx)
-		}
+	if !r.src.budget.isExceeded() { // a missing name may be in an unread file
+		r.resolveUnused(ctx)
+	}
+	if c := r.app.doc.Compaction; c != nil && c.config.Summarizer.Model.Value != "" && !r.src.budget.isExceeded() {
+		r.app.summarizer = r.resolveModel(ctx, c.config.Summarizer.Model)
 	}
 	r.app.documents = r.src.roots
-	r.runRules()
-	if r.app.root != nil && !r.ds.HasErrors() && !r.src.budget.isExceeded() {
-		r.checkMaxCost(ctx)
-	}
-}
-
-// runRules checks the app by all rules.
-func (r *resolver) runRules() {
 	for _, rule := range rules() {
 		switch {
 		case rule.needs >= resolvedTree && (r.app.root == nil || r.src.budget.isExceeded()):
@@ -221,12 +219,8 @@ func (r *resolver) runRules() {
 			r.report(rule.check(r.app)...)
 		}
 	}
-}
-
-// resolveSummarizer resolves the model that writes summaries, if app.yaml names one.
-func (r *resolver) resolveSummarizer(ctx context.Context) {
-	if c := r.app.doc.Compaction; c != nil && c.config.Summarizer.Model.Value != "" {
-		r.app.summarizer = r.resolveModel(ctx, c.config.Summarizer.Model)
+	if r.app.root != nil && !r.ds.HasErrors() && !r.src.budget.isExceeded() {
+		r.checkMaxCost(ctx)
 	}
 }
 
@@ -272,23 +266,20 @@ func (r *resolver) readRootAgent() (*spec.Node, ancestry) {
 		return nil, ancestry{}
 	}
 	if ref == nil && !r.src.fileExists(file) {
+		hint := "create root_agent.yaml next to app.yaml, or declare the agent under root_agent"
+		for _, names := range misnamedFiles() {
+			if names[1] == agentFile && r.src.fileExists(names[0]) {
+				hint = "rename " + names[0] + " to " + agentFile
+				break
+			}
+		}
 		r.report(spec.Diagnostic{
 			Pos: spec.Pos{File: r.src.displayPath(appFile)}, Rule: "required",
-			Message: "the app has no root agent", Hint: r.missingAgentHint(),
+			Message: "the app has no root agent", Hint: hint,
 		})
 		return nil, ancestry{}
 	}
 	return r.readAgentFile(file, ancestry{}, true)
-}
-
-// missingAgentHint returns how to add a root agent.
-func (r *resolver) missingAgentHint() string {
-	for _, names := range misnamedFiles() {
-		if names[1] == agentFile && r.src.fileExists(names[0]) {
-			return "rename " + names[0] + " to " + agentFile
-		}
-	}
-	return "create root_agent.yaml next to app.yaml, or declare the agent under root_agent"
 }
 
 // buildPlugins builds app.yaml's plugins and reports all problems with their settings.
@@ -355,7 +346,10 @@ func (r *resolver) resolveUnused(ctx context.Context) {
 		}
 	}
 	for name, p := range sortedParts(r.app.names.functions) {
-		if unused("function", name, p) && r.isToolDefinition(p.node) {
+		if !unused("function", name, p) || p.node.Kind != spec.Mapping || len(p.node.Entries) != 1 {
+			continue
+		}
+		if _, isTool := r.loader.kinds.Tools.Lookup(p.node.Entries[0].Key.Value); isTool {
 			r.resolveMappedTool(ctx, p, name, ancestry{})
 		}
 	}
@@ -367,29 +361,6 @@ func (r *resolver) resolveUnused(ctx context.Context) {
 	}
 	for class, p := range sortedParts(r.app.names.defaults) {
 		unused("default of", class, p)
-	}
-}
-
-// isToolDefinition reports whether an unused function is a tool.
-func (r *resolver) isToolDefinition(n *spec.Node) bool {
-	if n.Kind != spec.Mapping || len(n.Entries) != 1 {
-		return false
-	}
-	_, ok := r.loader.kinds.Tools.Lookup(n.Entries[0].Key.Value)
-	return ok
-}
-
-// checkIrregularFiles reports optional files that exist but cannot be read. They would
-// otherwise be ignored.
-func (r *resolver) checkIrregularFiles() {
-	files := []string{appFile}
-	if overlay := r.loader.opts.Overlay; overlay != "" {
-		files = append(files, OverlayFile(overlay))
-	}
-	for _, file := range files {
-		if r.src.isIrregular(file) {
-			r.reportIrregularFile(file)
-		}
 	}
 }
 
