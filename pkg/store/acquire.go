@@ -11,16 +11,14 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Acquire waits until the caller is the only run of the session among all
-// stores that share it. It fails with ErrBusy after the given time. Within this
-// store, callers are served in order. The session need not exist. The caller
-// must call release; further calls of release do nothing.
+// Acquire waits until the caller is the only run of the session among all stores that share it. It
+// fails with ErrBusy after the given time. Within this store, callers are served in order. The
+// session need not exist. The caller must call release; further calls do nothing.
 //
-// Another store can take over the session if this store does not renew its
-// lease within Options.Lease. An Append of the run then fails with ErrFenced,
-// and the context of the run, which derives from ctx, is canceled as soon as
-// this store notices, with the cause ErrFenced, or ErrNotFound if the session
-// was deleted.
+// Another store can take over the session if this store does not renew its lease within
+// Options.Lease. The run's Append then fails with ErrFenced, and the run's context, which derives
+// from ctx, is canceled as soon as this store notices, with the cause ErrFenced, or ErrNotFound if
+// the session was deleted.
 func (s *Sessions) Acquire(ctx context.Context, key session.Key, wait time.Duration) (run context.Context, release func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -52,8 +50,7 @@ type sessionRun struct {
 	once     sync.Once
 }
 
-// Value is a method of [context.Context]. A run has no shared timeout, because it may be
-// long.
+// Value implements [context.Context]. A run has no shared timeout, because it may be long.
 func (r *sessionRun) Value(key any) any {
 	if key == (sharedTimeoutKey{}) {
 		return nil
@@ -71,8 +68,8 @@ func (r *sessionRun) releaseOnce() {
 	})
 }
 
-// RunLease returns the lease of a session that has a run in this store, for programs
-// that write to the backend themselves.
+// RunLease returns the lease if a session has a run in this store, for programs that write to the
+// backend themselves.
 func (s *Sessions) RunLease(ctx context.Context, key session.Key) (LeaseGrant, error) {
 	epoch, err := s.leases.resolveEpoch(ctx, key)
 	g := s.leases.newGrant(key)
@@ -80,8 +77,7 @@ func (s *Sessions) RunLease(ctx context.Context, key session.Key) (LeaseGrant, e
 	return *g, err
 }
 
-// A runQueue serializes the runs of each session in FIFO order. A session
-// without a run has no entry.
+// A runQueue serializes each session's runs in FIFO order. A session without a run has no entry.
 type runQueue struct {
 	mu      sync.Mutex
 	waiting map[session.Key][]chan struct{}
@@ -106,7 +102,7 @@ func (r *runQueue) acquireOrEnqueue(key session.Key) chan struct{} {
 	return turn
 }
 
-// isHeld reports whether a run of this store has the session.
+// isHeld reports whether a run in this store has the session.
 func (r *runQueue) isHeld(key session.Key) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

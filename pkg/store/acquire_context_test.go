@@ -8,8 +8,8 @@ import (
 	"agenthost/pkg/store/memstore"
 )
 
-// TestRunContext: the context of a run ends with its parent and with the run, whether or
-// not something waits for it before, and so do the contexts that derive from it.
+// TestRunContext: a run's context ends with its parent and with the run, whether or not something
+// waits for it before, and so do the contexts that derive from it.
 func TestRunContext(t *testing.T) {
 	boom := errors.New("boom")
 	for _, tt := range []struct {

@@ -43,15 +43,14 @@ import (
 // event has their results in its state delta; an update that cannot be computed
 // is ErrInvalid.
 //
-// temp: keys are applied to sess.State only and are not stored. A partial event
-// is not stored and changes nothing. An event with a Seq was stored before and
-// is never changed: a copy of it is appended.
+// temp: keys are applied to sess.State only and are not stored. A partial event is not stored and
+// changes nothing. An event with a Seq was stored before and is never changed: its copy is
+// appended.
 //
-// Append fails with ErrStale if the session changed since sess was read, with
-// ErrNotFound if the session was deleted, and with ErrInvalid if the event
-// cannot be stored; an exceeded limit is a [session.LimitError]. It fails with
-// ErrFenced, which is an ErrStale, if this store held the lease of the session
-// and another store took it over. After an error, sess is unchanged.
+// Append fails with ErrStale if the session changed since sess was read, with ErrNotFound if the
+// session was deleted, and with ErrInvalid if the event cannot be stored; an exceeded limit is a
+// [session.LimitError]. It fails with ErrFenced, which is an ErrStale, if this store held the
+// session's lease and another store took it over. After an error, sess is unchanged.
 func (s *Sessions) Append(ctx context.Context, sess *session.Session, ev *session.Event) error {
 	if ev.Partial {
 		return nil
@@ -114,8 +113,7 @@ func (s *Sessions) Append(ctx context.Context, sess *session.Session, ev *sessio
 	return nil
 }
 
-// cachedEntry returns the cache entry of a session, or nil. A cached key is
-// already validated.
+// cachedEntry returns a session's cache entry, or nil. A cached key is already validated.
 func (s *Sessions) cachedEntry(key session.Key) (*cacheEntry, error) {
 	if e := s.cache.get(key); e != nil {
 		return e, nil
@@ -123,8 +121,7 @@ func (s *Sessions) cachedEntry(key session.Key) (*cacheEntry, error) {
 	return nil, codec.CheckSession(key)
 }
 
-// completeEvent sets the id and the time of an event if they are missing, and
-// validates its ids.
+// completeEvent sets an event's id and time if they are missing, and validates its ids.
 func (s *Sessions) completeEvent(ev *session.Event) (*session.Event, error) {
 	if ev.Seq != 0 {
 		c := *ev
@@ -143,8 +140,8 @@ func (s *Sessions) completeEvent(ev *session.Event) (*session.Event, error) {
 	return ev, codec.CheckText("event id", ev.ID, codec.MaxID)
 }
 
-// writeRecord checks a record against the limits, encodes its event, and passes it to
-// the backend. The results of updates are checked when the backend computes them.
+// writeRecord checks a record against the limits, encodes its event, and passes it to the backend.
+// Update results are checked when the backend computes them.
 func (s *Sessions) writeRecord(ctx context.Context, sess *session.Session, rec *AppendRecord) (AppendResult, error) {
 	size, err := s.loadEventBytes(ctx, sess)
 	if err != nil {
@@ -177,14 +174,14 @@ func (s *Sessions) writeRecord(ctx context.Context, sess *session.Session, rec *
 	return at, err
 }
 
-// eventBuffers pools buffers for the JSON of events.
+// eventBuffers pools buffers for event JSON.
 var eventBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // Larger buffers than maxPooledBuffer are not pooled.
 const maxPooledBuffer = 64 << 10
 
-// loadEventBytes returns the total size of the session's events. For a partial read it
-// queries the backend once.
+// loadEventBytes returns the session's total event size. For a partial read it queries the backend
+// once.
 func (s *Sessions) loadEventBytes(ctx context.Context, sess *session.Session) (int64, error) {
 	n := sess.History.Bytes()
 	if n > 0 || sess.Version == 0 {

@@ -8,19 +8,18 @@ import (
 	"agenthost/pkg/session"
 )
 
-// The limits of the events that share a transaction, so that other writers wait only a
-// moment for it.
+// Limits for the events that share a transaction, so that other writers wait only a moment for it.
 const (
 	maxBulkEvents = 256
 	maxBulkBytes  = 1 << 20
 )
 
-// A BulkAppender is a [SessionBackend] that appends several events of a session at once.
+// A BulkAppender is a [SessionBackend] that appends several events to a session at once.
 type BulkAppender interface {
-	// AppendEvents appends consecutive events of one session in one transaction, and returns
-	// their results. The records have no updates; the versions of all but the first follow
-	// from their order. It fails as AppendEvent does, and with ErrExists if an event id
-	// appears twice or the session has it, unless an earlier attempt stored them all.
+	// AppendEvents appends consecutive events to one session in one transaction, and returns their
+	// results. The records have no updates; the versions of all but the first follow from their
+	// order. It fails as AppendEvent does, and with ErrExists if an event id appears twice or the
+	// session has it, unless an earlier attempt stored them all.
 	AppendEvents(ctx context.Context, recs []AppendRecord) ([]AppendResult, error)
 }
 
@@ -47,8 +46,8 @@ func (s *Sessions) AppendAll(ctx context.Context, sess *session.Session, events 
 	return nil
 }
 
-// countBulk returns how many of the first events can share a transaction. Their state is
-// known before, and they were never stored.
+// countBulk returns how many first events can share a transaction. Their state is known before, and
+// they were never stored.
 func countBulk(events []*session.Event) int {
 	for i, ev := range events {
 		if i == maxBulkEvents || ev.Partial || ev.Seq != 0 || len(ev.Actions.StateUpdates) > 0 {
@@ -122,9 +121,9 @@ func (s *Sessions) appendBulk(ctx context.Context, bulk BulkAppender, sess *sess
 	return len(results), nil
 }
 
-// A bulkAppend collects the records of one transaction.
+// A bulkAppend collects one transaction's records.
 type bulkAppend struct {
-	limits *appendLimits // their delta is that of all events
+	limits *appendLimits // their delta covers all events
 	first  AppendRecord
 	recs   []AppendRecord
 	deltas []map[string]any // with temp: keys

@@ -18,18 +18,17 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Artifacts stores artifacts: named parts with versions. A name belongs to a
-// session; with the prefix user: it belongs to the user and is visible in all
-// sessions of the user. It is safe for concurrent use. Names are validated with
-// [session.CheckArtifactName]; what cannot be stored is ErrInvalid.
+// Artifacts stores artifacts: named parts with versions. A name belongs to a session; with the
+// prefix user: it belongs to the user and is visible in all the user's sessions. It is safe for
+// concurrent use. Names are validated with [session.CheckArtifactName]; what cannot be stored is
+// ErrInvalid.
 type Artifacts struct {
 	backend  ArtifactBackend
 	clock    func() time.Time
 	maxBytes int64
 }
 
-// An ArtifactRows stores the rows of artifacts. It is safe for concurrent
-// use.
+// An ArtifactRows stores artifact rows. It is safe for concurrent use.
 type ArtifactRows interface {
 	// SaveVersion adds a version after the latest one, numbered from 0, and
 	// returns its description.
@@ -37,8 +36,7 @@ type ArtifactRows interface {
 	// LoadVersion reads a version, or the latest one if version is negative. A
 	// missing version is ErrNotFound.
 	LoadVersion(ctx context.Context, at ArtifactKey, version int) (*ArtifactRecord, error)
-	// ListNames returns the artifact names of a session, or of a user if id is
-	// empty, in any order.
+	// ListNames returns a session's artifact names, or a user's if id is empty, in any order.
 	ListNames(ctx context.Context, app, user, id string) ([]string, error)
 	// ListVersions describes all versions in order, without their content.
 	ListVersions(ctx context.Context, at ArtifactKey) ([]session.ArtifactVersion, error)
@@ -60,7 +58,7 @@ type ArtifactBackend interface {
 // user; the name has no prefix.
 type ArtifactKey struct{ App, User, Session, Name string }
 
-// A NewArtifact is the input of a new version.
+// A NewArtifact is the input for a new version.
 type NewArtifact struct {
 	Name string
 	// Part has inline data, a file reference, or text.
@@ -105,11 +103,10 @@ func (a *Artifacts) Create(ctx context.Context, key session.Key, n *NewArtifact)
 	return a.backend.SaveVersion(ctx, at, rec)
 }
 
-// Load reads a version; a negative version is the latest. A missing version is
-// ErrNotFound, and so is an [Absence]. A part that refers to another artifact
-// of the user loads that artifact. Buckets store what adk-python stores of a
-// part: its text, or its bytes with type and display name, or its file
-// reference.
+// Load reads a version; a negative version is the latest. A missing version is ErrNotFound, and so
+// is an [Absence]. A part that refers to another of the user's artifacts loads that artifact.
+// Buckets store what adk-python stores for a part: its text, or its bytes with type and display
+// name, or its file reference.
 func (a *Artifacts) Load(ctx context.Context, key session.Key, name string, version int) (*genai.Part, error) {
 	part, err := a.loadUnresolved(ctx, key, name, version)
 	if err != nil {
@@ -164,8 +161,7 @@ func (a *Artifacts) Keys(ctx context.Context, key session.Key) ([]string, error)
 	return names, nil
 }
 
-// Versions describes the versions of an artifact in order. A missing artifact
-// has none.
+// Versions describes an artifact's versions in order. A missing artifact has none.
 func (a *Artifacts) Versions(ctx context.Context, key session.Key, name string) ([]session.ArtifactVersion, error) {
 	at, err := newArtifactKey(key, name)
 	if err != nil {
@@ -196,7 +192,7 @@ func (a *Artifacts) Version(ctx context.Context, key session.Key, name string, v
 	return session.ArtifactVersion{}, at.NotFound(version)
 }
 
-// Delete deletes all versions of an artifact. Deleting a missing artifact succeeds.
+// Delete deletes all of an artifact's versions. Deleting a missing artifact succeeds.
 func (a *Artifacts) Delete(ctx context.Context, key session.Key, name string) error {
 	at, err := newArtifactKey(key, name)
 	if err != nil {
@@ -235,8 +231,8 @@ func (at ArtifactKey) PrefixedName() string {
 	return at.Name
 }
 
-// VersionURI returns the URI of a version in the form of adk-python's
-// artifacts/in_memory_artifact_service.py, which contains nothing of the host.
+// VersionURI returns a version's URI in the form that adk-python's
+// artifacts/in_memory_artifact_service.py uses, which contains nothing about the host.
 func (at ArtifactKey) VersionURI(scheme string, version int) string {
 	place := ""
 	if at.Session != "" {
@@ -260,11 +256,11 @@ type ArtifactRecord struct {
 	MIME    string    `json:"mimeType,omitempty"`
 	// Text reports that the bytes are the part's text, not its inline data.
 	Text bool `json:"text,omitempty"`
-	// Part is the JSON form of the part without the bytes.
+	// Part is the part's JSON form without the bytes.
 	Part json.RawMessage `json:"part"`
-	// Custom is the custom metadata of the version.
+	// Custom is the version's custom metadata.
 	Custom CustomMetadata `json:"customMetadata,omitempty"`
-	// Bytes are the text or the inline data of the part.
+	// Bytes are the part's text or inline data.
 	Bytes []byte `json:"-"`
 }
 
@@ -278,11 +274,11 @@ func (c *CustomMetadata) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// AbsenceMIME is the MIME type of an absence.
+// AbsenceMIME is an absence's MIME type.
 const AbsenceMIME = "application/octet-stream"
 
-// Absence returns a part that, as a new version, marks an artifact as deleted:
-// empty data of unknown type (adk-python runners.py). Its name stays listed.
+// Absence returns a part that, as a new version, marks an artifact as deleted: empty data with an
+// unknown type (adk-python runners.py). Its name stays listed.
 func Absence() *genai.Part {
 	return &genai.Part{InlineData: &genai.Blob{MIMEType: AbsenceMIME}}
 }
@@ -334,7 +330,7 @@ func (rec *ArtifactRecord) RestorePart() (*genai.Part, error) {
 	return p, nil
 }
 
-// DescribeVersion describes a version of the artifact without its content.
+// DescribeVersion describes an artifact version without its content.
 func (rec *ArtifactRecord) DescribeVersion(version int, uri string) session.ArtifactVersion {
 	custom := maps.Clone(rec.Custom)
 	for k, v := range custom {
@@ -346,7 +342,7 @@ func (rec *ArtifactRecord) DescribeVersion(version int, uri string) session.Arti
 // referenceScheme is the URI prefix of a reference to another artifact.
 const referenceScheme = "artifact://"
 
-// maxReferences limits the length of a chain of references.
+// maxReferences limits the length of a reference chain.
 const maxReferences = 5
 
 // A reference identifies the artifact that a part refers to.
@@ -356,7 +352,7 @@ type reference struct {
 	version int
 }
 
-// parseReference parses the form of adk-python (artifacts/artifact_util.py):
+// parseReference parses adk-python's form (artifacts/artifact_util.py):
 //
 //	artifact://apps/{app}/users/{user}/[sessions/{session}/]artifacts/{name}/versions/{n}
 func parseReference(uri string) (reference, bool) {
@@ -369,8 +365,8 @@ func parseReference(uri string) (reference, bool) {
 	return reference{session.Key{App: m[1], User: m[2], ID: m[3]}, m[4], n}, err == nil
 }
 
-// resolveReference follows the references of a part. A reference must stay in
-// the app and user, and in the session if it names one.
+// resolveReference follows a part's references. A reference must stay in the app and user, and in
+// the session if it names one.
 func (a *Artifacts) resolveReference(ctx context.Context, key session.Key, name string, part *genai.Part) (*genai.Part, error) {
 	fail := func(why string) (*genai.Part, error) {
 		return nil, fmt.Errorf("artifact %q: %s: %w", name, why, session.ErrInvalid)

@@ -10,7 +10,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// ErrClosed is the error of every method of a backend after Close.
+// ErrClosed is the error that every backend method returns after Close.
 var ErrClosed = errors.New("store is closed")
 
 // A SessionBackend stores sessions with their events, state and leases.
@@ -31,36 +31,32 @@ type ExpiringBackend interface {
 	CreateExpiring(ctx context.Context, key session.Key, state []StateWrite, expires time.Time, g *LeaseGrant) error
 }
 
-// SessionRows stores the rows of sessions. Its only rule is the version check: its
-// input is already validated, split by scope and canonical. Keys compare byte by
-// byte. Errors wrap those of package session, as [SessionNotFound] does.
-// Implementations are safe for concurrent use.
+// SessionRows stores session rows. Its only rule is the version check: its input is already
+// validated, split by scope and canonical. Keys compare byte by byte. Errors wrap those of package
+// session, as [SessionNotFound] does. Implementations are safe for concurrent use.
 type SessionRows interface {
 	// CreateSession atomically inserts a session at version 0, writes its state
 	// and, if g is not nil, leases the session and sets the id and epoch of g.
 	// An existing key is ErrExists.
 	CreateSession(ctx context.Context, key session.Key, state []StateWrite, now time.Time, g *LeaseGrant) error
-	// ReadSession returns a consistent snapshot of a session: its head, its
-	// state, and the events that the window selects. A missing session is
-	// ErrNotFound.
+	// ReadSession returns a consistent session snapshot: its head, its state, and the events that
+	// the window selects. A missing session is ErrNotFound.
 	ReadSession(ctx context.Context, key session.Key, w EventWindow) (*Snapshot, error)
-	// ListSessions returns the matching sessions in order of creation, with
-	// state and without events.
+	// ListSessions returns the matching sessions in creation order, with state and without events.
 	ListSessions(ctx context.Context, q SessionQuery) ([]*ListedSession, error)
 	// DeleteSession deletes a session with its events and its own state. A
 	// missing session is not an error.
 	DeleteSession(ctx context.Context, key session.Key) error
-	// AppendEvent inserts an event and writes its state in one transaction that
-	// is durable on return. It fails with ErrStale if the session is not at the
-	// version of the record, with ErrFenced if the record names an epoch that
-	// is not the latest of the session, and with ErrNotFound if the session is
-	// missing. Appending is idempotent: if the session already has the event
-	// id, nothing changes and the result is the position of that event. The
-	// event belongs to the backend, its text to the caller.
+	// AppendEvent inserts an event and writes its state in one transaction that is durable on
+	// return. It fails with ErrStale if the session is not at the record's version, with ErrFenced
+	// if the record names an epoch that is not the session's latest, and with ErrNotFound if the
+	// session is missing. Appending is idempotent: if the session already has the event id, nothing
+	// changes and the result is that event's position. The event belongs to the backend, its text
+	// to the caller.
 	AppendEvent(ctx context.Context, rec AppendRecord) (AppendResult, error)
 }
 
-// A SessionInspector reads parts of the stored sessions, and finds the old ones.
+// A SessionInspector reads parts of stored sessions, and finds the old ones.
 type SessionInspector interface {
 	RetentionRows
 	// ReadInitialState returns the session's own state as CreateSession wrote
@@ -69,18 +65,17 @@ type SessionInspector interface {
 	// ReadSharedState returns the app: and user: keys visible to a session with
 	// this key. The caller owns the map.
 	ReadSharedState(ctx context.Context, key session.Key) (map[string]any, error)
-	// SumEventBytes returns the JSON size of all events of a session.
+	// SumEventBytes returns the JSON size of a session's events.
 	SumEventBytes(ctx context.Context, key session.Key) (int64, error)
 }
 
 // An EventWindow selects the events that a read returns.
 type EventWindow struct {
-	// ID is the head ID of the caller's copy, or 0. If the key now belongs to
-	// another session, Since is treated as 0.
+	// ID is the head ID in the caller's copy, or 0. If the key now belongs to another session,
+	// Since is treated as 0.
 	ID int64
-	// Since selects the events with a greater sequence number, provided that
-	// SinceID is the id of the event with number Since. Otherwise the snapshot
-	// is complete.
+	// Since selects the events with a greater sequence number, provided that the event with number
+	// Since has the id SinceID. Otherwise the snapshot is complete.
 	Since   int64
 	SinceID string
 	// Last limits the result to the latest events; a negative value means no
@@ -110,43 +105,41 @@ func (w EventWindow) FilterEvents(events []*session.Event) []*session.Event {
 	return events
 }
 
-// A Head is a session without its events: its id, and the number and time of
-// its last event. Ids are never reused, even if the key of a deleted session
-// is.
+// A Head is a session without its events: its id, and its last event's number and time. Ids are
+// never reused, even if a deleted session's key is.
 type Head struct {
 	ID      int64
 	Version int64
 	Updated time.Time
 }
 
-// A Snapshot is a consistent view of a session. The caller owns the state; the
-// events are shared and ordered.
+// A Snapshot is a consistent session view. The caller owns the state; the events are shared and
+// ordered.
 type Snapshot struct {
 	Head
 	State  map[string]any
 	Events []StoredEvent
-	// LastID is the id of the last event.
+	// LastID is the last event's id.
 	LastID string
 	// Whole reports that Events holds all events although the window asked for
 	// fewer.
 	Whole bool
 }
 
-// A StoredEvent is an event with the size of its JSON and its estimated size in
-// the cache.
+// A StoredEvent is an event with its JSON size and its estimated size in the cache.
 type StoredEvent struct {
 	Event                 *session.Event
 	TextBytes, CacheBytes int64
 }
 
-// A SessionQuery selects sessions of an app.
+// A SessionQuery selects an app's sessions.
 type SessionQuery struct {
 	App string
 	// User selects one user; empty selects all users.
 	User string
 	// After selects sessions with a greater head id.
 	After int64
-	// Limit is the maximum number of sessions; 0 means no limit.
+	// Limit is how many sessions to return at most; 0 means no limit.
 	Limit int
 }
 
@@ -167,27 +160,24 @@ type AppendRecord struct {
 	Key session.Key
 	// ID is the head id, or 0 if the caller does not know it.
 	ID int64
-	// Version is the version of the session that the caller has read. The event
-	// becomes the next one.
+	// Version is the session version that the caller has read. The event becomes the next one.
 	Version int64
-	// Epoch is the lease epoch of the writer, or 0 without a lease.
+	// Epoch is the writer's lease epoch, or 0 without a lease.
 	Epoch  int64
 	Event  *session.Event
 	Writes []StateWrite
-	// Updates are updates of shared keys, ordered by key. The backend computes
-	// them in the transaction and replaces the event's state delta with a new
-	// map that includes the results.
+	// Updates change shared keys, ordered by key. The backend computes them in the transaction and
+	// replaces the event's state delta with a new map that includes the results.
 	Updates []SharedUpdate
-	// Text is the JSON of the event. With updates it depends on their results,
-	// see ComputeUpdates.
+	// Text is the event's JSON. With updates it depends on their results, see ComputeUpdates.
 	Text []byte
 	// limits are checked again after updates are computed.
 	limits *appendLimits
 }
 
-// ComputeUpdates computes the updates of a record from the current values. It returns the
-// cells to write and the event's JSON; the event gets a new state delta with the
-// results. Nothing has changed when it fails.
+// ComputeUpdates computes a record's updates from the current values. It returns the cells to write
+// and the event's JSON; the event gets a new state delta with the results. Nothing has changed when
+// it fails.
 func (r *AppendRecord) ComputeUpdates(ev *session.Event, current func(u *SharedUpdate) any) ([]StateWrite, []byte, error) {
 	before, after := map[string]any{}, map[string]any{}
 	cells := make([]StateWrite, len(r.Updates))
@@ -208,8 +198,8 @@ func (r *AppendRecord) ComputeUpdates(ev *session.Event, current func(u *SharedU
 	return cells, text, err
 }
 
-// An AppendResult holds the sequence number of the event, the size of its JSON
-// and its estimated size in the cache.
+// An AppendResult holds the event's sequence number, its JSON size and its estimated size in the
+// cache.
 type AppendResult struct {
 	Seq, TextBytes, CacheBytes int64
 }
@@ -217,10 +207,9 @@ type AppendResult struct {
 // LeaseRows stores session leases. All stores that share the sessions see
 // the same clock.
 type LeaseRows interface {
-	// AcquireLease leases the session to the owner of the grant and sets the
-	// grant's id and epoch, if the lease is free, expired, or already the
-	// owner's. Otherwise nothing changes and it returns the holder. A missing
-	// session is ErrNotFound. An id and an epoch in the grant are the last
+	// AcquireLease leases the session to the grant's owner and sets the grant's id and epoch, if
+	// the lease is free, expired, or already the owner's. Otherwise nothing changes and it returns
+	// the holder. A missing session is ErrNotFound. An id and an epoch in the grant are the last
 	// known ones, which may save a read.
 	AcquireLease(ctx context.Context, g *LeaseGrant) (holder string, err error)
 	// RenewLeases extends the grants by their term, and returns those that are
@@ -230,12 +219,12 @@ type LeaseRows interface {
 	ReleaseLeases(ctx context.Context, all []*LeaseGrant) error
 }
 
-// A LeaseGrant is a lease as a backend stores it. Only its owner may run the
-// session. Its epoch (fencing token) is greater than that of every earlier
-// grant; an append that names an older epoch is rejected.
+// A LeaseGrant is a lease as a backend stores it. Only its owner may run the session. Its epoch
+// (fencing token) is greater than every earlier grant's; an append that names an older epoch is
+// rejected.
 type LeaseGrant struct {
 	Key       session.Key
-	ID, Epoch int64 // id of the session's head, epoch of the grant
+	ID, Epoch int64 // the session head's id, the grant's epoch
 	Owner     string
 	Term      time.Duration
 	// Now is the current time for a backend without its own clock.
@@ -244,32 +233,30 @@ type LeaseGrant struct {
 
 // RetentionRows finds the sessions that are past their retention.
 //
-// A backend that stores many sessions records for each one a time at which it was
-// certainly active: at first its creation. FindExpired examines only the sessions whose
-// recorded time is too old, and records the last update of those that turn out to be
-// active. So a session that stays active is examined once in a retention, not at every
-// search.
+// A backend that stores many sessions records for each one a time at which it was certainly active:
+// at first its creation. FindExpired examines only the sessions whose recorded time is too old, and
+// records the last update if they turn out to be active. So a session that stays active is examined
+// once in a retention, not at every search.
 type RetentionRows interface {
-	// EarliestTime returns the given time of the process, or the time of the backend's own
-	// clock if that is earlier: one clock that runs ahead expires no session.
+	// EarliestTime returns the given process time, or the backend's own clock time if that is
+	// earlier: one clock that runs ahead expires no session.
 	EarliestTime(ctx context.Context, now time.Time) (time.Time, error)
-	// FindExpired examines a page of sessions. It reads neither their events nor their
-	// state, apart from the time of the last event.
+	// FindExpired examines a page of sessions. It reads neither their events nor their state, apart
+	// from the last event's time.
 	FindExpired(ctx context.Context, q ExpiryQuery) (*ExpiredPage, error)
-	// AcquireSweep reserves deleting the expired sessions of an app to one store for a
-	// term, and reports whether it did. The store that has the sweep can acquire it again.
+	// AcquireSweep reserves deleting an app's expired sessions to one store for a term, and reports
+	// whether it did. The store that has the sweep can acquire it again.
 	AcquireSweep(ctx context.Context, s Sweep) (bool, error)
 }
 
-// An ExpiryQuery selects the sessions of an app that were created, and last changed, before
-// a time.
+// An ExpiryQuery selects an app's sessions that were created, and last changed, before a time.
 type ExpiryQuery struct {
 	App    string
 	Before time.Time
 	// After continues after the page that returned it as Next; nil begins.
 	After *ExpiryCursor
-	// Limit is the maximum number of sessions to examine. A backend whose sessions have no
-	// index by age examines all.
+	// Limit is how many sessions to examine at most. A backend whose sessions have no index by age
+	// examines all.
 	Limit int
 	// Now is the current time for a backend without its own clock.
 	Now time.Time
@@ -297,13 +284,13 @@ type ExpiredPage struct {
 // An ExpiredSession is a session that is past its retention.
 type ExpiredSession struct {
 	Key session.Key
-	// ID is the id of its head. Another session with the key has another id.
+	// ID is its head's id. Another session with the key has another id.
 	ID int64
 	// Leased reports that a store holds its lease.
 	Leased bool
 }
 
-// A Sweep reserves deleting the expired sessions of an app to the store with this owner.
+// A Sweep reserves deleting an app's expired sessions to the store with this owner.
 type Sweep struct {
 	App, Owner string
 	Term       time.Duration

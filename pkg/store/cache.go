@@ -29,11 +29,11 @@ import (
 // Two locks: cache.mu guards the order and the sizes and is held for moments; cacheEntry.mu guards
 // one history. No code takes cache.mu while it has an entry's lock.
 
-// entryBytes is the memory cost of a cached session without its events.
+// entryBytes is what a cached session costs in memory without its events.
 const entryBytes = 1024
 
-// A cache is an LRU cache of session histories, limited by bytes. It keeps the
-// most recent session whatever its size.
+// A cache is an LRU cache for session histories, limited by bytes. It keeps the most recent session
+// whatever its size.
 type cache struct {
 	maxBytes     int64
 	hits, misses atomic.Int64
@@ -44,7 +44,7 @@ type cache struct {
 	order *list.List // of *cacheEntry, most recently used first
 }
 
-// A cacheEntry is the history of a session up to a version.
+// A cacheEntry is a session's history up to a version.
 type cacheEntry struct {
 	key     session.Key
 	id      int64 // id of the session's head
@@ -63,7 +63,7 @@ func newCache(most int64) *cache {
 	return &cache{maxBytes: most, byKey: map[session.Key]*list.Element{}, order: list.New()}
 }
 
-// get returns the entry of a session, or nil.
+// get returns a session's entry, or nil.
 func (c *cache) get(key session.Key) *cacheEntry {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,10 +6,10 @@ import (
 	"agenthost/pkg/session"
 )
 
-// EntryBytes is the memory cost of a cached session without its events.
+// EntryBytes is what a cached session costs in memory without its events.
 const EntryBytes = entryBytes
 
-// QueuedSessions returns the number of sessions that are held or waited for.
+// QueuedSessions counts the sessions that are held or waited for.
 func QueuedSessions(s *Sessions) int { return len(s.runs.waiting) }
 
 // DerivedBytes is what the texts derived under a key really take.
@@ -28,7 +28,7 @@ func DerivedBytes(s *Sessions, key any) int {
 	return held
 }
 
-// CheckCache checks that the parts of the cache agree.
+// CheckCache checks that the cache's parts agree.
 func CheckCache(s *Sessions) error {
 	c := s.cache
 	if c.bytes > c.maxBytes || c.order.Len() != len(c.byKey) || c.order.Len() == 0 {

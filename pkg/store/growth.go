@@ -18,9 +18,8 @@ import (
 // state exceeds its limit by less than largeGrowth for each concurrent small write. Replicas do
 // not wait for each other: a state may exceed its limit by one large write of each.
 
-// Writes of at least largeGrowth bytes to the same shared state are serialized, so that
-// the limit of the state holds for all of them together. A write waits at most growthWait
-// for its turn.
+// Writes of at least largeGrowth bytes to the same shared state are serialized, so that the state's
+// limit holds for them together. A write waits at most growthWait for its turn.
 const (
 	largeGrowth = 64 << 10
 	growthWait  = 30 * time.Second
@@ -32,8 +31,8 @@ type growthQueue struct {
 	backend SessionBackend
 }
 
-// lockGrowth waits for other large writes of the same shared state in this process,
-// and reads the state that they have left. Small writes do not wait.
+// lockGrowth waits for other large writes to the same shared state in this process, and reads the
+// state that they have left. Small writes do not wait.
 func (q *growthQueue) lockGrowth(ctx context.Context, key session.Key, b *appendLimits, updates []SharedUpdate) (release func(), err error) {
 	growth := b.stateGrowth()
 	for _, u := range updates {

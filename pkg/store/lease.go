@@ -21,8 +21,8 @@ import (
 
 const (
 	defaultLease = 15 * time.Second
-	// idleLeaseDuration is how long an idle lease is kept. The next turn of the
-	// session reuses it for free, and other replicas wait only slightly longer.
+	// idleLeaseDuration is how long an idle lease is kept. The session's next turn reuses it for
+	// free, and other replicas wait only slightly longer.
 	idleLeaseDuration = 100 * time.Millisecond
 	// The pauses between attempts to lease a session that another store holds.
 	minLeasePause, maxLeasePause = 5 * time.Millisecond, 100 * time.Millisecond
@@ -54,8 +54,8 @@ const (
 // A new lease for each turn would cost two more writes; a lease kept for its whole term would make
 // replicas of one service wait for each other.
 
-// A leaseManager holds the leases of the sessions that run in this store or ran
-// a moment ago. A goroutine renews them as long as there are any.
+// A leaseManager holds the leases for sessions that run in this store or ran a moment ago. A
+// goroutine renews them as long as there are any.
 type leaseManager struct {
 	backend  SessionBackend
 	cache    *cache
@@ -84,8 +84,8 @@ type lease struct {
 	run      *limit.LazyContext // uses the lease; nil if idle
 }
 
-// OwnerDigits is the number of hexadecimal digits after the last slash of an owner
-// name. They identify the store on its machine.
+// OwnerDigits is how many hexadecimal digits follow the last slash in an owner name. They identify
+// the store on its machine.
 const OwnerDigits = 12
 
 // NewOwner returns a unique owner name, which includes the host name and the process ID.
@@ -98,9 +98,9 @@ func NewOwner() string {
 	return fmt.Sprintf("%s/%d/%x", host, os.Getpid(), id[:OwnerDigits/2])
 }
 
-// acquireLease acquires the lease of a session for a run of this store. It waits while
-// another store holds it. The caller is the only run of the session in this
-// store. A run whose lease is lost is canceled; nil keeps the run of a pending lease.
+// acquireLease acquires a session's lease for a run in this store. It waits while another store
+// holds it. The caller is the session's only run in this store. A run whose lease is lost is
+// canceled; nil keeps a pending lease's run.
 func (l *leaseManager) acquireLease(ctx context.Context, key session.Key, most time.Duration, run *limit.LazyContext) error {
 	if l.unshared || l.reuseIdle(key, run) {
 		return nil
@@ -154,8 +154,7 @@ func (l *leaseManager) newGrant(key session.Key) *LeaseGrant {
 	return &LeaseGrant{Key: key, Owner: l.owner, Term: l.term, Now: l.clock()}
 }
 
-// reuseIdle reuses the lease of the previous run if it certainly has not
-// expired.
+// reuseIdle reuses the previous run's lease if it certainly has not expired.
 func (l *leaseManager) reuseIdle(key session.Key, run *limit.LazyContext) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,8 +169,8 @@ func (l *leaseManager) reuseIdle(key session.Key, run *limit.LazyContext) bool {
 	return true
 }
 
-// trackLease holds a lease, which the renewal goroutine renews until its run has ended. Nil
-// keeps the run of the pending lease, which continues.
+// trackLease holds a lease, which the renewal goroutine renews until its run has ended. Nil keeps
+// the pending lease's run, which continues.
 func (l *leaseManager) trackLease(g *LeaseGrant, run *limit.LazyContext) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -193,7 +192,7 @@ func (l *leaseManager) trackLease(g *LeaseGrant, run *limit.LazyContext) error {
 	return nil
 }
 
-// markIdle records that the run of a session has ended.
+// markIdle records that a session's run has ended.
 func (l *leaseManager) markIdle(key session.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -216,7 +215,7 @@ func (l *leaseManager) markLost(key session.Key, epoch int64) {
 	}
 }
 
-// cancelRun cancels the run of a lost lease.
+// cancelRun cancels the run that lost its lease.
 func (e *lease) cancelRun(why error) {
 	e.lost = true
 	if e.run != nil {
@@ -224,8 +223,8 @@ func (e *lease) cancelRun(why error) {
 	}
 }
 
-// dropDeleted drops the lease of a deleted session, at the latest when its run
-// ends. A new session with the same key gets its own lease.
+// dropDeleted drops a deleted session's lease, at the latest when its run ends. A new session with
+// the same key gets its own lease.
 func (l *leaseManager) dropDeleted(key session.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -318,8 +317,8 @@ func (l *leaseManager) logPanic(p *safe.Panic) {
 	p.Log(l.logger, "renewing of session leases panicked")
 }
 
-// collectDue removes the leases that were idle for a full round, and returns
-// copies of the leases of runs for which a third of the term has passed.
+// collectDue removes the leases that were idle for a full round, and copies the leases of runs for
+// which a third of the term has passed.
 func (l *leaseManager) collectDue() (ended, due []*LeaseGrant, more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -406,10 +405,9 @@ func (l *leaseManager) close() error {
 	return nil
 }
 
-// Waits are counters of one kind of wait.
+// Waits counts one kind of wait.
 type Waits struct {
-	// Now is the number of current waits. Ended counts finished waits, and Took
-	// is their total duration.
+	// Now counts the current waits. Ended counts finished waits, and Took is their total duration.
 	Now, Ended int64
 	Took       time.Duration
 }

@@ -15,10 +15,9 @@ import (
 	"agenthost/pkg/store/backend"
 )
 
-// Memories stores content for later sessions of the same user. Each method
-// works on one user of one app. Nothing is added automatically: callers add
-// sessions or events. Memories of a session stay when the session is deleted,
-// until they are deleted here. It is safe for concurrent use.
+// Memories stores content for the same user's later sessions. Each method works on one user in one
+// app. Nothing is added automatically: callers add sessions or events. A session's memories stay
+// when it is deleted, until they are deleted here. It is safe for concurrent use.
 type Memories struct {
 	backend MemoryBackend
 	// service replaces the backend and the search by words; nil without one.
@@ -27,16 +26,16 @@ type Memories struct {
 	newID   func() string
 }
 
-// A MemoryService stores and finds memories by its own means, outside of the host. It may
-// merge memories, keep more of an event than its text, and find by meaning. Its input is
-// valid: owners are not empty, and partial events and those that were rewound are left out.
-// It is safe for concurrent use.
+// A MemoryService stores and finds memories by its own means, outside the host. It may merge
+// memories, keep more than an event's text, and find by meaning. Its input is valid: owners are not
+// empty, and partial events and those that were rewound are left out. It is safe for concurrent
+// use.
 type MemoryService interface {
 	MemoryContent
-	// DeleteSession deletes the memories of a session, or fails if the service cannot tell them
-	// from others.
+	// DeleteSession deletes a session's memories, or fails if the service cannot tell them from
+	// others.
 	DeleteSession(ctx context.Context, key session.Key) error
-	// DeleteUser deletes all memories of a user.
+	// DeleteUser deletes all memories for a user.
 	DeleteUser(ctx context.Context, who UserKey) error
 	// Ping checks that the service can be read.
 	Ping(ctx context.Context) error
@@ -44,10 +43,10 @@ type MemoryService interface {
 	Close() error
 }
 
-// MemoryContent adds and finds the memories of a [MemoryService].
+// MemoryContent adds and finds memories in a [MemoryService].
 type MemoryContent interface {
-	// AddEvents adds events of a session, which may have been added before; an empty session
-	// ID belongs to none.
+	// AddEvents adds a session's events, which may have been added before; an empty session ID
+	// belongs to none.
 	AddEvents(ctx context.Context, key session.Key, events []*session.Event) error
 	// AddMemories adds memories without a session, which have text.
 	AddMemories(ctx context.Context, who UserKey, memories []*session.Memory) error
@@ -56,11 +55,10 @@ type MemoryContent interface {
 	FindMemories(ctx context.Context, who UserKey, q MemoryQuery) ([]*session.Memory, error)
 }
 
-// defaultFound is the default limit of a search.
+// defaultFound is the default limit for a search.
 const defaultFound = 10
 
-// AddSession stores the memories of a session and replaces its previous ones.
-// It ignores rewound events.
+// AddSession stores a session's memories and replaces its previous ones. It ignores rewound events.
 func (m *Memories) AddSession(ctx context.Context, sess *session.Session) error {
 	if err := codec.CheckSession(sess.Key); err != nil {
 		return err
@@ -80,8 +78,8 @@ func (m *Memories) addToService(ctx context.Context, key session.Key, events []*
 	return m.service.AddEvents(ctx, key, complete)
 }
 
-// AddEvents stores memories of events that are not stored yet. They belong to
-// the key's session; without a session id they belong to none.
+// AddEvents stores memories for events that are not stored yet. They belong to the key's session;
+// without a session id they belong to none.
 func (m *Memories) AddEvents(ctx context.Context, key session.Key, events []*session.Event) error {
 	if err := codec.CheckOwner(key.App, key.User); err != nil {
 		return err
@@ -158,7 +156,7 @@ func NewMemoryRecord(mem *session.Memory) (*MemoryRecord, error) {
 	return &MemoryRecord{ID: mem.ID, Time: mem.Timestamp.UnixMicro(), Text: string(text), Terms: indexTerms(mem.Text())}, nil
 }
 
-// Delete deletes the memories of a session.
+// Delete deletes a session's memories.
 func (m *Memories) Delete(ctx context.Context, key session.Key) error {
 	if err := codec.CheckSession(key); err != nil {
 		return err
@@ -169,7 +167,7 @@ func (m *Memories) Delete(ctx context.Context, key session.Key) error {
 	return m.writeBatch(ctx, MemoryBatch{Key: key, Prune: true}, nil)
 }
 
-// DeleteAll deletes all memories of a user in an app.
+// DeleteAll deletes all of a user's memories in an app.
 func (m *Memories) DeleteAll(ctx context.Context, app, user string) error {
 	if err := codec.CheckOwner(app, user); err != nil {
 		return err
@@ -192,15 +190,15 @@ func (m *Memories) Ping(ctx context.Context) error {
 	return m.service.Ping(ctx)
 }
 
-// A ProfileService is a [MemoryService] that keeps profiles of users: structured data that it
-// extracts from events.
+// A ProfileService is a [MemoryService] that keeps user profiles: structured data that it extracts
+// from events.
 type ProfileService interface {
-	// LoadProfiles returns the profiles of a user by the names of their schemas.
+	// LoadProfiles returns a user's profiles by schema name.
 	LoadProfiles(ctx context.Context, who UserKey) (map[string]any, error)
 }
 
-// LoadProfiles returns the profiles of a user; see [ProfileService]. Other stores have none, which
-// is an error.
+// LoadProfiles returns a user's profiles; see [ProfileService]. Other stores have none, which is an
+// error.
 func (m *Memories) LoadProfiles(ctx context.Context, app, user string) (map[string]any, error) {
 	if err := codec.CheckOwner(app, user); err != nil {
 		return nil, err
@@ -221,22 +219,21 @@ func (m *Memories) closeAll() error {
 	return err
 }
 
-// A MemoryQuery is the input of a search.
+// A MemoryQuery is a search's input.
 type MemoryQuery struct {
 	Text string
-	// Limit is the maximum number of results; 0 means 10.
+	// Limit is how many results to return at most; 0 means 10.
 	Limit int
-	// NotSession excludes the memories of this session; empty excludes none. A
-	// [MemoryService] ignores it if it merges the memories of sessions.
+	// NotSession excludes this session's memories; empty excludes none. A [MemoryService] ignores
+	// it if it merges memories from sessions.
 	NotSession string
 }
 
-// Search finds memories; a [MemoryService] does so by its own means. Others find those that contain a word of the query, or for scripts
-// without spaces a pair of its characters. Accents and case are ignored.
-// Memories with more of the words and with rarer words rank first; later ones
-// win ties. Words in more than half of a user's memories (from 20 memories on)
-// or in more than 1000 of them count only if the query has no others. A query
-// without words finds nothing.
+// Search finds memories; a [MemoryService] does so by its own means. Others find those that contain
+// a query word, or for scripts without spaces a pair of its characters. Accents and case are
+// ignored. Memories with more words and with rarer words rank first; later ones win ties. Words in
+// more than half of a user's memories (from 20 memories on) or in more than 1000 of them count only
+// if the query has no others. A query without words finds nothing.
 func (m *Memories) Search(ctx context.Context, app, user string, q MemoryQuery) ([]*session.Memory, error) {
 	if err := codec.CheckOwner(app, user); err != nil {
 		return nil, err
@@ -270,28 +267,28 @@ func (m *Memories) Search(ctx context.Context, app, user string, q MemoryQuery) 
 	return m.backend.SearchMemories(ctx, s)
 }
 
-// TermCounts holds the number of memories of a user, and of those that contain
-// each term, counted up to ManyMemories+1.
+// TermCounts counts a user's memories, and those that contain each term, counted up to
+// ManyMemories+1.
 type TermCounts struct {
 	Total  int
 	ByTerm map[string]int
 }
 
-// From fewMemories on, a word in half of the memories is common. A word in more
-// than ManyMemories is always common, which bounds the cost of a search.
+// From fewMemories on, a word in half the memories is common. A word in more than ManyMemories is
+// always common, which bounds a search's cost.
 const (
 	fewMemories  = 20
 	ManyMemories = 1000
 )
 
-// A TermWeight is the weight of a term in the ranking.
+// A TermWeight is a term's weight in the ranking.
 type TermWeight struct {
 	Term   string
 	Points int64
 }
 
-// rankTerms returns the weights of the useful terms: rarer terms weigh more.
-// Weights are integers, so that sums are the same on every engine.
+// rankTerms returns the useful terms' weights: rarer terms weigh more. Weights are integers, so
+// that sums are the same on every engine.
 func (t TermCounts) rankTerms(terms []string) []TermWeight {
 	var rare, common []TermWeight
 	for _, term := range terms {
@@ -313,27 +310,26 @@ func (t TermCounts) rankTerms(terms []string) []TermWeight {
 	return rare
 }
 
-// A MemoryBackend stores the rows of memories. Terms and weights are computed
-// by its caller. It is safe for concurrent use.
+// A MemoryBackend stores memory rows. Terms and weights are computed by its caller. It is safe for
+// concurrent use.
 type MemoryBackend interface {
 	// PutMemories writes records in one durable transaction.
 	PutMemories(ctx context.Context, b *MemoryBatch) error
-	// DeleteUser deletes all records of a user.
+	// DeleteUser deletes all of a user's records.
 	DeleteUser(ctx context.Context, who UserKey) error
-	// CountTerms counts the records of a user, and those that contain each
-	// term.
+	// CountTerms counts a user's records, and those that contain each term.
 	CountTerms(ctx context.Context, who UserKey, terms []string) (TermCounts, error)
 	// SearchMemories returns the records with the highest total weight; later
 	// ones, by time and then by insertion, win ties.
 	SearchMemories(ctx context.Context, s *MemorySearch) ([]*session.Memory, error)
-	// Close closes the backend, unless it shares the engine of the sessions.
+	// Close closes the backend, unless it shares the sessions' engine.
 	Close() error
 }
 
-// A UserKey identifies a user of an app.
+// A UserKey identifies a user in an app.
 type UserKey struct{ App, User string }
 
-// A MemoryBatch holds records of one session, or of none, with distinct ids.
+// A MemoryBatch holds records from one session, or from none, with distinct ids.
 type MemoryBatch struct {
 	Key     session.Key
 	Records []*MemoryRecord
@@ -344,7 +340,7 @@ type MemoryBatch struct {
 	Prune bool
 }
 
-// UserKey returns the user of the batch.
+// UserKey returns the batch's user.
 func (b *MemoryBatch) UserKey() UserKey { return UserKey{b.Key.App, b.Key.User} }
 
 // DiffExisting compares the batch with the stored texts by id, and returns the
@@ -378,7 +374,7 @@ type MemoryRecord struct {
 	Terms []string
 }
 
-// A MemorySearch is the input of SearchMemories.
+// A MemorySearch is the input for SearchMemories.
 type MemorySearch struct {
 	Owner      UserKey
 	Weights    []TermWeight
@@ -386,7 +382,7 @@ type MemorySearch struct {
 	Limit      int
 }
 
-// DecodeMemory decodes the text of a record.
+// DecodeMemory decodes a record's text.
 func DecodeMemory(text string) (*session.Memory, error) {
 	m := &session.Memory{}
 	if err := m.UnmarshalJSON([]byte(text)); err != nil {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// The limits of one text, and of one term in characters.
+// Limits for one text, and for one term in characters.
 const (
 	maxTermText   = 64 << 10
 	maxIndexTerms = 4096
@@ -16,13 +16,12 @@ const (
 	maxTerm       = 64
 )
 
-// indexTerms returns the distinct index terms of text.
+// indexTerms returns the distinct index terms in text.
 func indexTerms(text string) []string {
 	return (&tokenizer{maxTerms: maxIndexTerms}).splitText(text)
 }
 
-// queryTerms returns the distinct terms of a query. They are a subset of the
-// index terms of the same text.
+// queryTerms returns a query's distinct terms. They are a subset of the same text's index terms.
 func queryTerms(text string) []string {
 	return (&tokenizer{maxTerms: maxQueryTerms, query: true}).splitText(text)
 }
@@ -55,9 +54,8 @@ func foldRune(r rune) rune {
 	return unicode.ToLower(unicode.ToUpper(r))
 }
 
-// isAccent reports marks that people omit when they type: accents, Hebrew and
-// Arabic points, and invisible ones. Marks of other scripts, such as Thai
-// vowels and kana voicing, distinguish words.
+// isAccent reports marks that people omit when they type: accents, Hebrew and Arabic points, and
+// invisible ones. Marks in other scripts, such as Thai vowels and kana voicing, distinguish words.
 func isAccent(r rune) bool {
 	switch {
 	case r < 0xad:
@@ -143,8 +141,8 @@ func (s *tokenizer) endWord() {
 	}
 }
 
-// endRun adds the pairs of a run and its single characters: all of them to the
-// index, and to a query those that are isolated or may be words.
+// endRun adds a run's pairs and single characters: all to the index, and to a query those that are
+// isolated or may be words.
 func (s *tokenizer) endRun() {
 	for i, unit := range s.units {
 		first, _ := utf8.DecodeRuneInString(unit)

@@ -60,8 +60,8 @@ func TestTermLimit(t *testing.T) {
 	}
 }
 
-// Whatever the text is, its terms are short, distinct and storable, a query of
-// the text finds it, and writing it in other letters changes nothing.
+// Whatever the text is, its terms are short, distinct and storable, a query with the text finds it,
+// and writing it in other letters changes nothing.
 func FuzzTerms(f *testing.F) {
 	for _, s := range []string{"The cat", "São João", "猫はタマ", "ที่นี่", "집에 가", "\xff\x00", "İıß", "ﷺ", "e\u0301\u0345", "\u1e9e"} {
 		f.Add(s)
@@ -92,9 +92,9 @@ func FuzzTerms(f *testing.F) {
 	})
 }
 
-// TestFoldCase: decomposed characters are folded as golang.org/x/text/cases folds them, which the
-// stored terms of memories depend on. It exchanges the cases of Cherokee, so that they never match:
-// here both become small letters.
+// TestFoldCase: decomposed characters are folded as golang.org/x/text/cases folds them, which
+// stored memory terms depend on. It exchanges the cases in Cherokee, so that they never match: here
+// both become small letters.
 func TestFoldCase(t *testing.T) {
 	fold, changed := cases.Fold(), 0
 	for r := range rune(unicode.MaxRune + 1) {

@@ -14,51 +14,49 @@ import (
 	"agenthost/pkg/store/backend"
 )
 
-// The limits of results.
+// Result limits.
 const (
-	// MaxResultBytes limits a result, and MaxPackedResultBytes its compressed form: engines
-	// limit the size of a value.
+	// MaxResultBytes limits a result, and MaxPackedResultBytes its compressed form: engines limit
+	// value sizes.
 	MaxResultBytes       = 64 << 20
 	MaxPackedResultBytes = 8 << 20
-	// keepResults is how many results of an app are kept.
+	// keepResults is how many results are kept per app.
 	keepResults = 200
 )
 
-// ErrNoResults is the error of a store whose backends have none for results.
+// ErrNoResults is the error from a store without a backend for results.
 var ErrNoResults = errors.New("the session database does not support evaluation results")
 
-// Results stores results of evaluations next to the sessions: the newest 200 of each app. It
-// does not read their content. It is safe for concurrent use.
+// Results stores evaluation results next to the sessions: the newest 200 per app. It does not read
+// their content. It is safe for concurrent use.
 type Results struct {
 	backend ResultBackend
 	clock   func() time.Time
 }
 
-// A Result is the result of an eval set.
+// A Result is an eval set's result.
 type Result struct {
 	App, ID, SetID string
-	// Revision is that of the app, Model the model that replaced its models; both may be
-	// empty.
+	// Revision is the app's, Model the model that replaced its models; both may be empty.
 	Revision, Model string
 	// Stored is the time when it was stored.
 	Stored time.Time
-	// Content is the JSON of the result; nil in lists. A reader validates it.
+	// Content is the result's JSON; nil in lists. A reader validates it.
 	Content []byte
 }
 
-// A ResultBackend stores the rows of results. Their content is compressed. It is safe for
-// concurrent use.
+// A ResultBackend stores result rows. Their content is compressed. It is safe for concurrent use.
 type ResultBackend interface {
-	// PutResult stores a result, instead of one with its ID, and deletes all but the newest
-	// keep results of its app.
+	// PutResult stores a result, instead of one with its ID, and deletes all but the app's newest
+	// keep results.
 	PutResult(ctx context.Context, r *Result, keep int) error
 	// GetResult returns ErrNotFound for a missing result.
 	GetResult(ctx context.Context, app, id string) (*Result, error)
-	// ListResults returns the results of an app without content, newest first.
+	// ListResults returns an app's results without content, newest first.
 	ListResults(ctx context.Context, app string) ([]*Result, error)
 	// DeleteResult deletes a result. A missing result is not an error.
 	DeleteResult(ctx context.Context, app, id string) error
-	// Close closes the backend, unless it shares the engine of the sessions.
+	// Close closes the backend, unless it shares the sessions' engine.
 	Close() error
 }
 
@@ -103,7 +101,7 @@ func (r *Results) Get(ctx context.Context, app, id string) (*Result, error) {
 	return &result, nil
 }
 
-// List returns the results of an app without content, newest first.
+// List returns an app's results without content, newest first.
 func (r *Results) List(ctx context.Context, app string) ([]*Result, error) {
 	if !codec.IsStorable(app) {
 		return nil, ctx.Err()
@@ -153,7 +151,7 @@ func unpackContent(packed []byte) ([]byte, error) {
 	return content, nil
 }
 
-// noResults is the backend of a store without one.
+// noResults is the backend in a store without one.
 type noResults struct{}
 
 func (noResults) PutResult(context.Context, *Result, int) error { return ErrNoResults }

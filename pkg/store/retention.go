@@ -50,10 +50,9 @@ type PruneRequest struct {
 	Each func(session.Key)
 }
 
-// Prune deletes the old sessions of an app with their artifacts in small batches, and
-// returns their number. It skips sessions with an active run in any store. A session that
-// cannot be deleted does not stop the others: the error reports the first one. Several
-// stores may prune concurrently.
+// Prune deletes an app's old sessions with their artifacts in small batches, and returns how many.
+// It skips sessions with an active run in any store. A session that cannot be deleted does not stop
+// the others: the error reports the first one. Several stores may prune concurrently.
 func (s *Store) Prune(ctx context.Context, req *PruneRequest) (n int, err error) {
 	rows := s.Sessions.backend
 	now, err := rows.EarliestTime(ctx, s.Sessions.currentTime())
@@ -98,7 +97,7 @@ func (s *Store) Prune(ctx context.Context, req *PruneRequest) (n int, err error)
 	}
 }
 
-// A pruning is one call of Prune.
+// A pruning is one call to Prune.
 type pruning struct {
 	*Store
 	*PruneRequest
@@ -172,8 +171,8 @@ func (p *pruning) countDeleted(key session.Key) {
 	}
 }
 
-// countFailure counts a session that cannot be deleted. The failure of the context or of
-// the whole database is returned, and ends the pruning.
+// countFailure counts a session that cannot be deleted. A failure of the context or the whole
+// database is returned, and ends the pruning.
 func (p *pruning) countFailure(ctx context.Context, key session.Key, err error) error {
 	err = fmt.Errorf("deleting session %s: %w", key, err)
 	if ctx.Err() != nil || errors.Is(err, ErrClosed) {

@@ -12,7 +12,7 @@ import (
 	"agenthost/pkg/store/memstore"
 )
 
-// stuckArtifacts cannot list the artifacts of one session.
+// stuckArtifacts cannot list one session's artifacts.
 type stuckArtifacts struct {
 	store.ArtifactBackend
 	id string

@@ -32,9 +32,8 @@ import (
 // The files are one archive in a column rather than rows of their own: they are read and written
 // together. .env is not among them, because a database backup must not contain secrets.
 
-// Revisions stores the source files of each app revision that served, under its
-// content hash, in the session database: events name their revision. It is safe
-// for concurrent use.
+// Revisions stores the source files for each app revision that served, under its content hash, in
+// the session database: events name their revision. It is safe for concurrent use.
 type Revisions struct {
 	backend RevisionBackend
 	clock   func() time.Time
@@ -43,7 +42,7 @@ type Revisions struct {
 // A Revision is an app as it once served.
 type Revision struct {
 	App string
-	// ID is the content hash of all that the app was built from.
+	// ID is the content hash over all that the app was built from.
 	ID string
 	// Served is when it took the place of another one, the last time.
 	Served time.Time
@@ -51,19 +50,16 @@ type Revision struct {
 	Files map[string][]byte
 }
 
-// A RevisionBackend stores the rows of revisions. It is safe for concurrent
-// use.
+// A RevisionBackend stores revision rows. It is safe for concurrent use.
 type RevisionBackend interface {
-	// PutRevision makes a revision the newest of its app and deletes all but
-	// the newest keep revisions. Its time is later than that of the previous
-	// revision.
+	// PutRevision makes a revision its app's newest and deletes all but the newest keep revisions.
+	// Its time is later than the previous revision's.
 	PutRevision(ctx context.Context, rev *RevisionRecord, keep int) error
 	// GetRevision returns ErrNotFound for a missing revision.
 	GetRevision(ctx context.Context, app, id string) (*RevisionRecord, error)
-	// ListRevisions returns the revisions of an app without files, newest
-	// first.
+	// ListRevisions returns an app's revisions without files, newest first.
 	ListRevisions(ctx context.Context, app string) ([]*RevisionRecord, error)
-	// Close closes the backend, unless it shares the engine of the sessions.
+	// Close closes the backend, unless it shares the sessions' engine.
 	Close() error
 }
 
@@ -74,8 +70,8 @@ type RevisionRecord struct {
 	Files   []byte
 }
 
-// Put stores a revision as the newest of its app and keeps only the newest keep
-// revisions. If it already is the newest, nothing changes.
+// Put stores a revision as its app's newest and keeps only the newest keep revisions. If it already
+// is the newest, nothing changes.
 func (r *Revisions) Put(ctx context.Context, rev *Revision, keep int) error {
 	if err := codec.CheckText("app name", rev.App, codec.MaxID); err != nil {
 		return err
@@ -93,8 +89,8 @@ func (r *Revisions) Put(ctx context.Context, rev *Revision, keep int) error {
 	return r.backend.PutRevision(ctx, &RevisionRecord{rev.App, rev.ID, r.clock(), files}, max(1, keep))
 }
 
-// Get returns a revision with its files by id or by a unique prefix of the id.
-// A missing revision or an ambiguous prefix is ErrNotFound.
+// Get returns a revision with its files by id or by a unique id prefix. A missing revision or an
+// ambiguous prefix is ErrNotFound.
 func (r *Revisions) Get(ctx context.Context, app, id string) (*Revision, error) {
 	if !codec.IsStorable(app, id) {
 		return nil, backend.RevisionNotFound(app, id)
@@ -131,7 +127,7 @@ func (r *Revisions) findByPrefix(ctx context.Context, app, id string) (*Revision
 	return nil, fmt.Errorf("revision prefix is ambiguous: %d revisions of app %s begin with %s: %w", len(like), app, id, session.ErrNotFound)
 }
 
-// List returns the revisions of an app without their files, newest first.
+// List returns an app's revisions without their files, newest first.
 func (r *Revisions) List(ctx context.Context, app string) ([]*Revision, error) {
 	if !codec.IsStorable(app) {
 		return nil, ctx.Err()
@@ -147,8 +143,8 @@ func (r *Revisions) List(ctx context.Context, app string) ([]*Revision, error) {
 	return all, nil
 }
 
-// NextServedTime returns the time of a new revision. It is later than that of
-// the previous one, even if the clock was set back.
+// NextServedTime returns a new revision's time. It is later than the previous one's, even if the
+// clock was set back.
 func NextServedTime(newest, now time.Time) time.Time {
 	now = now.UTC().Truncate(time.Microsecond)
 	if !now.After(newest) {
@@ -157,7 +153,7 @@ func NextServedTime(newest, now time.Time) time.Time {
 	return now
 }
 
-// packFiles creates an archive of files. The same files give the same archive.
+// packFiles creates an archive with files. The same files give the same archive.
 func packFiles(files map[string][]byte) ([]byte, error) {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)

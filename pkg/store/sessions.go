@@ -13,9 +13,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Sessions stores sessions with their events and state. It is safe for
-// concurrent use. Besides the documented errors, methods return errors of the
-// backend and of a canceled context.
+// Sessions stores sessions with their events and state. It is safe for concurrent use. Besides the
+// documented errors, methods return errors from the backend and from a canceled context.
 type Sessions struct {
 	backend SessionBackend
 	clock   func() time.Time
@@ -49,9 +48,8 @@ func (s *Sessions) Create(ctx context.Context, key session.Key, state map[string
 	return s.CreateExpiring(ctx, key, state, time.Time{})
 }
 
-// CreateExpiring is Create of a session that the store deletes at a time; the zero time is
-// never. It fails with ErrInvalid if the sessions of the store cannot expire; see
-// [ExpiringBackend].
+// CreateExpiring is Create for a session that the store deletes at a time; the zero time is never.
+// It fails with ErrInvalid if the store's sessions cannot expire; see [ExpiringBackend].
 func (s *Sessions) CreateExpiring(ctx context.Context, key session.Key, state map[string]any, expires time.Time) (*session.Session, error) {
 	key.ID = strings.TrimSpace(key.ID)
 	if key.ID == "" {
@@ -213,7 +211,7 @@ func (s *Sessions) Delete(ctx context.Context, key session.Key) error {
 	return s.backend.DeleteSession(ctx, key)
 }
 
-// currentTime returns the clock's time in the precision of the databases.
+// currentTime returns the clock's time in the databases' precision.
 func (s *Sessions) currentTime() time.Time { return s.clock().UTC().Truncate(time.Microsecond) }
 
 // Initial returns the session's own state as given to Create, without app:,
@@ -231,22 +229,21 @@ func (s *Sessions) Initial(ctx context.Context, key session.Key) (map[string]any
 // MaxPage is the maximum page size.
 const MaxPage = 1000
 
-// A PageRequest selects a page of a list of sessions.
+// A PageRequest selects a page in a session list.
 type PageRequest struct {
 	App string
 	// User selects one user; empty selects all users.
 	User string
-	// Size is the maximum number of sessions, from 1 to 1000.
+	// Size is how many sessions a page has at most, from 1 to 1000.
 	Size int
 	// Token is the token that the previous page returned as next; empty selects
 	// the first page.
 	Token string
 }
 
-// List returns the sessions of a user, or of all users of the app if user is
-// empty, with state and without events. As in ADK since 2.7, they are sorted by
-// last update, user and id: the last one is the most recently active. An invalid
-// app or user is ErrInvalid.
+// List returns a user's sessions, or those of all the app's users if user is empty, with state and
+// without events. As in ADK since 2.7, they are sorted by last update, user and id: the last one is
+// the most recently active. An invalid app or user is ErrInvalid.
 func (s *Sessions) List(ctx context.Context, app, user string) ([]*session.Session, error) {
 	rows, err := s.querySessions(ctx, SessionQuery{App: app, User: user})
 	if err != nil {
@@ -259,9 +256,9 @@ func (s *Sessions) List(ctx context.Context, app, user string) ([]*session.Sessi
 	return all, nil
 }
 
-// Page returns a page of the sessions of List in order of creation, and the token of
-// the next page, which is empty after the last one. Sessions created meanwhile appear at the end, deleted
-// ones are omitted. An invalid size or token is ErrInvalid.
+// Page returns a page of List's sessions in creation order, and the next page's token, which is
+// empty after the last one. Sessions created meanwhile appear at the end, deleted ones are omitted.
+// An invalid size or token is ErrInvalid.
 func (s *Sessions) Page(ctx context.Context, req *PageRequest) (all []*session.Session, next string, err error) {
 	if req.Size < 1 || req.Size > MaxPage {
 		return nil, "", fmt.Errorf("page size %d is not between 1 and %d: %w", req.Size, MaxPage, session.ErrInvalid)

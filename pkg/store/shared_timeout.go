@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// A request of a client makes several calls of the store, and each could take almost as long as
-// the timeout of the database. A context of [ShareTimeout] gives them one timeout together. Only
-// time within calls counts, so that a request may wait for another run of its session for longer.
-// A run has no shared timeout, because it may be long ([sessionRun]).
+// A client's request makes several store calls, and each could take almost as long as the database
+// timeout. A [ShareTimeout] context gives them one timeout together. Only time within calls counts,
+// so that a request may wait longer for another run in its session. A run has no shared timeout,
+// because it may be long ([sessionRun]).
 
 type sharedTimeoutKey struct{}
 
@@ -17,12 +17,11 @@ type sharedTimeoutKey struct{}
 type sharedTimeout struct {
 	mu    sync.Mutex
 	calls int       // in progress; calls may contain others
-	began time.Time // the first of those
+	began time.Time // the first call
 	spent time.Duration
 }
 
-// ShareTimeout returns a context whose calls of a store have one timeout together, instead of one
-// each.
+// ShareTimeout returns a context whose store calls have one timeout together, not one each.
 func ShareTimeout(ctx context.Context) context.Context {
 	if findSharedTimeout(ctx) != nil {
 		return ctx
@@ -30,14 +29,14 @@ func ShareTimeout(ctx context.Context) context.Context {
 	return &sharedContext{Context: ctx}
 }
 
-// A sharedContext is ctx with a shared timeout as its value. It is one allocation
-// instead of the two of context.WithValue.
+// A sharedContext is ctx with a shared timeout as its value. It is one allocation;
+// context.WithValue needs two.
 type sharedContext struct {
 	context.Context
 	timeout sharedTimeout
 }
 
-// Value returns the shared timeout, or a value of the context.
+// Value returns the shared timeout, or one of the context's values.
 func (c *sharedContext) Value(key any) any {
 	if key == (sharedTimeoutKey{}) {
 		return &c.timeout
@@ -70,7 +69,7 @@ func BeginCall(ctx context.Context) (end func()) {
 	}
 }
 
-// RemainingTimeout returns how much of a timeout the earlier calls of a request have left.
+// RemainingTimeout returns how much timeout a request's earlier calls have left.
 func RemainingTimeout(ctx context.Context, timeout time.Duration) time.Duration {
 	t := findSharedTimeout(ctx)
 	if t == nil {

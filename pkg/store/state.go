@@ -12,8 +12,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A StateWrite is one write of a state key; a nil value deletes the key. The key
-// includes its prefix.
+// A StateWrite writes one state key; a nil value deletes the key. The key includes its prefix.
 type StateWrite struct {
 	Key   string
 	Scope session.Scope
@@ -36,7 +35,7 @@ func SplitState(delta map[string]any) []StateWrite {
 	return cells
 }
 
-// SessionState returns the values of the cells with session scope.
+// SessionState returns the session-scope cells' values.
 func SessionState(cells []StateWrite) map[string]any {
 	own := map[string]any{}
 	for _, c := range cells {
@@ -47,8 +46,8 @@ func SessionState(cells []StateWrite) map[string]any {
 	return own
 }
 
-// A SharedUpdate is the change of one key whose new value depends on the stored one.
-// The steps are applied in order.
+// A SharedUpdate changes one key whose new value depends on the stored one. The steps are applied
+// in order.
 type SharedUpdate struct {
 	Key   string
 	Scope session.Scope
@@ -67,10 +66,9 @@ func (u *SharedUpdate) applySteps(old any) (any, error) {
 	return value[u.Key], err
 }
 
-// resolveLocalUpdates computes the updates of keys that only this session
-// writes, and returns the delta with their results. It returns the updates of
-// shared keys uncomputed. The value of a session key comes from sess, which is
-// safe because the append fails if the session has changed.
+// resolveLocalUpdates computes the updates for keys that only this session writes, and returns the
+// delta with their results. It returns the updates for shared keys uncomputed. A session key's
+// value comes from sess, which is safe because the append fails if the session has changed.
 func resolveLocalUpdates(sess *session.Session, actions *session.Actions, delta map[string]any) (map[string]any, []SharedUpdate, error) {
 	if len(actions.StateUpdates) == 0 {
 		return delta, nil, nil
@@ -109,7 +107,7 @@ func resolveLocalUpdates(sess *session.Session, actions *session.Actions, delta 
 	return settled, shared, nil
 }
 
-// mergeResults returns the delta with the results of updates.
+// mergeResults returns the delta with the updates' results.
 func mergeResults(delta, results map[string]any) map[string]any {
 	all := make(map[string]any, len(delta)+len(results))
 	maps.Copy(all, delta)
@@ -117,12 +115,11 @@ func mergeResults(delta, results map[string]any) map[string]any {
 	return all
 }
 
-// limits are the maximum sizes of the parts of a session, in bytes. They are
-// checked before each write against the session in memory, which has the current
-// state and the total size of its events.
+// limits are the maximum sizes for a session's parts, in bytes. They are checked before each write
+// against the session in memory, which has the current state and its events' total size.
 type limits struct{ state, event, session int64 }
 
-// appendLimits are the limits of one append.
+// appendLimits are the limits for one append.
 type appendLimits struct {
 	limits
 	state *session.State
@@ -130,7 +127,7 @@ type appendLimits struct {
 	size  int64          // of the session's events so far
 }
 
-// encodeEvent writes the JSON of an event that is not too long into room.
+// encodeEvent writes an event's JSON into room unless it is too long.
 func (b *appendLimits) encodeEvent(room []byte, ev *session.Event) ([]byte, error) {
 	text, err := session.AppendEvent(room, ev)
 	if err != nil {
@@ -149,7 +146,7 @@ func (b *appendLimits) encodeEvent(room []byte, ev *session.Event) ([]byte, erro
 	return text, nil
 }
 
-// checkDelta checks what the delta of the event does to the state.
+// checkDelta checks what the event's delta does to the state.
 func (b *appendLimits) checkDelta() error {
 	if len(b.delta) == 0 {
 		return nil

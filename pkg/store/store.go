@@ -16,8 +16,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A Store holds the sessions, artifacts, memories, revisions and results of evaluations of a
-// host. It is safe for concurrent use.
+// A Store holds a host's sessions, artifacts, memories, revisions and evaluation results. It is
+// safe for concurrent use.
 type Store struct {
 	Sessions  *Sessions
 	Artifacts *Artifacts
@@ -32,37 +32,33 @@ type Store struct {
 type Options struct {
 	// Clock returns the current time; nil is time.Now.
 	Clock func() time.Time
-	// NewID generates the ids of sessions and events; nil generates random
-	// UUIDs.
+	// NewID generates session and event ids; nil generates random UUIDs.
 	NewID func() string
 	// Logger logs schema migrations and storage warnings; nil discards them.
 	Logger *slog.Logger
-	// CacheBytes limits the memory of the cache of recent sessions; 0 is 64
-	// MiB.
+	// CacheBytes limits the memory for caching recent sessions; 0 is 64 MiB.
 	CacheBytes int64
-	// Lease is the duration of a session lease. After a crash other replicas
-	// can take over a session once its lease expires. 0 is 15 seconds.
+	// Lease is how long a session lease lasts. After a crash other replicas can take over a session
+	// once its lease expires. 0 is 15 seconds.
 	Lease time.Duration
-	// MaxArtifactBytes limits the size of one artifact; 0 is 32 MiB.
+	// MaxArtifactBytes limits each artifact's size; 0 is 32 MiB.
 	MaxArtifactBytes int64
-	// MaxStateBytes limits the approximate JSON size of the state of one
-	// session, of the user: keys of one user of an app, and of the app: keys of
-	// one app; 0 is 4 MiB.
+	// MaxStateBytes limits the approximate JSON size of one session's state, one user's user: keys
+	// in an app, and one app's app: keys; 0 is 4 MiB.
 	MaxStateBytes int64
-	// MaxEventBytes limits the JSON size of one event; 0 is 32 MiB.
+	// MaxEventBytes limits each event's JSON size; 0 is 32 MiB.
 	MaxEventBytes int64
-	// MaxSessionBytes limits the JSON size of all events of a session; 0 is 256
-	// MiB.
+	// MaxSessionBytes limits the JSON size of a session's events; 0 is 256 MiB.
 	MaxSessionBytes int64
-	// Owner identifies this store in leases. A backend that releases the leases of
-	// dead processes gets the same name. Empty is [NewOwner].
+	// Owner identifies this store in leases. A backend that releases dead processes' leases gets
+	// the same name. Empty is [NewOwner].
 	Owner string
 }
 
 // DefaultArtifactBytes is the default of Options.MaxArtifactBytes.
 const DefaultArtifactBytes = 32 << 20
 
-// The other defaults of Options.
+// Other defaults for Options.
 const (
 	defaultCacheBytes   = 64 << 20
 	defaultStateBytes   = 4 << 20
@@ -98,8 +94,8 @@ func (o *Options) withDefaults() *Options {
 	return &d
 }
 
-// Backends are the engines below a store. All but Results and Grants are required; a package such as
-// memstore or sqlstore has some of them.
+// Backends are the engines below a store. All but Results and Grants are required; a package such
+// as memstore or sqlstore has some.
 type Backends struct {
 	Sessions  SessionBackend
 	Artifacts ArtifactBackend
@@ -109,8 +105,8 @@ type Backends struct {
 	Revisions     RevisionBackend
 	// Results is nil for a store that cannot store results; see [ErrNoResults].
 	Results ResultBackend
-	// Grants are nil for a store that cannot store what users have authorized. The backend
-	// of the sessions closes them.
+	// Grants are nil for a store that cannot store what users have authorized. The session backend
+	// closes them.
 	Grants connection.GrantStore
 	// Unshared reports that no other store can open the sessions. Their runs need
 	// no leases.
@@ -158,17 +154,15 @@ func (s *Store) Ping(ctx context.Context) error {
 
 // Stats are counters since the store was opened, and current values.
 type Stats struct {
-	// CacheHits and CacheMisses count session reads with and without a cached
-	// history. CacheSessions and CacheBytes are the current contents of the
-	// cache.
+	// CacheHits and CacheMisses count session reads with and without a cached history.
+	// CacheSessions and CacheBytes are the cache's current contents.
 	CacheHits, CacheMisses    int64
 	CacheSessions, CacheBytes int64
 	// Queue counts waits for other runs in this store, Lease waits for sessions
 	// leased to another store.
 	Queue, Lease Waits
-	// Writes are committed in Transactions, many in one transaction under load
-	// (group commit). Queued is the current number of waiting writes. All are 0
-	// for sessions in memory.
+	// Writes are committed in Transactions, many in one transaction under load (group commit).
+	// Queued counts the waiting writes. All are 0 for sessions in memory.
 	Writes, Transactions, Queued int64
 }
 
@@ -177,7 +171,7 @@ type WriteCounter interface {
 	CountWrites() (writes, transactions, queued int64)
 }
 
-// Stats returns the statistics of the store.
+// Stats returns the store's statistics.
 func (s *Store) Stats() Stats {
 	all := s.Sessions
 	st := Stats{
@@ -191,8 +185,8 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// Delete deletes a session as [Sessions.Delete] does, and its artifacts.
-// Artifacts of the user stay. Deleting a missing session succeeds.
+// Delete deletes a session as [Sessions.Delete] does, and its artifacts. The user's artifacts stay.
+// Deleting a missing session succeeds.
 func (s *Store) Delete(ctx context.Context, key session.Key) error {
 	if err := codec.CheckSession(key); err != nil {
 		return err

@@ -23,8 +23,8 @@ func (e *ArtifactsUnavailable) Unwrap() error { return e.Err }
 // Is matches [session.ErrUnavailable].
 func (e *ArtifactsUnavailable) Is(target error) bool { return target == session.ErrUnavailable }
 
-// ClientText returns the text for clients and models. It has the reason of the system, such
-// as "no space left on device", and neither paths of the host nor answers of a service.
+// ClientText returns the text for clients and models. It has the system's reason, such as "no space
+// left on device", and neither host paths nor a service's answers.
 func (e *ArtifactsUnavailable) ClientText() string {
 	if errno := syscall.Errno(0); errors.As(e.Err, &errno) {
 		return "artifact store unavailable: " + errno.Error()
@@ -32,8 +32,8 @@ func (e *ArtifactsUnavailable) ClientText() string {
 	return "artifact store unavailable"
 }
 
-// MarkFileError marks an error of the file system as [ArtifactsUnavailable], unless the
-// name caused it or something does not exist.
+// MarkFileError marks a file system error as [ArtifactsUnavailable], unless the name caused it or
+// something does not exist.
 func MarkFileError(err error) error {
 	errno := syscall.Errno(0)
 	switch {

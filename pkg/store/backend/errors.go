@@ -1,6 +1,6 @@
 // Package backend has what each backend of package store needs: the errors that callers
-// distinguish, and the JSON of state values. Anyone who writes a backend uses it, and tests
-// the backend with package storetest. The functions may be called concurrently.
+// distinguish, and state values as JSON. Anyone who writes a backend uses it, and tests the backend
+// with package storetest. The functions may be called concurrently.
 package backend
 
 import (
@@ -26,8 +26,8 @@ func NewDamagedError(err error, format string, args ...any) error {
 // Error returns the row and the reason.
 func (e *DamagedError) Error() string { return e.row + ": " + e.reason }
 
-// WrapReadError wraps the error of a read. If a row is damaged, it adds the
-// complete session key, so that an operator can find the row.
+// WrapReadError wraps a read error. If a row is damaged, it adds the complete session key, so that
+// an operator can find the row.
 func WrapReadError(key session.Key, err error) error {
 	var bad *DamagedError
 	if errors.As(err, &bad) {

@@ -11,7 +11,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// EncodeValue returns the JSON of a normalized value.
+// EncodeValue returns a normalized value's JSON.
 func EncodeValue(v any) (string, error) {
 	b, err := appendValue(make([]byte, 0, 64), v)
 	return string(b), err
@@ -58,7 +58,7 @@ func appendList(b []byte, list []any) ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-// AppendMap appends the JSON of a map of normalized values.
+// AppendMap appends the JSON for a map with normalized values.
 func AppendMap(b []byte, m map[string]any) ([]byte, error) {
 	b = append(b, '{')
 	for i, k := range slices.Sorted(maps.Keys(m)) {
@@ -77,8 +77,8 @@ func AppendMap(b []byte, m map[string]any) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// DecodeValue decodes the output of EncodeValue. The most frequent value, a
-// string without escapes, needs no decoder.
+// DecodeValue decodes EncodeValue's output. The most frequent value, a string without escapes,
+// needs no decoder.
 func DecodeValue(text []byte) (any, error) {
 	n := len(text)
 	if n > 1 && text[0] == '"' && text[n-1] == '"' && bytes.IndexByte(text, '\\') < 0 {

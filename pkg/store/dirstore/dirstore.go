@@ -1,4 +1,4 @@
-// Package dirstore keeps artifacts in a folder of the file system.
+// Package dirstore keeps artifacts in a file system folder.
 package dirstore
 
 import (
@@ -21,7 +21,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// The names below the folder of an artifact:
+// Names below an artifact's folder:
 //
 //	<root>/<app>/<user>/<session or user>/<name…>/versions/<n>/metadata.json
 //	                                                          /content
@@ -34,11 +34,11 @@ const (
 	oldPrefix    = ".old-"
 )
 
-// uriScheme is the scheme of the URIs of versions. ADK's folders have file: with the path of
-// the host, which clients should not learn.
+// uriScheme is the scheme in version URIs. ADK's folders have file: with the host's path, which
+// clients should not learn.
 const uriScheme = "dir"
 
-// maxSaveAttempts limits the attempts of a save.
+// maxSaveAttempts limits a save's attempts.
 const maxSaveAttempts = 100
 
 // Artifacts stores artifacts in a folder and never accesses files outside
@@ -65,7 +65,7 @@ func Open(dir string) (*Artifacts, error) {
 	return &Artifacts{root: root}, nil
 }
 
-// SaveVersion is a method of [store.ArtifactBackend].
+// SaveVersion implements [store.ArtifactBackend].
 func (d *Artifacts) SaveVersion(ctx context.Context, at store.ArtifactKey, rec *store.ArtifactRecord) (session.ArtifactVersion, error) {
 	if d.closed.Load() {
 		return session.ArtifactVersion{}, store.ErrClosed
@@ -136,7 +136,7 @@ func (d *Artifacts) writeFile(name string, b []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// syncDir makes the entries of a folder durable.
+// syncDir makes a folder's entries durable.
 func (d *Artifacts) syncDir(dir string) error {
 	f, err := d.root.Open(dir)
 	if err != nil {
@@ -171,7 +171,7 @@ func (d *Artifacts) readDir(dir string) ([]fs.DirEntry, error) {
 	return entries, errors.Join(err, f.Close())
 }
 
-// LoadVersion is a method of [store.ArtifactBackend].
+// LoadVersion implements [store.ArtifactBackend].
 func (d *Artifacts) LoadVersion(_ context.Context, at store.ArtifactKey, version int) (*store.ArtifactRecord, error) {
 	if d.closed.Load() {
 		return nil, store.ErrClosed
@@ -198,7 +198,7 @@ func (d *Artifacts) LoadVersion(_ context.Context, at store.ArtifactKey, version
 	return rec, wrapError(err, "loading artifact %q", at.PrefixedName())
 }
 
-// readVersion reads the metadata of a version.
+// readVersion reads a version's metadata.
 func (d *Artifacts) readVersion(dir string, n int) (*store.ArtifactRecord, error) {
 	text, err := d.root.ReadFile(path.Join(dir, strconv.Itoa(n), metadataName))
 	if err != nil {
@@ -208,7 +208,7 @@ func (d *Artifacts) readVersion(dir string, n int) (*store.ArtifactRecord, error
 	return rec, json.Unmarshal(text, rec)
 }
 
-// ListNames is a method of [store.ArtifactBackend].
+// ListNames implements [store.ArtifactBackend].
 func (d *Artifacts) ListNames(_ context.Context, app, user, id string) ([]string, error) {
 	if d.closed.Load() {
 		return nil, store.ErrClosed
@@ -254,7 +254,7 @@ func (d *Artifacts) walkVersions(dir string, visit func(versions string) error) 
 	return nil
 }
 
-// ListVersions is a method of [store.ArtifactBackend].
+// ListVersions implements [store.ArtifactBackend].
 func (d *Artifacts) ListVersions(_ context.Context, at store.ArtifactKey) ([]session.ArtifactVersion, error) {
 	if d.closed.Load() {
 		return nil, store.ErrClosed
@@ -299,11 +299,11 @@ func (d *Artifacts) DeleteArtifact(_ context.Context, at store.ArtifactKey) erro
 	return nil
 }
 
-// probeBytes is the size of the file that Ping writes: a block of common file systems.
+// probeBytes is how much Ping writes: one block in common file systems.
 const probeBytes = 4096
 
-// Ping writes a file of one block to the disk and deletes it. It detects a full disk, a
-// read-only or removed folder and a failing file system.
+// Ping writes a one-block file to the disk and deletes it. It detects a full disk, a read-only or
+// removed folder and a failing file system.
 func (d *Artifacts) Ping(context.Context) (err error) {
 	if d.closed.Load() {
 		return store.ErrClosed
@@ -327,7 +327,7 @@ func (d *Artifacts) Close() error {
 	return d.root.Close()
 }
 
-// wrapError adds context to an error, and marks those of the disk; nil stays nil.
+// wrapError adds context to an error, and marks disk errors; nil stays nil.
 func wrapError(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
@@ -335,7 +335,7 @@ func wrapError(err error, format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, store.MarkFileError(err))...)
 }
 
-// scopeDir returns the folder of the artifacts of a session or of a user.
+// scopeDir returns the folder with a session's or a user's artifacts.
 func scopeDir(app, user, id string) string {
 	scope := userScope
 	if id != "" {
@@ -344,7 +344,7 @@ func scopeDir(app, user, id string) string {
 	return path.Join(codec.EscapeFileName(app, ""), codec.EscapeFileName(user, ""), scope)
 }
 
-// versionsDir returns the folder of the versions of an artifact.
+// versionsDir returns the folder with an artifact's versions.
 func versionsDir(at store.ArtifactKey) string {
 	dir := scopeDir(at.App, at.User, at.Session)
 	for part := range strings.SplitSeq(at.Name, "/") {

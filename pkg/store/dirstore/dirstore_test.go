@@ -31,7 +31,7 @@ func openFolder(t testing.TB, dir string) *dirstore.Artifacts {
 	return d
 }
 
-// openArtifacts opens the artifacts of a folder. The test closes them.
+// openArtifacts opens a folder's artifacts. The test closes them.
 func openArtifacts(t *testing.T, dir string) *store.Artifacts {
 	t.Helper()
 	b := memstore.NewBackends()

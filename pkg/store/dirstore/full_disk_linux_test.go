@@ -14,8 +14,8 @@ import (
 	"agenthost/pkg/store"
 )
 
-// fillDisk makes the writes of this process fail, as on a full disk, until the test ends or
-// release is called.
+// fillDisk makes this process's writes fail, as on a full disk, until the test ends or release is
+// called.
 func fillDisk(t *testing.T) (release func()) {
 	t.Helper()
 	signal.Ignore(syscall.SIGXFSZ) // a full disk returns an error and sends no signal
@@ -35,9 +35,9 @@ func fillDisk(t *testing.T) (release func()) {
 	return release
 }
 
-// On a full disk, Save and Ping report an unavailable artifact store. The text for clients
-// has no path; the one for the log has it. Nothing of the attempts stays, and saves succeed
-// when there is space.
+// On a full disk, Save and Ping report an unavailable artifact store. The text for clients has no
+// path; the one for the log has it. Nothing stays from the attempts, and saves succeed when there
+// is space.
 func TestArtifactFullDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "marker-of-the-host")
 	a := openArtifacts(t, dir)

@@ -8,7 +8,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// Artifacts stores artifacts in the memory of the process.
+// Artifacts stores artifacts in process memory.
 type Artifacts struct {
 	mu     sync.RWMutex
 	closed bool
@@ -20,7 +20,7 @@ func NewArtifacts() *Artifacts {
 	return &Artifacts{all: map[store.ArtifactKey][]*store.ArtifactRecord{}}
 }
 
-// SaveVersion is a method of [store.ArtifactBackend].
+// SaveVersion implements [store.ArtifactBackend].
 func (m *Artifacts) SaveVersion(_ context.Context, at store.ArtifactKey, rec *store.ArtifactRecord) (session.ArtifactVersion, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -32,7 +32,7 @@ func (m *Artifacts) SaveVersion(_ context.Context, at store.ArtifactKey, rec *st
 	return rec.DescribeVersion(n, at.VersionURI("memory", n)), nil
 }
 
-// LoadVersion is a method of [store.ArtifactBackend].
+// LoadVersion implements [store.ArtifactBackend].
 func (m *Artifacts) LoadVersion(_ context.Context, at store.ArtifactKey, version int) (*store.ArtifactRecord, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -49,7 +49,7 @@ func (m *Artifacts) LoadVersion(_ context.Context, at store.ArtifactKey, version
 	return versions[version], nil
 }
 
-// ListNames is a method of [store.ArtifactBackend].
+// ListNames implements [store.ArtifactBackend].
 func (m *Artifacts) ListNames(_ context.Context, app, user, id string) ([]string, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -65,7 +65,7 @@ func (m *Artifacts) ListNames(_ context.Context, app, user, id string) ([]string
 	return names, nil
 }
 
-// ListVersions is a method of [store.ArtifactBackend].
+// ListVersions implements [store.ArtifactBackend].
 func (m *Artifacts) ListVersions(_ context.Context, at store.ArtifactKey) ([]session.ArtifactVersion, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -79,7 +79,7 @@ func (m *Artifacts) ListVersions(_ context.Context, at store.ArtifactKey) ([]ses
 	return all, nil
 }
 
-// DeleteArtifact is a method of [store.ArtifactBackend].
+// DeleteArtifact implements [store.ArtifactBackend].
 func (m *Artifacts) DeleteArtifact(_ context.Context, at store.ArtifactKey) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,7 +90,7 @@ func (m *Artifacts) DeleteArtifact(_ context.Context, at store.ArtifactKey) erro
 	return nil
 }
 
-// Ping is a method of [store.ArtifactBackend].
+// Ping implements [store.ArtifactBackend].
 func (m *Artifacts) Ping(context.Context) error {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

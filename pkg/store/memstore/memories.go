@@ -10,7 +10,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// Memories stores memories in the memory of the process.
+// Memories stores memories in process memory.
 type Memories struct {
 	mu     sync.RWMutex
 	closed bool
@@ -18,7 +18,7 @@ type Memories struct {
 	users  map[store.UserKey]*userMemories
 }
 
-// userMemories holds the memories of one user.
+// userMemories holds one user's memories.
 type userMemories struct {
 	all     map[int64]*memMemory
 	numbers map[string]map[string]int64 // by session and id
@@ -34,7 +34,7 @@ type memMemory struct {
 // NewMemories returns a backend without memories.
 func NewMemories() *Memories { return &Memories{users: map[store.UserKey]*userMemories{}} }
 
-// PutMemories is a method of [store.MemoryBackend].
+// PutMemories implements [store.MemoryBackend].
 func (m *Memories) PutMemories(_ context.Context, b *store.MemoryBatch) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -101,7 +101,7 @@ func (m *userMemories) removeMemory(sess, id string) {
 	}
 }
 
-// DeleteUser is a method of [store.MemoryBackend].
+// DeleteUser implements [store.MemoryBackend].
 func (m *Memories) DeleteUser(_ context.Context, who store.UserKey) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,7 +112,7 @@ func (m *Memories) DeleteUser(_ context.Context, who store.UserKey) error {
 	return nil
 }
 
-// CountTerms is a method of [store.MemoryBackend].
+// CountTerms implements [store.MemoryBackend].
 func (m *Memories) CountTerms(_ context.Context, who store.UserKey, terms []string) (store.TermCounts, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -129,7 +129,7 @@ func (m *Memories) CountTerms(_ context.Context, who store.UserKey, terms []stri
 	return t, nil
 }
 
-// SearchMemories is a method of [store.MemoryBackend].
+// SearchMemories implements [store.MemoryBackend].
 func (m *Memories) SearchMemories(_ context.Context, s *store.MemorySearch) ([]*session.Memory, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

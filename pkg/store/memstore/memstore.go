@@ -1,5 +1,5 @@
-// Package memstore keeps sessions, artifacts, memories, revisions and results in the
-// memory of the process, for tests and for hosts whose data may end with them.
+// Package memstore keeps sessions, artifacts, memories, revisions and results in process memory,
+// for tests and for hosts whose data may end with them.
 package memstore
 
 import (
@@ -10,7 +10,7 @@ import (
 // New opens an empty store in memory.
 func New(opts *store.Options) *store.Store { return store.New(NewBackends(), opts) }
 
-// NewBackends returns empty backends for all parts of a store.
+// NewBackends returns empty backends for all store parts.
 func NewBackends() *store.Backends {
 	return &store.Backends{
 		Sessions: NewSessions(), Artifacts: NewArtifacts(), Memories: NewMemories(), Revisions: NewRevisions(), Results: NewResults(), Grants: &connection.MemoryGrants{},

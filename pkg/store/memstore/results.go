@@ -9,8 +9,8 @@ import (
 	"agenthost/pkg/store/backend"
 )
 
-// Results stores results of evaluations in the memory of the process, by app in the order in
-// which they were stored.
+// Results stores evaluation results in process memory, by app in the order in which they were
+// stored.
 type Results struct {
 	mu     sync.Mutex
 	closed bool
@@ -20,7 +20,7 @@ type Results struct {
 // NewResults returns a backend without results.
 func NewResults() *Results { return &Results{apps: map[string][]*store.Result{}} }
 
-// PutResult is a method of [store.ResultBackend].
+// PutResult implements [store.ResultBackend].
 func (m *Results) PutResult(_ context.Context, r *store.Result, keep int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -34,7 +34,7 @@ func (m *Results) PutResult(_ context.Context, r *store.Result, keep int) error 
 	return nil
 }
 
-// GetResult is a method of [store.ResultBackend].
+// GetResult implements [store.ResultBackend].
 func (m *Results) GetResult(_ context.Context, app, id string) (*store.Result, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -49,7 +49,7 @@ func (m *Results) GetResult(_ context.Context, app, id string) (*store.Result, e
 	return nil, backend.ResultNotFound(app, id)
 }
 
-// ListResults is a method of [store.ResultBackend].
+// ListResults implements [store.ResultBackend].
 func (m *Results) ListResults(_ context.Context, app string) ([]*store.Result, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -65,7 +65,7 @@ func (m *Results) ListResults(_ context.Context, app string) ([]*store.Result, e
 	return all, nil
 }
 
-// DeleteResult is a method of [store.ResultBackend].
+// DeleteResult implements [store.ResultBackend].
 func (m *Results) DeleteResult(_ context.Context, app, id string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,11 +9,11 @@ import (
 	"agenthost/pkg/store"
 )
 
-// EarliestTime is a method of [store.SessionBackend].
+// EarliestTime implements [store.SessionBackend].
 func (m *Sessions) EarliestTime(_ context.Context, now time.Time) (time.Time, error) { return now, nil }
 
-// FindExpired is a method of [store.SessionBackend]. It examines all sessions: in memory
-// that costs less than an index at each append.
+// FindExpired implements [store.SessionBackend]. It examines all sessions: in memory that costs
+// less than an index at each append.
 func (m *Sessions) FindExpired(_ context.Context, q store.ExpiryQuery) (*store.ExpiredPage, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -30,7 +30,7 @@ func (m *Sessions) FindExpired(_ context.Context, q store.ExpiryQuery) (*store.E
 	return page, nil
 }
 
-// AcquireSweep is a method of [store.SessionBackend].
+// AcquireSweep implements [store.SessionBackend].
 func (m *Sessions) AcquireSweep(_ context.Context, s store.Sweep) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

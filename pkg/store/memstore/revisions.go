@@ -9,8 +9,7 @@ import (
 	"agenthost/pkg/store/backend"
 )
 
-// Revisions stores revisions in the memory of the process, by app in the
-// order in which they served.
+// Revisions stores revisions in process memory, by app in the order in which they served.
 type Revisions struct {
 	mu     sync.Mutex
 	closed bool
@@ -22,7 +21,7 @@ func NewRevisions() *Revisions {
 	return &Revisions{apps: map[string][]*store.RevisionRecord{}}
 }
 
-// PutRevision is a method of [store.RevisionBackend].
+// PutRevision implements [store.RevisionBackend].
 func (m *Revisions) PutRevision(_ context.Context, rev *store.RevisionRecord, keep int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -43,7 +42,7 @@ func (m *Revisions) PutRevision(_ context.Context, rev *store.RevisionRecord, ke
 	return nil
 }
 
-// GetRevision is a method of [store.RevisionBackend].
+// GetRevision implements [store.RevisionBackend].
 func (m *Revisions) GetRevision(ctx context.Context, app, id string) (*store.RevisionRecord, error) {
 	all, err := m.ListRevisions(ctx, app)
 	if err != nil {
@@ -56,7 +55,7 @@ func (m *Revisions) GetRevision(ctx context.Context, app, id string) (*store.Rev
 	return all[i], nil
 }
 
-// ListRevisions is a method of [store.RevisionBackend].
+// ListRevisions implements [store.RevisionBackend].
 func (m *Revisions) ListRevisions(_ context.Context, app string) ([]*store.RevisionRecord, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

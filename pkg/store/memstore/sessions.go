@@ -13,11 +13,11 @@ import (
 	"agenthost/pkg/store/backend"
 )
 
-// memEventBytes is the cache cost of an event of the memory backend: a slice
-// element, since the backend holds the event itself.
+// memEventBytes is an event's cache cost in the memory backend: a slice element, since the backend
+// holds the event itself.
 const memEventBytes = 8
 
-// Sessions stores sessions in the memory of the process.
+// Sessions stores sessions in process memory.
 type Sessions struct {
 	mu       sync.RWMutex
 	closed   bool
@@ -32,7 +32,7 @@ type memSession struct {
 	store.Head
 	created time.Time
 	events  []*session.Event
-	texts   []int64          // JSON sizes of the events
+	texts   []int64          // the events' JSON sizes
 	bytes   int64            // their sum
 	seqs    map[string]int64 // by event id; nil for a short session
 	state   map[string]any
@@ -50,7 +50,7 @@ func NewSessions() *Sessions {
 	}
 }
 
-// CreateSession is a method of [store.SessionBackend].
+// CreateSession implements [store.SessionBackend].
 func (m *Sessions) CreateSession(_ context.Context, key session.Key, cells []store.StateWrite, now time.Time, g *store.LeaseGrant) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -74,7 +74,7 @@ func (m *Sessions) CreateSession(_ context.Context, key session.Key, cells []sto
 	return nil
 }
 
-// writeCells sets the cells of an existing session. The caller holds the lock.
+// writeCells sets an existing session's cells. The caller holds the lock.
 func (m *Sessions) writeCells(key session.Key, cells []store.StateWrite) {
 	for _, c := range cells {
 		state := m.scopeState(key, c.Scope)
@@ -104,7 +104,7 @@ func getOrCreate[K comparable](states map[K]map[string]any, k K) map[string]any 
 	return states[k]
 }
 
-// mergeState returns the merged state of a session. The caller holds the lock.
+// mergeState returns a session's merged state. The caller holds the lock.
 func (m *Sessions) mergeState(key session.Key, s *memSession) map[string]any {
 	app, user := m.apps[key.App], m.users[store.UserKey{App: key.App, User: key.User}]
 	keys := len(app) + len(user) + len(s.state)
@@ -120,7 +120,7 @@ func (m *Sessions) mergeState(key session.Key, s *memSession) map[string]any {
 	return all
 }
 
-// ReadSession is a method of [store.SessionBackend].
+// ReadSession implements [store.SessionBackend].
 func (m *Sessions) ReadSession(_ context.Context, key session.Key, w store.EventWindow) (*store.Snapshot, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -146,7 +146,7 @@ func (m *Sessions) ReadSession(_ context.Context, key session.Key, w store.Event
 	return snap, nil
 }
 
-// ListSessions is a method of [store.SessionBackend].
+// ListSessions implements [store.SessionBackend].
 func (m *Sessions) ListSessions(_ context.Context, q store.SessionQuery) ([]*store.ListedSession, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -169,7 +169,7 @@ func (m *Sessions) ListSessions(_ context.Context, q store.SessionQuery) ([]*sto
 	return all, nil
 }
 
-// DeleteSession is a method of [store.SessionBackend].
+// DeleteSession implements [store.SessionBackend].
 func (m *Sessions) DeleteSession(_ context.Context, key session.Key) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -180,7 +180,7 @@ func (m *Sessions) DeleteSession(_ context.Context, key session.Key) error {
 	return nil
 }
 
-// AppendEvent is a method of [store.SessionBackend].
+// AppendEvent implements [store.SessionBackend].
 func (m *Sessions) AppendEvent(_ context.Context, rec store.AppendRecord) (store.AppendResult, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -219,7 +219,7 @@ func (m *Sessions) AppendEvent(_ context.Context, rec store.AppendRecord) (store
 	return store.AppendResult{Seq: s.Version, TextBytes: int64(len(rec.Text)), CacheBytes: memEventBytes}, nil
 }
 
-// ReadSharedState is a method of [store.SessionBackend].
+// ReadSharedState implements [store.SessionBackend].
 func (m *Sessions) ReadSharedState(_ context.Context, key session.Key) (map[string]any, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -233,7 +233,7 @@ func (m *Sessions) ReadSharedState(_ context.Context, key session.Key) (map[stri
 	return all, nil
 }
 
-// SumEventBytes is a method of [store.SessionBackend].
+// SumEventBytes implements [store.SessionBackend].
 func (m *Sessions) SumEventBytes(_ context.Context, key session.Key) (int64, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -247,15 +247,13 @@ func (m *Sessions) SumEventBytes(_ context.Context, key session.Key) (int64, err
 	return s.bytes, nil
 }
 
-// shortSession is the number of events up to which a linear search is faster
-// than a map.
+// shortSession is up to how many events a linear search is faster than a map.
 const shortSession = 16
 
-// firstEvents is the capacity of a new session: the events of most first turns.
+// firstEvents is a new session's capacity: it fits most first turns.
 const firstEvents = 8
 
-// findSeq returns the sequence number of an event, or 0 if the session does not
-// have it.
+// findSeq returns an event's sequence number, or 0 if the session does not have it.
 func (s *memSession) findSeq(id string) int64 {
 	if s.seqs != nil {
 		return s.seqs[id]
@@ -299,14 +297,14 @@ func (m *Sessions) Close() error {
 	return nil
 }
 
-// memLease is the lease of a session in memory.
+// memLease is a session's lease in memory.
 type memLease struct {
 	owner string
 	epoch int64
 	until time.Time
 }
 
-// AcquireLease is a method of [store.SessionBackend].
+// AcquireLease implements [store.SessionBackend].
 func (m *Sessions) AcquireLease(_ context.Context, g *store.LeaseGrant) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -330,18 +328,18 @@ func (s *memSession) grantLease(g *store.LeaseGrant) {
 	g.ID, g.Epoch = s.ID, s.lease.epoch
 }
 
-// RenewLeases is a method of [store.SessionBackend].
+// RenewLeases implements [store.SessionBackend].
 func (m *Sessions) RenewLeases(_ context.Context, all []*store.LeaseGrant) ([]*store.LeaseGrant, error) {
 	return m.setLeaseEnds(all, func(g *store.LeaseGrant) time.Time { return g.Now.Add(g.Term) })
 }
 
-// ReleaseLeases is a method of [store.SessionBackend].
+// ReleaseLeases implements [store.SessionBackend].
 func (m *Sessions) ReleaseLeases(_ context.Context, all []*store.LeaseGrant) error {
 	_, err := m.setLeaseEnds(all, func(*store.LeaseGrant) time.Time { return time.Time{} })
 	return err
 }
 
-// setLeaseEnds sets the expiry of grants, and returns the lost ones.
+// setLeaseEnds sets when grants expire, and returns the lost ones.
 func (m *Sessions) setLeaseEnds(all []*store.LeaseGrant, until func(*store.LeaseGrant) time.Time) ([]*store.LeaseGrant, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -359,7 +357,7 @@ func (m *Sessions) setLeaseEnds(all []*store.LeaseGrant, until func(*store.Lease
 	return gone, nil
 }
 
-// ReadInitialState is a method of [store.SessionBackend].
+// ReadInitialState implements [store.SessionBackend].
 func (m *Sessions) ReadInitialState(_ context.Context, key session.Key) (map[string]any, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -35,7 +35,7 @@ func errOlderSchema(at int64, requirement string) error {
 	return fmt.Errorf("database has schema version %d, and %s; hint: run agenthost db migrate, after which no older agenthost can start on the database", at, requirement)
 }
 
-// An emptyDatabase is the error for a database without tables of agenthost.
+// An emptyDatabase is the error for a database without agenthost tables.
 type emptyDatabase struct{}
 
 func (emptyDatabase) Error() string { return "the database has no tables of agenthost" }

@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// dumpSchema describes the schema of a database.
+// dumpSchema describes a database schema.
 func dumpSchema(t *testing.T, url string) string {
 	t.Helper()
 	text, err := testdb.DumpDatabase(t.Context(), url)
@@ -30,9 +30,9 @@ func downgrade(t *testing.T, url string, version int64) {
 	}
 }
 
-// Opening to read or to write never changes the schema of an older version: it reads what
-// the version has, or names the version and db migrate. Opening as a host does migrates,
-// and logs it before and after.
+// Opening to read or to write never changes an older version's schema: it reads what the version
+// has, or names the version and db migrate. Opening as a host does migrates, and logs it before and
+// after.
 func TestAccessKeepsSchema(t *testing.T) {
 	for _, be := range backends()[1:4] {
 		t.Run(be.name, func(t *testing.T) {
@@ -67,8 +67,8 @@ func TestAccessKeepsSchema(t *testing.T) {
 	}
 }
 
-// readOldSchema reads a session of an older schema, or expects the error of a version that
-// has no table of revisions.
+// readOldSchema reads a session in an older schema, or expects the error for a version without a
+// revision table.
 func readOldSchema(t *testing.T, url string, version int64) {
 	t.Helper()
 	d, err := allEngines().Open(t.Context(), url, &Options{Access: store.AccessRead})
@@ -102,7 +102,7 @@ func readOldSchema(t *testing.T, url string, version int64) {
 	}
 }
 
-// The connections of a reader reject statements that write.
+// A reader's connections reject statements that write.
 func TestAccessReadRejectsWrites(t *testing.T) {
 	for _, be := range backends()[1:4] {
 		t.Run(be.name, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A sessionRule is a row of testdata/adk_sessions.json: what ADK's session services do in
-// all languages. Want has the expected results by the number of the step, from 1.
+// A sessionRule is a row of testdata/adk_sessions.json: what ADK's session services do in all
+// languages. Want has the expected results by step number, from 1.
 type sessionRule struct {
 	Rule  string
 	Steps []json.RawMessage
@@ -35,18 +35,18 @@ type sessionStep struct {
 	Step              *sessionStep
 }
 
-// A stepResult is the result of one step.
+// A stepResult is one step's result.
 type stepResult struct {
 	sess *session.Session
 	list []*session.Session
 	err  error
 	// live is the session object to which the steps have appended.
 	live *session.Session
-	// errs are the errors of parallel steps.
+	// errs are the parallel steps' errors.
 	errs []error
 }
 
-// TestADKSessions: each store follows the rules of ADK's session services.
+// TestADKSessions: each store follows the rules that ADK's session services share.
 func TestADKSessions(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "adk_sessions.json"))
 	if err != nil {
@@ -152,8 +152,7 @@ func (st *sessionStep) append(t *testing.T, s *testStore, key session.Key, sess 
 	return sess, s.Sessions.Append(t.Context(), sess, ev)
 }
 
-// checkStep compares a result with a number of events or sessions, with fields, or with a
-// word.
+// checkStep compares a result with an event or session count, with fields, or with a word.
 func checkStep(t *testing.T, what string, want any, all []stepResult, r stepResult) {
 	t.Helper()
 	switch want := want.(type) {

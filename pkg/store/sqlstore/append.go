@@ -15,7 +15,7 @@ import (
 	"agenthost/pkg/store/sqlstore/internal/engine"
 )
 
-// AppendEvent is a method of [store.SessionBackend].
+// AppendEvent implements [store.SessionBackend].
 func (b *Database) AppendEvent(ctx context.Context, rec store.AppendRecord) (at store.AppendResult, err error) {
 	appendRecord := b.appendPlain
 	if len(rec.Updates) > 0 {
@@ -53,11 +53,10 @@ func (b *Database) appendPlain(ctx context.Context, rec store.AppendRecord) (sto
 // use, or its session is gone. explainConflict distinguishes the cases.
 var errConflict = errors.New("event cannot be inserted")
 
-// The statements of an append. An event is inserted only directly after the last
-// one, and the primary key (session, number) prevents two writers from inserting
-// the same number. So no append has to update a head row. It is inserted only
-// under the latest lease of the session, unless it names none. Each dialect has
-// its own statement, insert.
+// Append statements. An event is inserted only directly after the last one, and the primary key
+// (session, number) prevents two writers from inserting the same number. So no append has to update
+// a head row. It is inserted only under the session's latest lease, unless it names none. Each
+// dialect has its own statement, insert.
 const (
 	findSQL    = `SELECT s.pk FROM sessions s WHERE s.app_name = $1 AND s.user_id = $2 AND s.id = $3`
 	explainSQL = `SELECT coalesce((SELECT max(h.seq) FROM events h WHERE h.session_pk = s.pk), 0), s.lease_epoch, e.seq
@@ -135,7 +134,7 @@ func (w *writer) insertEvent(a *appendJob, d dialect) error {
 	return w.writeStates(a.cells)
 }
 
-// findSession returns the head id of a session.
+// findSession returns a session's head id.
 func (w *writer) findSession(a *appendJob) (id int64, err error) {
 	if a.ID != 0 {
 		return a.ID, nil
@@ -171,7 +170,7 @@ func (w *writer) explainConflict(a *appendJob) error {
 	}
 }
 
-// stateRows converts cells to rows. The row of a deleted cell has no value.
+// stateRows converts cells to rows. A deleted cell's row has no value.
 func stateRows(key session.Key, cells []store.StateWrite) ([]stateRow, error) {
 	if len(cells) == 0 {
 		return nil, nil
@@ -211,8 +210,8 @@ func (w *writer) writeStates(rows []stateRow) error {
 	return nil
 }
 
-// appendBatch inserts the events of many jobs, ordered by session, so that two
-// programs with the same sessions do not deadlock.
+// appendBatch inserts many jobs' events, ordered by session, so that two programs with the same
+// sessions do not deadlock.
 func (w *writer) appendBatch(jobs []*job) error {
 	slices.SortStableFunc(jobs, func(a, b *job) int {
 		one, other := a.append.Key, b.append.Key
@@ -245,14 +244,14 @@ func (w *writer) appendBatch(jobs []*job) error {
 	return nil
 }
 
-// cellRow is a cell of an append in a batch.
+// cellRow is an append's cell in a batch.
 type cellRow struct {
 	*stateRow
 	job int // index in the batch
 }
 
-// collectCellRows returns the cells of jobs ordered by key. Each key occurs
-// once, with the value of the last job.
+// collectCellRows returns the jobs' cells ordered by key. Each key occurs once, with the last job's
+// value.
 func collectCellRows(jobs []*job) []cellRow {
 	var all []cellRow
 	for i, j := range jobs {
@@ -268,14 +267,13 @@ func collectCellRows(jobs []*job) []cellRow {
 // values in the transaction. A missing row is nil.
 type lockedStates map[rowKey]any
 
-// A rowKey is the primary key of a state row.
+// A rowKey is a state row's primary key.
 type rowKey struct{ app, user, session, key string }
 
 func (r *stateRow) rowKey() rowKey { return rowKey{r.App, r.User, r.Session, r.Key} }
 
-// appendUpdates appends an event whose state delta depends on stored values. It
-// locks the rows of shared state first, so that no other append changes them
-// before this one is durable.
+// appendUpdates appends an event whose state delta depends on stored values. It locks the shared
+// state rows first, so that no other append changes them before this one is durable.
 func (b *Database) appendUpdates(ctx context.Context, rec store.AppendRecord) (store.AppendResult, error) {
 	u := &updateJob{appendJob: appendJob{AppendRecord: rec, provenance: string(rec.Event.Provenance.Append(nil))}}
 	var err error
@@ -320,9 +318,9 @@ func splitUpdates(batch []*job) (plain, updates []*job) {
 	return plain, updates
 }
 
-// runUpdateJobs locks all rows of a batch in the same order for all writers,
-// which prevents deadlocks, and runs its jobs one after the other. An error of
-// one job rolls back all, because rows were reserved for it.
+// runUpdateJobs locks all rows in a batch in the same order for all writers, which prevents
+// deadlocks, and runs its jobs one after the other. One job's error rolls back all, because rows
+// were reserved for it.
 func (w *writer) runUpdateJobs(batch []*job) (jobFailed bool, err error) {
 	states, err := w.lockStates(batch)
 	if err != nil {
@@ -336,7 +334,7 @@ func (w *writer) runUpdateJobs(batch []*job) (jobFailed bool, err error) {
 	return false, nil
 }
 
-// lockStates locks and reads the shared rows of a batch.
+// lockStates locks and reads a batch's shared rows.
 func (w *writer) lockStates(batch []*job) (lockedStates, error) {
 	var rows []*stateRow
 	for _, j := range batch {
@@ -380,7 +378,7 @@ func (w *writer) lockState(r *stateRow) (any, error) {
 	return backend.DecodeValue(text)
 }
 
-// runUpdateJob computes the state delta of one event, and writes both.
+// runUpdateJob computes one event's state delta, and writes both.
 func (w *writer) runUpdateJob(u *updateJob, states lockedStates) error {
 	u.event = *u.AppendRecord.Event
 	at := map[string]rowKey{}

@@ -13,17 +13,16 @@ import (
 	"agenthost/pkg/store/sqlstore/internal/engine"
 )
 
-// headForBulkSQL reads the last event and the lease epoch of a session, before a
-// transaction inserts many events after it. With the dialect's lock no other append or
-// lease comes in between.
+// headForBulkSQL reads a session's last event and lease epoch, before a transaction inserts many
+// events after it. With the dialect's lock no other append or lease comes in between.
 const headForBulkSQL = `SELECT coalesce((SELECT m.seq FROM events m WHERE m.session_pk = s.pk ORDER BY m.seq DESC LIMIT 1), 0), s.lease_epoch
  FROM sessions s WHERE s.pk = $1`
 
-// AppendEvents is a method of [store.BulkAppender].
+// AppendEvents implements [store.BulkAppender].
 func (b *Database) AppendEvents(ctx context.Context, recs []store.AppendRecord) ([]store.AppendResult, error) {
 	first := &appendJob{AppendRecord: recs[0]}
 	events, results := make([]fullEventRow, len(recs)), make([]store.AppendResult, len(recs))
-	states := map[rowKey]stateRow{} // the last value of each key
+	states := map[rowKey]stateRow{} // each key's last value
 	for i, rec := range recs {
 		events[i] = newEventRow(rec.Event, rec.Version+1, rec.Text)
 		results[i] = store.AppendResult{Seq: rec.Version + 1, TextBytes: int64(len(rec.Text)), CacheBytes: estimateEventBytes(len(rec.Text))}
@@ -62,8 +61,8 @@ func (b *Database) AppendEvents(ctx context.Context, recs []store.AppendRecord) 
 	return results, err
 }
 
-// checkBulk checks the version and the lease of a session, and locks it. If the connection
-// was lost, an earlier attempt may have stored the events.
+// checkBulk checks a session's version and lease, and locks it. If the connection was lost, an
+// earlier attempt may have stored the events.
 func (w *writer) checkBulk(j *job, pk int64, a *appendJob, last *fullEventRow) (done bool, err error) {
 	var version, epoch int64
 	stmt, err := w.dialect.prepareStatement(w.ctx, w.conn, headForBulkSQL+w.dialect.lockRow)
@@ -91,7 +90,7 @@ func (w *writer) checkBulk(j *job, pk int64, a *appendJob, last *fullEventRow) (
 	return false, backend.SessionStale(a.Key.ID, a.Version, version)
 }
 
-// newEventRow returns the row of an event, without its session.
+// newEventRow returns an event's row, without its session.
 func newEventRow(ev *session.Event, seq int64, text []byte) fullEventRow {
 	provenance := string(ev.Provenance.Append(nil))
 	return fullEventRow{

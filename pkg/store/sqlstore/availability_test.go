@@ -15,8 +15,8 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A ping writes to the tables of sessions, and fails while they cannot be written.
-// When they can again, it succeeds, without a new start. Nothing is left of it.
+// A ping writes to the session tables, and fails while they cannot be written. When they can again,
+// it succeeds, without a new start. Nothing is left of it.
 func TestPingWrites(t *testing.T) {
 	for _, tt := range []struct{ be, breaks, repairs, want string }{
 		{"sqlite", "ALTER TABLE events RENAME TO gone", "ALTER TABLE gone RENAME TO events", "no such table: events"},
@@ -34,7 +34,7 @@ func TestPingWrites(t *testing.T) {
 			s := openStore(t, url, nil)
 			mustSucceed(t, "a ping", s.Ping(t.Context()))
 			execSQL(t, admin, formatRole(tt.breaks, role))
-			drop(t, s) // a role's setting is that of new connections
+			drop(t, s) // a role's setting applies to new connections
 			if err := s.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("Ping() = %v, want %q", err, tt.want)
 			}
@@ -181,7 +181,7 @@ func namedBackend(t *testing.T, name string) string {
 
 func formatRole(text, role string) string { return strings.ReplaceAll(text, "%[1]s", role) }
 
-// drop ends the connections of a store, which opens others.
+// drop ends a store's connections, which opens others.
 func drop(t *testing.T, s *testStore) {
 	t.Helper()
 	b := s.db
@@ -194,8 +194,7 @@ func drop(t *testing.T, s *testStore) {
 	b.closeIdleReaders()
 }
 
-// roleOf returns the URL of a database for a new role with a connection limit; -1
-// means no limit.
+// roleOf returns a database URL for a new role with a connection limit; -1 means no limit.
 func roleOf(t *testing.T, url string, most int) (as, role string) {
 	t.Helper()
 	role = "r" + strings.ReplaceAll(uuid.NewString(), "-", "")[:20]

@@ -65,8 +65,8 @@ func runTurn(ctx context.Context, s *store.Sessions, key session.Key) error {
 	return err
 }
 
-// BenchmarkTurnsApart is one turn when each is of another session, so that none
-// finds the lease of the one before it.
+// BenchmarkTurnsApart is one turn when each is in another session, so that none finds the previous
+// one's lease.
 func BenchmarkTurnsApart(b *testing.B) {
 	for _, be := range backends() {
 		b.Run(be.name, func(b *testing.B) {
@@ -112,8 +112,7 @@ func BenchmarkAppendAtOnce(b *testing.B) {
 	}
 }
 
-// BenchmarkColdGet is the first read of a session that was written by another
-// process.
+// BenchmarkColdGet is the first read after another process wrote the session.
 func BenchmarkColdGet(b *testing.B) {
 	for _, be := range backends() {
 		b.Run(be.name+"/5000", func(b *testing.B) {
@@ -144,8 +143,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkMemory is what remembering a turn costs, and a search in 10 000
-// memories of one user.
+// BenchmarkMemory is what remembering a turn costs, and a search in one user's 10 000 memories.
 func BenchmarkMemory(b *testing.B) {
 	for _, be := range backends() {
 		s := openStore(b, be.url(b), nil)

@@ -69,12 +69,12 @@ type breaker struct {
 	prober  sync.WaitGroup
 }
 
-// newBreaker creates the breaker of a server, or with nil connections that of a file.
+// newBreaker creates the breaker for a server, or with nil connections for a file.
 func newBreaker(d dialect, timeout time.Duration, conns *connSet, logger *slog.Logger) *breaker {
 	return &breaker{timeout: timeout, isAnswer: d.isAnswer, conns: conns, logger: logger, opened: make(chan struct{})}
 }
 
-// setProbes makes the breaker probe with new connections of a pool, and idle ones of the readers.
+// setProbes makes the breaker probe with a pool's new connections, and the readers' idle ones.
 func (k *breaker) setProbes(pool, readers *gorm.DB) {
 	k.probe = func(ctx context.Context) error {
 		db, err := pool.DB()
@@ -102,8 +102,8 @@ func (k *breaker) setProbes(pool, readers *gorm.DB) {
 // errNoneIdle reports that no connection is idle.
 var errNoneIdle = errors.New("no connection is idle")
 
-// runRequest runs a request with its deadline. A request in a request has the deadline of the
-// outer one, and those of a context of [store.ShareTimeout] have one timeout together.
+// runRequest runs a request with its deadline. A request in a request has the outer one's deadline,
+// and those with a [store.ShareTimeout] context have one timeout together.
 func (k *breaker) runRequest(ctx context.Context, run func(ctx context.Context) error) error {
 	defer store.BeginCall(ctx)()
 	rest := store.RemainingTimeout(ctx, k.timeout)
@@ -337,8 +337,8 @@ func (k *breaker) closeAgain(isNew bool) (wasOpen bool) {
 	return wasOpen
 }
 
-// replaceDead cuts the old connections if new ones are answered and they are not. Long work
-// keeps its connection, because a statement of its may just be slow.
+// replaceDead cuts the old connections if new ones are answered and they are not. Long work keeps
+// its connection, because its statement may just be slow.
 func (k *breaker) replaceDead(ctx context.Context, since time.Time) {
 	if !k.conns.areSilent(since) {
 		return

@@ -79,8 +79,8 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
-// The calls of one request have one timeout together, nested ones too. The time between them
-// does not count. Without a shared timeout each call has its own.
+// One request's calls have one timeout together, nested ones too. The time between them does not
+// count. Without a shared timeout each call has its own.
 func TestSharedTimeout(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -122,7 +122,7 @@ func TestSharedTimeout(t *testing.T) {
 	}
 }
 
-// acquireRun returns the context of a run that a request with a shared timeout starts.
+// acquireRun returns the context for a run that a request with a shared timeout starts.
 func acquireRun(ctx context.Context) context.Context {
 	run, _, err := memstore.New(nil).Sessions.Acquire(store.ShareTimeout(ctx), session.Key{App: "a", User: "u", ID: "s"}, 0)
 	if err != nil {
@@ -131,8 +131,8 @@ func acquireRun(ctx context.Context) context.Context {
 	return run
 }
 
-// A statement that waits for a lock opens nothing, because probes are answered. Fast requests
-// cause no probe at all, and an error of the server is an answer.
+// A statement that waits for a lock opens nothing, because probes are answered. Fast requests cause
+// no probe at all, and a server error is an answer.
 func TestBreakerStaysClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var silent atomic.Bool

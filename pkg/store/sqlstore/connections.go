@@ -27,7 +27,7 @@ const (
 	shrinkDuration = 10 * time.Second
 )
 
-// retryRead runs a read of a request, which has a deadline.
+// retryRead runs a request's read, which has a deadline.
 func (b *Database) retryRead(ctx context.Context, read func(ctx context.Context) error) error {
 	return b.breaker.runRequest(ctx, func(ctx context.Context) error { return b.retryConnected(ctx, read) })
 }
@@ -112,9 +112,8 @@ func (d dialect) isConnectionLimit(err error) bool {
 	return d.hasFault(err, engine.Limited) || errors.Is(err, errNoConnection)
 }
 
-// The limits of retries: the number of attempts after a conflict and their total time, and
-// the time if the server is unreachable or has no free connection. PostgreSQL detects a
-// deadlock only after a second.
+// Retry limits: how many attempts after a conflict and their total time, and the time if the server
+// is unreachable or has no free connection. PostgreSQL detects a deadlock only after a second.
 const (
 	maxConflictAttempts = 10
 	maxConflictTime     = 15 * time.Second
@@ -123,7 +122,7 @@ const (
 	maxRetryPause       = 100 * time.Millisecond
 )
 
-// retries counts the retries of one call.
+// retries counts one call's retries.
 type retries struct {
 	n     int
 	since time.Time
@@ -152,8 +151,7 @@ func (r *retries) nextPause(d *dialect, err error) (time.Duration, bool) {
 	return pause, time.Since(r.since)+pause <= most
 }
 
-// retryOpen opens the database of a server. It retries while the server has no
-// free connection.
+// retryOpen opens a server's database. It retries while the server has no free connection.
 func retryOpen[T any](ctx context.Context, d dialect, open func() (T, error)) (T, error) {
 	var r retries
 	for {
@@ -194,8 +192,8 @@ func sleepContext(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// starvedAttempts is the number of failed attempts of a read after which a writer closes
-// its connection, whatever the pool of readers reports.
+// starvedAttempts is after how many failed read attempts a writer closes its connection, whatever
+// the reader pool reports.
 const starvedAttempts = 4
 
 // shrinkReaders limits readers to the connections that they have. If they have
@@ -220,14 +218,14 @@ func (b *Database) shrinkReaders(attempts int) {
 	}
 }
 
-// widenReaders restores the connection limit of readers after a while.
+// widenReaders restores the readers' connection limit after a while.
 func (b *Database) widenReaders() {
 	if l := b.readLimit; l.shrunk.Load() && l.until.hasPassed() && l.shrunk.CompareAndSwap(true, false) {
 		b.setReaderLimit(l.poolSize)
 	}
 }
 
-// setReaderLimit sets the maximum number of reader connections.
+// setReaderLimit sets how many reader connections there may be.
 func (b *Database) setReaderLimit(n int) {
 	b.readLimit.poolSize = n
 	b.reads.SetMaxOpenConns(n)
@@ -237,8 +235,8 @@ func (b *Database) setReaderLimit(n int) {
 // maxReaderIdle is how long an idle reader connection stays open.
 const maxReaderIdle = 5 * time.Minute
 
-// closeIdleReaders closes the idle connections of the readers: if one was lost,
-// most likely the others were too, and each would cost an attempt.
+// closeIdleReaders closes the readers' idle connections: if one was lost, most likely the others
+// were too, and each would cost an attempt.
 func (b *Database) closeIdleReaders() {
 	n := b.reads.Stats().MaxOpenConnections
 	b.reads.SetMaxIdleConns(0)

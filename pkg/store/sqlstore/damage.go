@@ -12,11 +12,10 @@ import (
 	"agenthost/pkg/store/sqlstore/internal/engine"
 )
 
-// Damage is what a database check reports, as opposed to a failure of the check: pages
-// and rows that the engine cannot read, and tables and columns of the schema version that
-// are missing.
+// Damage is what a database check reports, as opposed to a failed check: pages and rows that the
+// engine cannot read, and the schema version's tables and columns that are missing.
 
-// isDamage reports whether an error of a query is damage of the database.
+// isDamage reports whether a query's error is database damage.
 func (e *readEngine) isDamage(err error) bool {
 	return err != nil && (e.classify(err).Has(engine.Damaged) || strings.Contains(err.Error(), "sql: Scan error on column"))
 }
@@ -50,8 +49,7 @@ func (v *verifier) readSessions(ctx context.Context) error {
 	return nil
 }
 
-// listReadable lists the sessions in both orders, because a damaged page may stop each of
-// them.
+// listReadable lists the sessions in both orders, because a damaged page may stop each.
 func (v *verifier) listReadable(ctx context.Context) ([]session.Key, error) {
 	var keys []session.Key
 	known := map[session.Key]bool{}

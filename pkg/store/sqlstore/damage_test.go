@@ -18,9 +18,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Each damaged page of a database file is a violation with its place, whatever page it is
-// and whatever it holds, and never an error of the check. Sessions that a host can read
-// are counted. Control: the file without damage is sound.
+// Each damaged page in a database file is a violation with its place, whatever page it is and
+// whatever it holds, and never a check error. Sessions that a host can read are counted. Control:
+// the file without damage is sound.
 func TestVerifyDamagedPages(t *testing.T) {
 	const pageBytes = 4096
 	whole := writeManySessions(t, 20)
@@ -61,7 +61,7 @@ func TestVerifyDamagedPages(t *testing.T) {
 	}
 }
 
-// writeManySessions returns the content of a database file with n sessions.
+// writeManySessions returns a database file's content with n sessions.
 func writeManySessions(t *testing.T, n int) []byte {
 	t.Helper()
 	url := sqliteFile(t)
@@ -80,8 +80,8 @@ func writeManySessions(t *testing.T, n int) []byte {
 	return content
 }
 
-// A missing table and a value of another type are damage on each engine, and the other
-// rules still run.
+// A missing table and a value with another type are damage on each engine, and the other rules
+// still run.
 func TestVerifyMissingTable(t *testing.T) {
 	for _, be := range backends()[1:4] {
 		t.Run(be.name, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestVerifyMissingTable(t *testing.T) {
 	}
 }
 
-// Errors that mean damage differ from those of the connection, on each engine.
+// Errors that mean damage differ from connection errors, on each engine.
 func TestDamageErrors(t *testing.T) {
 	for _, tt := range []struct {
 		err  error

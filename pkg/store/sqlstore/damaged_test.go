@@ -9,8 +9,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// breakRows carries out a statement on the store's own connection, which is that of
-// the schema.
+// breakRows carries out a statement on the store's own connection, which uses its schema.
 func breakRows(t *testing.T, s *testStore, text string) {
 	t.Helper()
 	w := s.db.writers[0]
@@ -18,12 +17,12 @@ func breakRows(t *testing.T, s *testStore, text string) {
 	s.dropCache()
 }
 
-// A stored row that does not decode, or is missing, is an error that names the
-// session and the row. It is not the fault of who asked.
+// A stored row that does not decode, or is missing, is an error that names the session and the row.
+// The caller is not at fault.
 func TestDamagedRows(t *testing.T) {
 	for _, tt := range []struct {
 		name, damage, want string
-		last               int // number of requested events; 0 means all
+		last               int // how many events are requested; 0 means all
 	}{
 		{"an event that is not JSON", "UPDATE events SET event = '{' WHERE seq = 2", `session app/alice/s is damaged: event 2: `, 0},
 		{"an event of another form", `UPDATE events SET event = '{"author": 1}' WHERE seq = 2`, `session app/alice/s is damaged: event 2: `, 0},

@@ -25,7 +25,7 @@ type Options struct {
 	// Owner identifies the store above the database in leases, see
 	// [store.Options]; empty is [store.NewOwner].
 	Owner string
-	// Clock returns the time of migrations; nil is time.Now.
+	// Clock returns the time for migrations; nil is time.Now.
 	Clock func() time.Time
 	// Logger logs schema migrations and warnings; nil discards them.
 	Logger *slog.Logger
@@ -35,10 +35,10 @@ type Options struct {
 	Access store.Access
 
 	migrated func(Step) // called after each applied migration
-	schema   int64      // version of a database that is only read
+	schema   int64      // schema version if only read
 }
 
-// A Step is one migration of the schema.
+// A Step is one schema migration.
 type Step struct {
 	Version int64  `json:"version"`
 	Name    string `json:"name"`
@@ -64,37 +64,36 @@ func (o *Options) withDefaults() *Options {
 	return &d
 }
 
-// Database stores sessions in an SQL database: a pool of readers, and writers
-// among which the sessions are divided.
+// Database stores sessions in an SQL database: a reader pool, and writers among which the sessions
+// are divided.
 type Database struct {
 	dialect    dialect
 	readers    *gorm.DB
-	reads      *sql.DB // the pool of readers
+	reads      *sql.DB // the reader pool
 	head       *statement
 	headReader *headReader // nil reads each head separately
 	events     *statement
 	leases     *statement // reads one lease
-	writes     *sql.DB    // the connections of the writers
+	writes     *sql.DB    // the writers' connections
 	writers    []*writer
 	// provenance and activeTime are expressions for columns that older schemas do
 	// not have: of an event row, and of a session row s.
 	provenance, activeTime string
 	closing                func() error
 	owner                  string // identifies this store in leases
-	// artifactFolder is the default folder of artifacts.
+	// artifactFolder is the default folder for artifacts.
 	artifactFolder string
 	readLimit      *readLimit
 	// fileWatch watches the SQLite file; nil for a server.
 	fileWatch *fileWatch
 	breaker   *breaker
-	// liveness detects dead owners of leases in a database file; nil for a
-	// server.
+	// liveness detects dead lease owners in a database file; nil for a server.
 	liveness *livenessLock
 }
 
-// A headReader batches reads of session heads from a server. At most maxReads
-// batches are in flight; requests that arrive meanwhile form the next batch. So
-// concurrent runs share round trips, and no request waits for a batch to fill.
+// A headReader batches session head reads from a server. At most maxReads batches are in flight;
+// requests that arrive meanwhile form the next batch. So concurrent runs share round trips, and no
+// request waits for a batch to fill.
 type headReader struct {
 	maxReads int
 	logger   *slog.Logger
@@ -106,7 +105,7 @@ type headReader struct {
 	queue []*headRequest
 }
 
-// A headRequest asks for the head of one session.
+// A headRequest asks for one session's head.
 type headRequest struct {
 	key  session.Key
 	snap *store.Snapshot
@@ -123,8 +122,8 @@ type headBatch struct {
 	cancel  context.CancelFunc
 }
 
-// writerFor returns the writer of a session. It is always the same one, so that
-// no two writers contend for a session.
+// writerFor returns a session's writer. It is always the same one, so that no two writers contend
+// for a session.
 func (b *Database) writerFor(key session.Key) *writer {
 	if len(b.writers) == 1 {
 		return b.writers[0]
@@ -141,7 +140,7 @@ func (b *Database) isClosed() bool { return b.writers[0].isClosed() }
 
 // A dialect holds what differs between SQL engines.
 type dialect struct {
-	// classify returns what an error of the driver means.
+	// classify returns what a driver error means.
 	classify func(error) engine.Fault
 	// begin begins a write transaction.
 	begin string
@@ -153,7 +152,7 @@ type dialect struct {
 	reserve string
 	// lockRow is appended to a SELECT to lock the row.
 	lockRow string
-	// tableOptions follows the closing parenthesis of CREATE TABLE.
+	// tableOptions follows CREATE TABLE's closing parenthesis.
 	tableOptions func(table string) string
 	// now is an expression for the database clock in microseconds. If it is
 	// empty, all processes run on one machine and use its clock.
@@ -161,31 +160,30 @@ type dialect struct {
 	// relaxedSQL and durableSQL switch, between transactions, whether a commit may
 	// return before it survives a power failure. Empty if commits are always durable.
 	relaxedSQL, durableSQL string
-	// closeSQL is executed before the connection of a writer is closed.
+	// closeSQL is executed before a writer's connection is closed.
 	closeSQL string
-	// insert inserts an event if the session is at the previous version and the
-	// epoch of its lease is the named one, or 0 is named. No lease is taken
-	// concurrently. Parameters: session, number, id, invocation, time, JSON,
-	// epoch, provenance.
+	// insert inserts an event if the session is at the previous version and its lease epoch is the
+	// named one, or 0 is named. No lease is taken concurrently. Parameters: session, number, id,
+	// invocation, time, JSON, epoch, provenance.
 	insert string
 	// snapshot is the isolation level in which two reads see the same snapshot.
 	snapshot sql.IsolationLevel
 	// questionMarks reports that parameters have no numbers.
 	questionMarks bool
-	// writerCount is the number of writers; 0 means one.
+	// writerCount is how many writers there are; 0 means one.
 	writerCount int
 	// server holds what a database server needs; nil for a file.
 	server *serverDialect
 }
 
-// hasFault reports whether an error is one of the driver with a meaning.
+// hasFault reports whether a driver error has the meaning.
 func (d dialect) hasFault(err error, f engine.Fault) bool {
 	return err != nil && d.classify(err).Has(f)
 }
 
 // serverDialect holds what a dialect needs for a database server.
 type serverDialect struct {
-	// setupSQL is executed on each new connection of a writer.
+	// setupSQL is executed on each new writer connection.
 	setupSQL []string
 	// lockSQL waits for the schema lock and returns 1 when it holds it. The
 	// lock ends with the transaction, or with unlockSQL.
@@ -193,11 +191,10 @@ type serverDialect struct {
 	// appendBatch executes appends with known head ids. Each gets its number,
 	// or its job gets errConflict. An error rolls back all.
 	appendBatch func(w *writer, jobs []*job) error
-	// headsSQL is the head statement for many sessions, each row prefixed with
-	// the number of its session; apps, users and ids are arrays. It is empty if
-	// the engine has none.
+	// headsSQL is the head statement for many sessions, each row prefixed with its session's
+	// number; apps, users and ids are arrays. It is empty if the engine has none.
 	headsSQL string
-	// atomic reports that appendBatch is a transaction of its own.
+	// atomic reports that appendBatch is its own transaction.
 	atomic bool
 }
 
@@ -211,7 +208,7 @@ func (d dialect) insertClock(text string, params int) string {
 	return strings.ReplaceAll(text, "{now}", now)
 }
 
-// appendClock returns the parameters of a statement with a clock.
+// appendClock returns a statement's parameters with a clock.
 func (d dialect) appendClock(now time.Time, params ...any) []any {
 	if d.now == "" {
 		return append(params, now.UnixMicro())
@@ -219,12 +216,11 @@ func (d dialect) appendClock(now time.Time, params ...any) []any {
 	return params
 }
 
-// A writer executes database writes on one connection, one transaction after
-// the other. All jobs that wait when a transaction begins join it (group
-// commit), so concurrent jobs share one disk flush and no job waits for a batch
-// to fill. A writer has no goroutine: the caller whose job is the first of a
-// batch executes the batch, which saves a single caller two goroutine switches
-// that cost as much as the statements.
+// A writer executes database writes on one connection, one transaction after the other. All jobs
+// that wait when a transaction begins join it (group commit), so concurrent jobs share one disk
+// flush and no job waits for a batch to fill. A writer has no goroutine: the caller whose job is
+// the first in a batch executes the batch, which saves a single caller two goroutine switches that
+// cost as much as the statements.
 type writer struct {
 	pool      *sql.DB
 	db        *gorm.DB // on pool
@@ -235,11 +231,11 @@ type writer struct {
 	stmt      writeStatements
 	group     *writerGroup
 	fileWatch *fileWatch // nil for a server
-	relaxed   bool       // current sync mode of the connection, see setSyncMode
+	relaxed   bool       // the connection's current sync mode, see setSyncMode
 	readOnly  bool       // the database is only read: there is no connection
-	// lockWait is how long statements wait for a lock of the file; 0 is the timeout.
+	// lockWait is how long statements wait for a file lock; 0 is the timeout.
 	lockWait time.Duration
-	// ctx is the context of the batch that is executed, with its deadline.
+	// ctx is the context for the executing batch, with its deadline.
 	ctx context.Context
 
 	mu     sync.Mutex
@@ -250,13 +246,13 @@ type writer struct {
 	jobs, batches atomic.Int64
 }
 
-// A writerGroup holds the writers of a backend.
+// A writerGroup holds a backend's writers.
 type writerGroup struct {
 	writers []*writer
 	breaker *breaker
 	// connectBlocked is the time until which no new connection is opened.
 	connectBlocked deadline
-	// closeIdleReaders closes the idle connections of the readers.
+	// closeIdleReaders closes the readers' idle connections.
 	closeIdleReaders func()
 }
 
@@ -267,8 +263,8 @@ func (d *deadline) setAfter(after time.Duration) { d.until.Store(time.Now().Add(
 
 func (d *deadline) hasPassed() bool { return time.Now().UnixNano() >= d.until.Load() }
 
-// A readLimit limits the connections of readers: poolSize is the regular limit,
-// and shrunk reports that a lower one applies until a time.
+// A readLimit limits reader connections: poolSize is the regular limit, and shrunk reports that a
+// lower one applies until a time.
 type readLimit struct {
 	poolSize int
 	shrunk   atomic.Bool
@@ -283,19 +279,19 @@ type job struct {
 	single bool
 	// relaxed reports that the job need not survive a power failure.
 	relaxed bool
-	// append is the event of an append. Appends may share statements.
+	// append is an append's event. Appends may share statements.
 	append *appendJob
 	// update is an append that updates shared state.
 	update *updateJob
 	// maybeDone reports that the job may already be committed, because the
 	// connection was lost.
 	maybeDone bool
-	// long reports that the job is long by nature. It has no deadline, and a batch of its own.
+	// long reports that the job is long by nature. It has no deadline, and its own batch.
 	long bool
-	// deadline is that of the request; the zero value is one timeout from now. The context of
-	// a caller may end earlier, which ends only its wait in the queue.
+	// deadline is the request's; the zero value is one timeout from now. A caller's context may end
+	// earlier, which ends only its wait in the queue.
 	deadline time.Time
-	// isLate reports that the batch of the job ended at a deadline.
+	// isLate reports that the job's batch ended at a deadline.
 	isLate bool
 	err    error
 	// turn receives false when the job is done, and true when the job leads the
@@ -306,24 +302,24 @@ type job struct {
 // An appendJob is a record as rows.
 type appendJob struct {
 	store.AppendRecord
-	// text is the JSON of the event, provenance that of its provenance.
+	// text is the event's JSON, provenance its provenance's.
 	text, provenance string
 
 	cells []stateRow
-	head  int64 // id of the session's head, once known
-	seq   int64 // result: the number of the event
+	head  int64 // the session head's id, once known
+	seq   int64 // result: the event's number
 }
 
 // An updateJob is an append that updates shared state. Its results are computed
 // again in each attempt.
 type updateJob struct {
 	appendJob
-	plain []stateRow // rows of the cells
-	rows  []stateRow // rows of the updates, without values
+	plain []stateRow // the cells' rows
+	rows  []stateRow // the updates' rows, without values
 	event session.Event
 }
 
-// writeStatements are prepared on the connection of a writer.
+// writeStatements are prepared on a writer's connection.
 type writeStatements struct {
 	begin, commit, rollback *statement
 	find, insert, explain   *statement
@@ -355,9 +351,8 @@ type querier interface {
 	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 }
 
-// prepareStatement creates a statement. The drivers of servers prepare frequent
-// statements themselves; a statement prepared here lives as long as its
-// connection.
+// prepareStatement creates a statement. Server drivers prepare frequent statements themselves; a
+// statement prepared here lives as long as its connection.
 func (d dialect) prepareStatement(ctx context.Context, on querier, text string) (*statement, error) {
 	s := &statement{on: on, text: text}
 	if d.questionMarks {
@@ -424,7 +419,7 @@ func (s *statement) Close() error {
 	return s.prepared.Close()
 }
 
-// repeatPlaceholders returns a list of n placeholders.
+// repeatPlaceholders lists n placeholders.
 func repeatPlaceholders(one string, n int) string {
 	return strings.TrimSuffix(strings.Repeat(one+",", n), ",")
 }

@@ -16,10 +16,10 @@ type Engine = engine.Engine
 // Engines are the engines whose databases a program can open.
 type Engines []*Engine
 
-// findEngine returns the engine of a URL and the rest after the colon.
+// findEngine returns a URL's engine and the rest after the colon.
 func (all Engines) findEngine(url string) (e *Engine, rest string, err error) {
 	name, rest, _ := strings.Cut(url, ":")
-	known := "memory:" // of package memstore
+	known := "memory:" // from package memstore
 	for i, e := range all {
 		if slices.Contains(e.Names, name) {
 			return e, rest, nil

@@ -24,13 +24,13 @@ import (
 	"agenthost/pkg/store/sqlstore/sqlite"
 )
 
-// A testBackend is a row of the table that the tests of all engines run over.
+// A testBackend is a row in the table that all engines' tests run over.
 type testBackend struct {
 	name string
 	url  func(t testing.TB) string
 }
 
-// allEngines returns the engines with the drivers of all tests.
+// allEngines returns the engines with all tests' drivers.
 func allEngines() Engines { return Engines{sqlite.Engine(), postgres.Engine(), mysql.Engine()} }
 
 func backends() []testBackend {
@@ -43,9 +43,9 @@ func backends() []testBackend {
 	}
 }
 
-// emptyURL returns a function that returns the URL of an empty database. Tables on a server
-// take about a second to create, so there its databases are one, whose rows it deletes:
-// the tests that use them must not run at the same time.
+// emptyURL returns a function that returns an empty database's URL. Tables on a server take about a
+// second to create, so there its databases are one, whose rows it deletes: the tests that use them
+// must not run at the same time.
 func (be testBackend) emptyURL(t *testing.T) func(testing.TB) string {
 	if be.name == "memory" || be.name == "sqlite" {
 		return be.url
@@ -63,7 +63,7 @@ func (be testBackend) emptyURL(t *testing.T) func(testing.TB) string {
 	}
 }
 
-// eachDatabase runs a test on an empty database of each engine.
+// eachDatabase runs a test on an empty database for each engine.
 func eachDatabase(t *testing.T, test func(t *testing.T, url string)) {
 	for _, be := range backends()[1:] {
 		t.Run(be.name, func(t *testing.T) { test(t, be.url(t)) })
@@ -107,8 +107,7 @@ func engineByName(name string) testdb.Engine {
 	return testdb.Engines()[i]
 }
 
-// engineURL is the URL of a server that answers; without one the test is
-// skipped.
+// engineURL is an answering server's URL; without one the test is skipped.
 func engineURL(t testing.TB, engine string) *url.URL {
 	t.Helper()
 	u, err := engineByName(engine).Server(t.Context())
@@ -126,7 +125,7 @@ func skipAbsent(t testing.TB, err error) {
 	}
 }
 
-// newDatabase is the URL of a database that is dropped when the test ends.
+// newDatabase is the URL for a database that is dropped when the test ends.
 func newDatabase(t testing.TB, engine string) string {
 	t.Helper()
 	at, drop, err := engineByName(engine).Fresh(t.Context(), t.TempDir())
@@ -156,8 +155,7 @@ func execSQL(t testing.TB, url, text string) {
 	}
 }
 
-// startPooler returns the URL of a PostgreSQL database behind a PgBouncer with
-// transaction pooling.
+// startPooler returns a PostgreSQL database's URL behind a PgBouncer with transaction pooling.
 func startPooler(t testing.TB, at string, size int) string {
 	t.Helper()
 	p, err := testdb.StartPooler(t.Context(), engineURL(t, "postgres"), t.TempDir(), size)

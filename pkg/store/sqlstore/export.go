@@ -12,8 +12,7 @@ import (
 	"agenthost/pkg/store/backend"
 )
 
-// Sessions returns the sessions of an agenthost database in order of creation,
-// with only key and time.
+// Sessions returns an agenthost database's sessions in creation order, with only key and time.
 func (r *ReadOnly) Sessions(ctx context.Context) ([]*Import, error) {
 	var all []*Import
 	err := r.Each(ctx, func(rows *sql.Rows) error {
@@ -27,9 +26,8 @@ func (r *ReadOnly) Sessions(ctx context.Context) ([]*Import, error) {
 	return all, err
 }
 
-// Fill reads the rest of a session of an agenthost database. It skips events
-// that do not decode and passes them to bad; state that does not decode is
-// ErrInvalid.
+// Fill reads the rest of a session from an agenthost database. It skips events that do not decode
+// and passes them to bad; state that does not decode is ErrInvalid.
 func (r *ReadOnly) Fill(ctx context.Context, imp *Import, bad func(event string, err error)) error {
 	var pk int64
 	var broken error
@@ -75,8 +73,7 @@ func (r *ReadOnly) Fill(ctx context.Context, imp *Import, bad func(event string,
 	return errors.Join(err, broken)
 }
 
-// eachStateCell reads the state keys of a session, or those of users and apps
-// if the key is empty.
+// eachStateCell reads a session's state keys, or the users' and apps' if the key is empty.
 func (r *ReadOnly) eachStateCell(ctx context.Context, key session.Key, each func(row stateRow, v any, err error)) error {
 	where, args := "t.session_id = '' ORDER BY t.app_name, t.user_id", []any{}
 	if key.ID != "" {
@@ -93,15 +90,15 @@ func (r *ReadOnly) eachStateCell(ctx context.Context, key session.Key, each func
 	}, "SELECT t.app_name, t.user_id, t.key, t.value FROM states t WHERE "+where, args...)
 }
 
-// A SharedKey is a state key of an app, or of a user of it, without its prefix.
-// Err is set if its value does not decode.
+// A SharedKey is a state key for an app, or for one of its users, without its prefix. Err is set if
+// its value does not decode.
 type SharedKey struct {
 	App, User, Key string
 	Value          any
 	Err            error
 }
 
-// SharedKeys returns the state keys of apps and users in an agenthost database.
+// SharedKeys returns app and user state keys in an agenthost database.
 func (r *ReadOnly) SharedKeys(ctx context.Context) ([]SharedKey, error) {
 	var all []SharedKey
 	err := r.eachStateCell(ctx, session.Key{}, func(row stateRow, v any, err error) {
@@ -119,8 +116,8 @@ type Remembered struct {
 	Err error
 }
 
-// Memories calls each for each memory of an agenthost database, by user and
-// session in insertion order. No other query can run meanwhile.
+// Memories calls each for each memory in an agenthost database, by user and session in insertion
+// order. No other query can run meanwhile.
 func (r *ReadOnly) Memories(ctx context.Context, each func(Remembered) error) error {
 	return r.Each(ctx, func(rows *sql.Rows) error {
 		var m Remembered
@@ -134,14 +131,14 @@ func (r *ReadOnly) Memories(ctx context.Context, each func(Remembered) error) er
  FROM memories m JOIN memory_owners o ON o.pk = m.owner_pk ORDER BY m.owner_pk, m.session_id, m.pk`)
 }
 
-// A PackedResult is a stored result of an evaluation.
+// A PackedResult is a stored evaluation result.
 type PackedResult struct {
 	row resultRow
 	App string
 }
 
-// Results calls each for each result of an agenthost database. No other query can run
-// meanwhile. Older schemas have no results.
+// Results calls each for each result in an agenthost database. No other query can run meanwhile.
+// Older schemas have no results.
 func (r *ReadOnly) Results(ctx context.Context, each func(PackedResult) error) error {
 	if r.schema > 0 && !slices.Contains(tableNamesAt(r.schema), resultRow{}.TableName()) {
 		return nil
@@ -156,14 +153,14 @@ func (r *ReadOnly) Results(ctx context.Context, each func(PackedResult) error) e
  FROM eval_results r ORDER BY r.app_name, r.store_time`)
 }
 
-// A PackedRevision is a stored revision of an app.
+// A PackedRevision is an app's stored revision.
 type PackedRevision struct {
 	row revisionRow
 	App string
 }
 
-// Revisions calls each for each revision of an agenthost database. No other
-// query can run meanwhile.
+// Revisions calls each for each revision in an agenthost database. No other query can run
+// meanwhile.
 func (r *ReadOnly) Revisions(ctx context.Context, each func(PackedRevision) error) error {
 	return r.Each(ctx, func(rows *sql.Rows) error {
 		var row revisionRow

@@ -11,14 +11,13 @@ import (
 	"agenthost/pkg/session"
 )
 
-// sqlGrants stores what users have authorized in an SQL database. The content of its rows is
-// encrypted.
+// sqlGrants stores what users have authorized in an SQL database. Its rows' content is encrypted.
 type sqlGrants struct{ b *Database }
 
 // GetGrant implements [connection.GrantStore].
 func (s sqlGrants) GetGrant(ctx context.Context, id string) (*connection.Grant, error) {
 	var rows []grantRow
-	// A writer reads its own rows: a reader of a replicated server may lag.
+	// A writer reads its own rows: a replicated server's reader may lag.
 	err := s.runGrantWrite(ctx, "reading a grant", func(db *gorm.DB) error {
 		rows = nil
 		return db.Where("id = ?", id).Find(&rows).Error
@@ -33,8 +32,8 @@ func (s sqlGrants) GetGrant(ctx context.Context, id string) (*connection.Grant, 
 	}, nil
 }
 
-// SwapGrant implements [connection.GrantStore]. The update compares the version, so that of
-// two replicas one succeeds.
+// SwapGrant implements [connection.GrantStore]. The update compares the version, so that only one
+// of two replicas succeeds.
 func (s sqlGrants) SwapGrant(ctx context.Context, g *connection.Grant) (bool, error) {
 	row := &grantRow{
 		ID: g.ID, App: g.User.App, User: g.User.UserID, Connection: g.Connection, Version: g.Version,

@@ -14,13 +14,13 @@ import (
 	"agenthost/pkg/session"
 )
 
-// hangTimeout is the timeout of the stores below, and muchLater less than two in a row.
+// hangTimeout is the timeout for the stores below, and muchLater less than two in a row.
 const (
 	hangTimeout = 4 * time.Second
 	muchLater   = 2*hangTimeout - time.Second
 )
 
-// Hangs of a server, by what its proxy swallows.
+// Server hangs, by what the proxy swallows.
 var (
 	hangAll     = hangKind(func(_, _ bool) bool { return true })
 	hangOld     = hangKind(func(isNew, _ bool) bool { return !isNew })
@@ -33,7 +33,7 @@ func eachHanging(t *testing.T, test func(t *testing.T, p *proxy, s *hangStore)) 
 	eachHangingFor(t, hangTimeout, test)
 }
 
-// eachHangingFor is eachHanging with another timeout of the store.
+// eachHangingFor is eachHanging with another store timeout.
 func eachHangingFor(t *testing.T, timeout time.Duration, test func(t *testing.T, p *proxy, s *hangStore)) {
 	eachServer(t, func(t *testing.T, url string) {
 		t.Parallel()
@@ -50,7 +50,7 @@ func eachHangingFor(t *testing.T, timeout time.Duration, test func(t *testing.T,
 	})
 }
 
-// A hangStore is a store behind a proxy, with the URL of its server and its schema there.
+// A hangStore is a store behind a proxy, with its server's URL and its schema there.
 type hangStore struct {
 	*testStore
 	server, schema string
@@ -93,9 +93,8 @@ func awaitNoneBlocked(t *testing.T, s *hangStore) {
 
 func hangKey(i int) session.Key { return session.Key{App: "app", User: "u", ID: fmt.Sprint(i)} }
 
-// callAtOnce reads and writes with more callers than connections. It returns the number of
-// failed calls, and fails the test if one of them has waited for two timeouts, or failed
-// otherwise.
+// callAtOnce reads and writes with more callers than connections. It counts failed calls, and fails
+// the test if one has waited for two timeouts, or failed otherwise.
 func callAtOnce(t *testing.T, s *hangStore) (failed int) {
 	t.Helper()
 	var mu sync.Mutex
@@ -213,9 +212,9 @@ func TestWaitingWritesEndWhenBreakerOpens(t *testing.T) {
 	})
 }
 
-// A ping succeeds while one connection of a writer is not answered, also if that has locked the
-// rows of a ping: requests on the other connections succeed. It does not wait until the
-// connection is replaced.
+// A ping succeeds while one writer connection is not answered, also if that has locked a ping's
+// rows: requests on the other connections succeed. It does not wait until the connection is
+// replaced.
 func TestPingOneSilentConnection(t *testing.T) {
 	eachHanging(t, func(t *testing.T, p *proxy, s *hangStore) {
 		for answers := range 4 {
@@ -295,7 +294,7 @@ func TestAppendAfterHang(t *testing.T) {
 	})
 }
 
-// A store on a server that hangs closes within one timeout and the limit of connections.
+// A store on a server that hangs closes within one timeout and the connection limit.
 func TestCloseWhileHanging(t *testing.T) {
 	eachHanging(t, func(t *testing.T, p *proxy, s *hangStore) {
 		release := acquire(t, s.Sessions, hangKey(0))
@@ -309,7 +308,7 @@ func TestCloseWhileHanging(t *testing.T) {
 	})
 }
 
-// lockSession locks the row of a session from outside of the store.
+// lockSession locks a session's row from outside the store.
 func lockSession(t *testing.T, s *hangStore, key session.Key) (unlock func()) {
 	t.Helper()
 	db, err := testdb.Open(s.server)
@@ -332,8 +331,8 @@ func lockSession(t *testing.T, s *hangStore, key session.Key) (unlock func()) {
 	}
 }
 
-// A statement that another process blocks ends at the deadline of its request, also at the
-// server. Other requests are not affected.
+// A statement that another process blocks ends at its request's deadline, also at the server. Other
+// requests are not affected.
 func TestBlockedStatement(t *testing.T) {
 	eachHanging(t, func(t *testing.T, _ *proxy, s *hangStore) {
 		unlock := lockSession(t, s, hangKey(0))
@@ -419,7 +418,7 @@ func TestLockedFile(t *testing.T) {
 				t.Errorf("Append() to session %d = %v", i, err)
 			}
 		})
-		<-time.After(50 * time.Millisecond) // a queue of several batches
+		<-time.After(50 * time.Millisecond) // a queue with several batches
 	}
 	writes.Wait()
 	if held := time.Since(began); held > 3*time.Second {

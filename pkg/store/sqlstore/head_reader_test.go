@@ -12,8 +12,8 @@ import (
 	"agenthost/pkg/store"
 )
 
-// Requests during a read are batched into the next one, and each caller gets the head
-// of its own session, or the error of its read.
+// Requests during a read are batched into the next one, and each caller gets its own session's
+// head, or its read's error.
 func TestHeadReadsBatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -107,8 +107,8 @@ func TestHeadReadCancelled(t *testing.T) {
 	})
 }
 
-// Many sessions that are read at once are as each is alone: head, the state of all
-// scopes, and that one is missing.
+// Many sessions that are read at once are as each is alone: head, all scopes' state, and that one
+// is missing.
 func TestHeadBatchMatchesSingleReads(t *testing.T) {
 	st := openStore(t, newDatabase(t, "postgres"), nil)
 	var keys []session.Key

@@ -53,7 +53,7 @@ func (all Engines) OpenImporter(ctx context.Context, url string, opts *Options, 
 	return i, nil
 }
 
-// openExisting opens a view of the current database.
+// openExisting opens a view on the current database.
 func (i *Importer) openExisting(ctx context.Context) error {
 	r, err := i.engines.OpenReadOnly(ctx, i.url)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -81,8 +81,7 @@ func (i *Importer) Close() error {
 	return errors.Join(errs...)
 }
 
-// readExisting opens a view of the database, if there is one. It retries if the
-// connection is lost.
+// readExisting opens a view on the database, if there is one. It retries if the connection is lost.
 func (i *Importer) readExisting(ctx context.Context, show func(r *ReadOnly) error) error {
 	if i.backend == nil {
 		if i.existing == nil {
@@ -104,9 +103,9 @@ func (i *Importer) readExisting(ctx context.Context, show func(r *ReadOnly) erro
 	})
 }
 
-// Session imports a session atomically, under its lease. A session with an
-// active run is skipped. If the session already has a prefix of the events, the
-// rest is added; if it has other events, it is skipped and stays unchanged.
+// Session imports a session atomically, under its lease. A session with an active run is skipped.
+// If the session already has the first events, the rest is added; if it has other events, it is
+// skipped and stays unchanged.
 func (i *Importer) Session(ctx context.Context, imp *Import) (Imported, error) {
 	if err := checkImport(imp); err != nil {
 		return Imported{Refused: err.Error()}, nil
@@ -165,7 +164,7 @@ func (i *Importer) executePlan(ctx context.Context, p *importPlan) (Imported, er
 	return p.summarize(), nil
 }
 
-// An Import is a session of another database to be imported.
+// An Import is a session to be imported from another database.
 type Import struct {
 	Key     session.Key
 	Created time.Time
@@ -212,8 +211,8 @@ func checkImport(imp *Import) error {
 type importPlan struct {
 	*Import
 	state       map[string]any
-	pk          int64            // of the stored session, or 0
-	present     int              // number of stored events
+	pk          int64            // the stored session's, or 0
+	present     int              // how many events are stored
 	lease       store.LeaseGrant // on the stored session
 	removedKeys []string
 	refusal     string
@@ -222,7 +221,7 @@ type importPlan struct {
 // isDone reports that there is nothing to write.
 func (p *importPlan) isDone() bool { return p.refusal != "" || p.pk != 0 && p.present == len(p.Events) }
 
-// summarize returns the result of executing the plan.
+// summarize returns the executed plan's result.
 func (p *importPlan) summarize() Imported {
 	out := Imported{New: p.pk == 0, Present: p.present, Refused: p.refusal}
 	if !p.isDone() {
@@ -355,7 +354,7 @@ func (w *writer) importHead(d dialect, p *importPlan, initial string) (pk int64,
 	return row.Row.ID, res.Error
 }
 
-// wasImported reports whether an earlier attempt of the job was committed.
+// wasImported reports whether the job's earlier attempt was committed.
 func (w *writer) wasImported(j *job, p *importPlan) (bool, error) {
 	if !j.maybeDone {
 		return false, nil
@@ -372,7 +371,7 @@ func (w *writer) wasImported(j *job, p *importPlan) (bool, error) {
 	return n > 0, err
 }
 
-// eventRows returns the rows of the missing events, without their session.
+// eventRows returns the missing events' rows, without their session.
 func eventRows(p *importPlan) ([]fullEventRow, error) {
 	rows := make([]fullEventRow, 0, len(p.Events)-p.present)
 	for i, ev := range p.Events[p.present:] {

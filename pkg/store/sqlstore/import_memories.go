@@ -16,8 +16,8 @@ import (
 	"agenthost/pkg/store/backend"
 )
 
-// States imports keys of an app, or of a user of it if user is not empty; the
-// keys have no prefix. Existing keys stay unchanged.
+// States imports keys for an app, or for one of its users if user is not empty; the keys have no
+// prefix. Existing keys stay unchanged.
 func (i *Importer) States(ctx context.Context, app, user string, keys map[string]any) (Imported, error) {
 	if err := codec.CheckOwner(app, cmp.Or(user, "user")); err != nil {
 		return Imported{Refused: err.Error()}, nil
@@ -70,12 +70,11 @@ func planStateKeys(owner stateRow, keys map[string]any, found map[string]string)
 	return out, rows, nil
 }
 
-// MostMemories is the maximum number of memories per call.
+// MostMemories is how many memories a call may have at most.
 const MostMemories = rowsAtOnce
 
-// Memories imports at most MostMemories memories of one session, or of no
-// session of a user. Existing memories stay unchanged; one with another content
-// is skipped.
+// Memories imports at most MostMemories memories from one session, or from none of a user's
+// sessions. Existing memories stay unchanged; one with another content is skipped.
 func (i *Importer) Memories(ctx context.Context, key session.Key, memories []*session.Memory) (Imported, error) {
 	var out Imported
 	if err := codec.CheckOwner(key.App, key.User); err != nil {
@@ -107,7 +106,7 @@ func (i *Importer) Memories(ctx context.Context, key session.Key, memories []*se
 	return out, err
 }
 
-// readMemories returns the texts of the existing memories, by id.
+// readMemories returns the existing memories' texts, by id.
 func (i *Importer) readMemories(ctx context.Context, key session.Key, memories []*session.Memory) (map[string]string, error) {
 	args := []any{key.App, key.User, key.ID}
 	for _, m := range memories {
@@ -126,7 +125,7 @@ func (i *Importer) readMemories(ctx context.Context, key session.Key, memories [
 	return there, err
 }
 
-// Revision imports a revision of an app, and reports whether it was missing.
+// Revision imports an app's revision, and reports whether it was missing.
 func (i *Importer) Revision(ctx context.Context, rev PackedRevision) (written bool, err error) {
 	there := false
 	err = i.readExisting(ctx, func(r *ReadOnly) error {
@@ -146,7 +145,7 @@ func (i *Importer) Revision(ctx context.Context, rev PackedRevision) (written bo
 	return !there, nil
 }
 
-// Result imports a result of an evaluation, and reports whether it was missing.
+// Result imports a evaluation result, and reports whether it was missing.
 func (i *Importer) Result(ctx context.Context, r PackedResult) (written bool, err error) {
 	there := false
 	err = i.readExisting(ctx, func(existing *ReadOnly) error {

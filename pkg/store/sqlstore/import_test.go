@@ -10,7 +10,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// newImport is a session of another database with n events.
+// newImport is another database's session with n events.
 func newImport(n int) *Import {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	imp := &Import{Key: alice, Created: at, State: map[string]any{"n": n}}
@@ -108,7 +108,7 @@ func TestImportAtomic(t *testing.T) {
 	})
 }
 
-// Existing keys of apps and users are kept and reported.
+// Existing app and user keys are kept and reported.
 func TestImportKeepsSharedKeys(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url string) {
 		host, i := openStore(t, url, nil), openImporter(t, url)
@@ -122,8 +122,7 @@ func TestImportKeepsSharedKeys(t *testing.T) {
 	})
 }
 
-// Whichever response of the server is lost, a session is imported once, and the
-// import reports success.
+// Whichever server response is lost, a session is imported once, and the import reports success.
 func TestImportRetryAfterLostResponse(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string) {
 		p, url := startProxy(t, url)
@@ -142,7 +141,7 @@ func TestImportRetryAfterLostResponse(t *testing.T) {
 	})
 }
 
-// Revisions of apps come over byte for byte, once.
+// App revisions come over byte for byte, once.
 func TestImportRevisions(t *testing.T) {
 	source := sqliteFile(t)
 	storeRevision(t, openStore(t, source, nil), "app", "abc1", 20)

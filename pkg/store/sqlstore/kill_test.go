@@ -13,11 +13,11 @@ import (
 	"agenthost/pkg/session"
 )
 
-// childDatabase names the variable that makes the test binary a program that
-// appends to the database of this URL until it is killed.
+// childDatabase names the variable that makes the test binary a program that appends to the
+// database at this URL until it is killed.
 const childDatabase = "STORE_TEST_CHILD_DATABASE"
 
-// childSessions is the number of sessions that the child appends to at once.
+// childSessions is how many sessions the child appends to at once.
 const childSessions = 8
 
 // appendForever prints "session event" on stdout after each acknowledged append.
@@ -64,7 +64,7 @@ func TestProcessKilled(t *testing.T) {
 	}
 }
 
-// killAfter kills the child once it has acknowledged a number of events.
+// killAfter kills the child once it has acknowledged n events.
 func killAfter(t *testing.T, url string, events int, acked map[string]string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

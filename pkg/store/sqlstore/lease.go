@@ -10,8 +10,8 @@ import (
 	"agenthost/pkg/store/backend"
 )
 
-// The lease statements. {now} is the clock. The loser of a race updates no row,
-// because the epoch has changed since it was read.
+// The lease statements. {now} is the clock. A race's loser updates no row, because the epoch has
+// changed since it was read.
 const (
 	findLeaseSQL = `SELECT s.pk, s.lease_epoch, CASE WHEN s.lease_until > {now} THEN s.lease_owner ELSE '' END
  FROM sessions s WHERE s.app_name = $1 AND s.user_id = $2 AND s.id = $3`
@@ -26,7 +26,7 @@ const (
 const takeSweepSQL = `UPDATE retention_sweeps SET owner = $1, until_time = {now} + $2
  WHERE app_name = $3 AND (owner = $1 OR until_time <= {now} OR until_time > {now} + $2 + $2)`
 
-// AcquireLease is a method of [store.SessionBackend].
+// AcquireLease implements [store.SessionBackend].
 func (b *Database) AcquireLease(ctx context.Context, g *store.LeaseGrant) (holder string, err error) {
 	if g.Epoch != 0 {
 		taken, err := b.acquireExpired(ctx, g)
@@ -50,8 +50,8 @@ func (b *Database) AcquireLease(ctx context.Context, g *store.LeaseGrant) (holde
 	return "another host", nil
 }
 
-// acquireExpired takes the lease of a session, unless someone else holds it or has
-// held it since it was read.
+// acquireExpired takes a session's lease, unless someone else holds it or has held it since it was
+// read.
 func (b *Database) acquireExpired(ctx context.Context, g *store.LeaseGrant) (taken bool, err error) {
 	last := *g
 	err = b.writerFor(g.Key).executeJob(ctx, &job{single: true, relaxed: true, run: func(w *writer) error {
@@ -63,8 +63,8 @@ func (b *Database) acquireExpired(ctx context.Context, g *store.LeaseGrant) (tak
 	return taken, err
 }
 
-// findLease sets the id and epoch of the grant to the stored ones, and returns
-// the holder if it is not the grant's owner.
+// findLease sets the grant's id and epoch to the stored ones, and returns the holder if it is not
+// the grant's owner.
 func (b *Database) findLease(ctx context.Context, g *store.LeaseGrant) (holder string, err error) {
 	find := func(ctx context.Context, stmt *statement) error {
 		k := g.Key
@@ -112,7 +112,7 @@ func execAffected(ctx context.Context, stmt *statement, params []any) (int64, er
 	return res.RowsAffected()
 }
 
-// RenewLeases is a method of [store.SessionBackend].
+// RenewLeases implements [store.SessionBackend].
 func (b *Database) RenewLeases(ctx context.Context, all []*store.LeaseGrant) (gone []*store.LeaseGrant, err error) {
 	err = b.runPerWriter(ctx, all, func(w *writer, mine []*store.LeaseGrant) error {
 		var late []*store.LeaseGrant
@@ -131,7 +131,7 @@ func (b *Database) RenewLeases(ctx context.Context, all []*store.LeaseGrant) (go
 	return gone, err
 }
 
-// ReleaseLeases is a method of [store.SessionBackend].
+// ReleaseLeases implements [store.SessionBackend].
 func (b *Database) ReleaseLeases(ctx context.Context, all []*store.LeaseGrant) error {
 	return b.runPerWriter(ctx, all, func(w *writer, mine []*store.LeaseGrant) error {
 		for _, g := range mine {
@@ -143,8 +143,8 @@ func (b *Database) ReleaseLeases(ctx context.Context, all []*store.LeaseGrant) e
 	})
 }
 
-// runPerWriter runs a job for the grants of each writer's sessions, one writer
-// after the other. A job may run twice.
+// runPerWriter runs a job for each writer's session grants, one writer after the other. A job may
+// run twice.
 func (b *Database) runPerWriter(ctx context.Context, all []*store.LeaseGrant, run func(w *writer, mine []*store.LeaseGrant) error) error {
 	byWriter := map[*writer][]*store.LeaseGrant{}
 	for _, g := range all {

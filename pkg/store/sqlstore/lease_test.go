@@ -29,8 +29,8 @@ func TestLeaseWritesNotSynced(t *testing.T) {
 	}
 }
 
-// The sessions of a killed host are released immediately where liveness locks are
-// supported; those of a slow host, or of an owner without a lock, are not.
+// A killed host's sessions are released immediately where liveness locks are supported; a slow
+// host's, or those whose owner has no lock, are not.
 func TestLeaseOfKilledProcess(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("SKIPPED: liveness locks require Linux")

@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// Open file description locks distinguish two stores of one process
+// Open file description locks distinguish two stores in one process
 // (https://man7.org/linux/man-pages/man2/F_OFD_SETLK.2const.html).
 const (
 	fcntlGetLock = 36 // F_OFD_GETLK

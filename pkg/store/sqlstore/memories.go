@@ -17,18 +17,17 @@ import (
 // sqlMemories stores memories in an SQL database.
 type sqlMemories struct {
 	b *Database
-	// closing closes a database of its own; nil if the sessions share it.
+	// closing closes its own database; nil if the sessions share it.
 	closing func() error
 }
 
-// runUserWrite runs a write of one user. Writes of a user run one after the
-// other.
+// runUserWrite runs one user's write. A user's writes run one after the other.
 func (m sqlMemories) runUserWrite(ctx context.Context, who store.UserKey, what string, run func(db *gorm.DB) error) error {
 	w := m.b.writerFor(session.Key{App: who.App, User: who.User})
 	return m.b.wrapError(what, w.runWrite(ctx, func(w *writer) error { return run(w.orm) }))
 }
 
-// rowsAtOnce limits the parameters of one statement.
+// rowsAtOnce limits one statement's parameters.
 const rowsAtOnce = 300
 
 func (m sqlMemories) PutMemories(ctx context.Context, b *store.MemoryBatch) error {
@@ -78,8 +77,8 @@ func findMemoryOwner(db *gorm.DB, who store.UserKey) (pk int64, err error) {
 	return pk, err
 }
 
-// queryExistingMemories returns the rows to compare a batch with, by id: all of
-// its session if it prunes, else those with its ids.
+// queryExistingMemories returns the rows to compare a batch with, by id: all in its session if it
+// prunes, else those with its ids.
 func queryExistingMemories(db *gorm.DB, who int64, b *store.MemoryBatch) (map[string]memoryRow, error) {
 	there := map[string]memoryRow{}
 	find := func(ids []string) error {
@@ -224,9 +223,8 @@ func queryBestMemories(db *gorm.DB, s *store.MemorySearch) (texts []string, err 
 	return texts, err
 }
 
-// buildSearchSQL sums the weights by memory. Each term is a range of the
-// primary key. Weights are literals, because engines differ in the type of a
-// parameter there.
+// buildSearchSQL sums the weights by memory. Each term is a primary key range. Weights are
+// literals, because engines differ in a parameter's type there.
 func buildSearchSQL(pk int64, s *store.MemorySearch) (text string, args []any) {
 	var hits []string
 	for _, w := range s.Weights {

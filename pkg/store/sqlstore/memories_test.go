@@ -74,7 +74,7 @@ func TestManyMemories(t *testing.T) {
 	})
 }
 
-// The rows that a search reads do not grow with the number of other memories.
+// The rows that a search reads do not grow with the other memories.
 func TestMemoryPlan(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
 	text, args := buildSearchSQL(1, &store.MemorySearch{Weights: []store.TermWeight{{Term: "a", Points: 1}, {Term: "b", Points: 2}}, NotSession: "s", Limit: 3})

@@ -24,8 +24,8 @@ func mysqlDialect(classify func(error) engine.Fault, lanes int, collation string
 		questionMarks: true,
 		writerCount:   lanes,
 		server: &serverDialect{
-			// The default, REPEATABLE READ, locks gaps, for which writers of
-			// different sessions wait for each other.
+			// The default, REPEATABLE READ, locks gaps, for which writers to different sessions
+			// wait for each other.
 			setupSQL:    []string{"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"},
 			lockSQL:     "SELECT coalesce(GET_LOCK(concat('agenthost-', md5(database())), 50), 0)",
 			unlockSQL:   "DO RELEASE_LOCK(concat('agenthost-', md5(database())))",
@@ -39,13 +39,13 @@ const (
 	onTakenMySQL = " ON DUPLICATE KEY UPDATE value = VALUES(value)"
 )
 
-// packetBytes is the approximate maximum size of one statement: servers reject
-// statements longer than their max_allowed_packet.
+// packetBytes is a statement's approximate maximum size: servers reject statements longer than
+// their max_allowed_packet.
 const packetBytes = 1 << 20
 
-// appendMySQL reads the heads, and inserts the events of the sessions that are
-// at the expected version. If another writer advances a session in between, the
-// primary key rejects the whole statement.
+// appendMySQL reads the heads, and inserts events for the sessions that are at the expected
+// version. If another writer advances a session in between, the primary key rejects the whole
+// statement.
 func appendMySQL(w *writer, jobs []*job) error {
 	at, err := lockHeads(w, jobs)
 	if err != nil {
@@ -68,13 +68,12 @@ func appendMySQL(w *writer, jobs []*job) error {
 	return errors.Join(insertEventsMySQL(w, good), writeCellsMySQL(w, collectCellRows(good)))
 }
 
-// A leasedHead is the version of a session and the epoch of its last lease.
+// A leasedHead is a session's version and its last lease's epoch.
 type leasedHead struct{ version, epoch int64 }
 
-// lockHeads reads the versions of sessions by head id. No lease on them can be
-// taken until the transaction ends. The lock is exclusive: the appends of a session follow
-// each other anyway, and some engines that speak the protocol accept LOCK IN SHARE MODE
-// and lock nothing.
+// lockHeads reads session versions by head id. No lease on them can be taken until the transaction
+// ends. The lock is exclusive: a session's appends follow each other anyway, and some engines that
+// speak the protocol accept LOCK IN SHARE MODE and lock nothing.
 func lockHeads(w *writer, jobs []*job) (map[int64]*leasedHead, error) {
 	ids := make([]any, len(jobs))
 	for i, j := range jobs {
@@ -129,8 +128,7 @@ func writeCellsMySQL(w *writer, cells []cellRow) error {
 	return put.sendRows()
 }
 
-// A bulkInsert collects the rows of one statement, and executes it when it is
-// large enough.
+// A bulkInsert collects one statement's rows, and executes it when it is large enough.
 type bulkInsert struct {
 	w               *writer
 	head, row, tail string

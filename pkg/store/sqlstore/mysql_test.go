@@ -8,8 +8,8 @@ import (
 	driver "github.com/go-sql-driver/mysql"
 )
 
-// Until an append has committed, no other transaction locks the session, not even for
-// reading: its lease cannot be taken between the check of the epoch and the event.
+// Until an append has committed, no other transaction locks the session, not even for reading: its
+// lease cannot be taken between the epoch check and the event.
 func TestAppendLocksSession(t *testing.T) {
 	s := openStore(t, mysqlDatabase(t), nil)
 	createSession(t, s, alice, nil)

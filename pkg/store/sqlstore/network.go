@@ -14,14 +14,14 @@ import (
 // statement runs that has no deadline.
 const deadPeerTimeout = 30 * time.Second
 
-// A connSet holds the open network connections of a database, so that all can be cut at once:
-// their statements then fail at once, and closing them waits for nothing.
+// A connSet holds a database's open network connections, so that all can be cut at once: their
+// statements then fail at once, and closing them waits for nothing.
 type connSet struct {
 	mu    sync.Mutex
 	conns map[*trackedConn]struct{}
 }
 
-// A trackedConn is a connection of a set.
+// A trackedConn is a connection in a set.
 type trackedConn struct {
 	net.Conn
 	set    *connSet
@@ -58,7 +58,7 @@ func (s *connSet) openConn(ctx context.Context, network, addr string) (net.Conn,
 }
 
 // cutIdle closes the connections on which no answer is awaited. A new one may be about to send the
-// request that ends a statement of another, so it is spared.
+// request that ends another's statement, so it is spared.
 func (s *connSet) cutIdle() { s.cutConns(func(c *trackedConn) bool { return !c.awaiting.Load() }) }
 
 // cutAll closes all connections.
@@ -69,8 +69,8 @@ func (s *connSet) cutOpened(before time.Time) {
 	s.cutConns(func(c *trackedConn) bool { return c.opened.Before(before) })
 }
 
-// areSilent reports whether an answer is awaited on a connection that was opened before a time,
-// and none of those has received anything since then.
+// areSilent reports whether an answer is awaited on a connection that was opened before a time, and
+// that none has received anything since then.
 func (s *connSet) areSilent(since time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,17 +124,17 @@ func (s *connSet) cutConns(selects func(*trackedConn) bool) {
 	}
 }
 
-// SetDeadline is a method of [net.Conn].
+// SetDeadline implements [net.Conn].
 func (c *trackedConn) SetDeadline(t time.Time) error {
 	return c.setUnlessAborted(c.Conn.SetDeadline, t)
 }
 
-// SetReadDeadline is a method of [net.Conn].
+// SetReadDeadline implements [net.Conn].
 func (c *trackedConn) SetReadDeadline(t time.Time) error {
 	return c.setUnlessAborted(c.Conn.SetReadDeadline, t)
 }
 
-// SetWriteDeadline is a method of [net.Conn].
+// SetWriteDeadline implements [net.Conn].
 func (c *trackedConn) SetWriteDeadline(t time.Time) error {
 	return c.setUnlessAborted(c.Conn.SetWriteDeadline, t)
 }
@@ -149,13 +149,13 @@ func (c *trackedConn) setUnlessAborted(set func(time.Time) error, t time.Time) e
 	return set(t)
 }
 
-// Write is a method of [net.Conn].
+// Write implements [net.Conn].
 func (c *trackedConn) Write(b []byte) (int, error) {
 	c.awaiting.Store(true)
 	return c.Conn.Write(b)
 }
 
-// Read is a method of [net.Conn].
+// Read implements [net.Conn].
 func (c *trackedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
@@ -165,7 +165,7 @@ func (c *trackedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// SyscallConn lets the driver of MySQL detect a connection that the server has closed.
+// SyscallConn lets the MySQL driver detect a connection that the server has closed.
 func (c *trackedConn) SyscallConn() (syscall.RawConn, error) {
 	conn, ok := c.Conn.(syscall.Conn)
 	if !ok {
@@ -174,7 +174,7 @@ func (c *trackedConn) SyscallConn() (syscall.RawConn, error) {
 	return conn.SyscallConn()
 }
 
-// Close is a method of [net.Conn].
+// Close implements [net.Conn].
 func (c *trackedConn) Close() error {
 	c.set.mu.Lock()
 	delete(c.set.conns, c)

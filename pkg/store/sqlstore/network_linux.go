@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// tcpUserTimeout is TCP_USER_TIMEOUT of tcp(7).
+// tcpUserTimeout is TCP_USER_TIMEOUT from tcp(7).
 const tcpUserTimeout = 18
 
 // limitUnacknowledged limits how long sent bytes may stay unacknowledged.

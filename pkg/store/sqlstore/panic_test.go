@@ -34,9 +34,9 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-// TestWritePanics: a write that panics, as the leader of a batch or inside of another's batch, fails
-// alone. The writes next to it are carried out once, the panic is logged with its stack, and the
-// database accepts writes afterwards.
+// TestWritePanics: a write that panics, as a batch leader or inside another's batch, fails alone.
+// The writes next to it are carried out once, the panic is logged with its stack, and the database
+// accepts writes afterwards.
 func TestWritePanics(t *testing.T) {
 	for _, be := range backends()[1:] {
 		for _, place := range []string{"leader", "follower"} {
@@ -49,7 +49,7 @@ func TestWritePanics(t *testing.T) {
 				defer cancel()
 				began, release := make(chan struct{}), make(chan struct{})
 				var all sync.WaitGroup
-				all.Go(func() { // a batch of its own, while which the others queue
+				all.Go(func() { // its own batch, while which the others queue
 					_ = w.runWrite(ctx, func(*writer) error { close(began); <-release; return nil })
 				})
 				<-began

@@ -41,7 +41,7 @@ func fillSession(t testing.TB, s *testStore, key session.Key, n int) (first time
 	return first
 }
 
-// queryPlan is how the engine of a store carries a query out, in its own words.
+// queryPlan is how a store's engine executes a query, in its own words.
 func queryPlan(t *testing.T, b *Database, text string) string {
 	t.Helper()
 	rows, err := b.readers.Raw(text).Rows()
@@ -70,8 +70,8 @@ func queryPlan(t *testing.T, b *Database, text string) string {
 	return plan.String()
 }
 
-// The latest events, and those after a time, are found from the end of the
-// session by its key: nothing is looked through or sorted, on any engine.
+// The latest events, and those after a time, are found from the session's end by its key: nothing
+// is looked through or sorted, on any engine.
 func TestPartialReadUsesPrimaryKey(t *testing.T) {
 	for _, tt := range []struct {
 		engine, explain, refresh string
@@ -116,8 +116,7 @@ func TestPartialReadUsesPrimaryKey(t *testing.T) {
 	}
 }
 
-// A window of a long session has the right events, and no other comes into
-// memory.
+// A long session's window has the right events, and no other comes into memory.
 func TestPartialReadOfLongSession(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
 	first := fillSession(t, s, alice, 50_000)
@@ -133,8 +132,8 @@ func TestPartialReadOfLongSession(t *testing.T) {
 	}
 }
 
-// BenchmarkNarrowTurn is a turn that looks at the last ten events, of a session
-// that is not in memory.
+// BenchmarkNarrowTurn is a turn that looks at the last ten events in a session that is not in
+// memory.
 func BenchmarkNarrowTurn(b *testing.B) {
 	for _, n := range []int{10, 5000, 50_000} {
 		for _, by := range []string{"number", "time"} {

@@ -11,8 +11,8 @@ import (
 	"agenthost/pkg/store"
 )
 
-// Every test of the suite runs behind a pooler too; see backends. These are the
-// rules that only poolers have.
+// Every test in the suite runs behind a pooler too; see backends. These are the rules that only
+// poolers have.
 
 // Two replicas share a pooler that has one, two or many connections to the
 // server, which are killed again and again: every event that was acknowledged is
@@ -104,7 +104,7 @@ func TestPoolerDetection(t *testing.T) {
 	}
 }
 
-// A setting of a session is refused where it would not last.
+// A session setting is refused where it would not last.
 func TestPoolerRefusesSessionSettings(t *testing.T) {
 	url := startPooler(t, postgresSchema(t), 2) + "&synchronous_commit=off"
 	s, err := allEngines().Open(t.Context(), url, nil)

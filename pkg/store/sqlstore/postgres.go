@@ -46,10 +46,9 @@ UNION ALL SELECT k.n, 2, 0, 0, 0, t.key, t.value FROM k
 UNION ALL SELECT k.n, 3, 0, 0, 0, t.key, t.value FROM k
  JOIN states t ON t.app_name = k.app AND t.user_id = k.usr AND t.session_id = k.id`
 
-// The statements of a batch of appends. Each is a transaction in one round trip:
-// the events of the sessions that are at the expected version and under the named
-// lease, and the state of those sessions. No lease is taken while they are
-// inserted.
+// Statements for an append batch. Each is a transaction in one round trip: events and state for the
+// sessions that are at the expected version and under the named lease. No lease is taken while they
+// are inserted.
 const (
 	putEventsSQL = `
 INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance)

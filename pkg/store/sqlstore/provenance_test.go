@@ -73,11 +73,11 @@ func copySession(t *testing.T, from, to string) {
 	}
 }
 
-// Rows of an older schema have their provenance in CustomMetadata, which clients
-// could write too: it is moved, and marked as unverified. Keys that were never
-// the host's on such an event stay. An event without the revision, which the host
-// recorded on each event of an app, is imported: its calls do not run. Controls: the
-// call with the revision, and the rewind, which never had one, are not.
+// Rows in an older schema have their provenance in CustomMetadata, which clients could write too:
+// it is moved, and marked as unverified. Keys that were never the host's on such an event stay. An
+// event without the revision, which the host recorded on each event of an app, is imported: its
+// calls do not run. Controls: the call with the revision, and the rewind, which never had one, are
+// not.
 func TestProvenanceOfOlderSchema(t *testing.T) {
 	for _, be := range backends()[1:] {
 		t.Run(be.name, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"agenthost/pkg/store/backend"
 )
 
-// The kinds of rows of the head statement, in the order of its parts.
+// Row kinds in the head statement, in the order of its parts.
 const (
 	rowHead = iota
 	rowApp
@@ -23,10 +23,10 @@ const (
 	rowSession
 )
 
-// The statements that read a session. The first reads a consistent snapshot of
-// the head, that is, number and time of the last event, and of the state keys by
-// scope. The second reads the events up to that head, with the expression for
-// their provenance; events never change, so it may run later. For the last event of the caller's copy it reads only the ID.
+// The statements that read a session. The first reads a consistent snapshot: the head, that is, the
+// last event's number and time, and the state keys by scope. The second reads the events up to that
+// head, with the expression for their provenance; events never change, so it may run later. For the
+// last event in the caller's copy it reads only the ID.
 const (
 	lastEventSQL = `LEFT JOIN events h ON h.session_pk = s.pk
  AND h.seq = (SELECT max(m.seq) FROM events m WHERE m.session_pk = s.pk)`
@@ -43,7 +43,7 @@ UNION ALL SELECT 3, 0, 0, 0, t.key, t.value FROM states t
  WHERE e.session_pk = $1 AND e.seq >= $2 AND e.seq <= $3 ORDER BY e.seq`
 )
 
-// ReadSession is a method of [store.SessionBackend].
+// ReadSession implements [store.SessionBackend].
 func (b *Database) ReadSession(ctx context.Context, key session.Key, w store.EventWindow) (*store.Snapshot, error) {
 	var snap *store.Snapshot
 	err := b.retryRead(ctx, func(ctx context.Context) (err error) {
@@ -62,9 +62,8 @@ func (b *Database) ReadSession(ctx context.Context, key session.Key, w store.Eve
 	}
 }
 
-// readOnce reads the head of a session and its events up to there. If events
-// are missing because the session was deleted in between, it reads the head
-// again.
+// readOnce reads a session's head and its events up to there. If events are missing because the
+// session was deleted in between, it reads the head again.
 func (b *Database) readOnce(ctx context.Context, key session.Key, w store.EventWindow) (*store.Snapshot, error) {
 	var was int64
 	for {
@@ -81,8 +80,8 @@ func (b *Database) readOnce(ctx context.Context, key session.Key, w store.EventW
 	}
 }
 
-// readHead reads a session without its events, on the writer's connection if
-// that is idle. The head id of a missing session is 0.
+// readHead reads a session without its events, on the writer's connection if that is idle. A
+// missing session has the head id 0.
 func (b *Database) readHead(ctx context.Context, key session.Key) (snap *store.Snapshot, err error) {
 	switch {
 	case b.headReader != nil:
@@ -114,7 +113,7 @@ func queryHead(ctx context.Context, stmt *statement, key session.Key) (*store.Sn
 	return snap, rows.Err()
 }
 
-// A headStatementRow is a row of the head statement: the head, or a state key.
+// A headStatementRow is a row from the head statement: the head, or a state key.
 type headStatementRow struct {
 	kind                int
 	id, number, updated int64
@@ -159,9 +158,8 @@ func scopeOfRow(kind int) session.Scope {
 	}
 }
 
-// readEvents reads the events that a window selects, up to a head. If the events
-// of the caller's copy are not in the database, because an older backup was
-// restored, it reads all events.
+// readEvents reads the events that a window selects, up to a head. If the events in the caller's
+// copy are not in the database, because an older backup was restored, it reads all events.
 func (b *Database) readEvents(ctx context.Context, snap *store.Snapshot, w store.EventWindow) ([]store.StoredEvent, error) {
 	if w.IsNarrow() {
 		return b.readNarrow(ctx, snap.Head, w)
@@ -245,16 +243,14 @@ func (b *Database) readNarrow(ctx context.Context, h store.Head, w store.EventWi
 	return events, checkSequence(events, since, h.Version)
 }
 
-// estimateEventBytes estimates the memory of an event from the length of its
-// JSON.
+// estimateEventBytes estimates an event's memory from its JSON's length.
 func estimateEventBytes(text int) int64 { return 1024 + 2*int64(text) }
 
 func newStoredEvent(ev *session.Event, text int) store.StoredEvent {
 	return store.StoredEvent{Event: ev, TextBytes: int64(text), CacheBytes: estimateEventBytes(text)}
 }
 
-// checkSequence checks that the numbers of events run from since+1 to last
-// without a gap.
+// checkSequence checks that event numbers run from since+1 to last without a gap.
 func checkSequence(events []store.StoredEvent, since, last int64) error {
 	for _, e := range slices.Backward(events) {
 		if e.Event.Seq != last {
@@ -271,8 +267,7 @@ func checkSequence(events []store.StoredEvent, since, last int64) error {
 // errMissing is the reason for a missing row.
 var errMissing = errors.New("row is missing")
 
-// queryHeads finds sessions in order by the index of their app, or of their app
-// and user.
+// queryHeads finds sessions in order by the index on their app, or on their app and user.
 func queryHeads(q store.SessionQuery, tx *gorm.DB) *gorm.DB {
 	db := tx.Table("sessions s").Joins(lastEventSQL).Where("s.app_name = ? AND s.pk > ?", q.App, q.After)
 	if q.User != "" {
@@ -284,12 +279,11 @@ func queryHeads(q store.SessionQuery, tx *gorm.DB) *gorm.DB {
 	return db.Select("s.pk, s.app_name, s.user_id, s.id, s.create_time, h.seq AS version, h.timestamp AS update_time").Order("s.pk")
 }
 
-// maxHeadBatch is the maximum number of sessions in one batch.
+// maxHeadBatch is how many sessions a batch has at most.
 const maxHeadBatch = 128
 
-// readHead returns the head of one session, with the id 0 if it is missing. It
-// returns as soon as its context ends, and if it still waits for a batch, when the
-// breaker opens.
+// readHead returns one session's head, with the id 0 if it is missing. It returns as soon as its
+// context ends, and if it still waits for a batch, when the breaker opens.
 func (h *headReader) readHead(ctx context.Context, key session.Key) (*store.Snapshot, error) {
 	q := &headRequest{key: key, done: make(chan struct{})}
 	h.enqueueRequest(q)
@@ -370,8 +364,8 @@ func (h *headReader) readBatches() {
 	}
 }
 
-// readRecovered converts a panic of the read to its error. Otherwise the
-// waiters would block forever and the panic would end the process.
+// readRecovered converts a panic in the read to its error. Otherwise the waiters would block
+// forever and the panic would end the process.
 func (h *headReader) readRecovered(ctx context.Context, keys []session.Key) (snaps []*store.Snapshot, err error) {
 	if p := safe.Call(func() { snaps, err = h.read(ctx, keys) }); p != nil {
 		p.Log(h.logger, "reading of session heads panicked", "sessions", len(keys))
@@ -398,8 +392,7 @@ func (h *headReader) dequeueBatch(cancel context.CancelFunc) []*headRequest {
 	return all
 }
 
-// queryHeads reads the heads of sessions. A single session has its own, cheaper
-// statement.
+// queryHeads reads session heads. A single session has its own, cheaper statement.
 func (b *Database) queryHeads(ctx context.Context, keys []session.Key) ([]*store.Snapshot, error) {
 	if len(keys) == 1 {
 		snap, err := queryHead(ctx, b.head, keys[0])
@@ -424,8 +417,8 @@ func (b *Database) queryHeads(ctx context.Context, keys []session.Key) ([]*store
 	return snaps, rows.Err()
 }
 
-// scanIndexedHead reads a row of the batch statement. Its first column is the
-// number of the session, from 1.
+// scanIndexedHead reads a row from the batch statement. Its first column is the session's number,
+// from 1.
 func scanIndexedHead(snaps []*store.Snapshot, rows *sql.Rows) error {
 	var n int
 	return scanHead(rows, func(r headStatementRow) error {

@@ -17,11 +17,10 @@ import (
 	"agenthost/pkg/store/sqlstore/internal/engine"
 )
 
-// A ReadOnly is a consistent read-only view of a database. It is not safe for
-// concurrent use: the rows of one query must be read to the end before the next
-// query.
+// A ReadOnly is a consistent read-only database view. It is not safe for concurrent use: one
+// query's rows must be read to the end before the next query.
 type ReadOnly struct {
-	// Engine is the name of the database engine, Version its version.
+	// Engine names the database engine, Version its version.
 	Engine, Version string
 
 	engine *readEngine
@@ -33,9 +32,8 @@ type ReadOnly struct {
 	schema int64
 }
 
-// OpenReadOnly opens the database of a URL in the forms of [Engines.Open], also one of
-// another program. It creates and changes nothing. A missing database is
-// [fs.ErrNotExist].
+// OpenReadOnly opens the database at a URL in the [Engines.Open] forms, also another program's. It
+// creates and changes nothing. A missing database is [fs.ErrNotExist].
 func (all Engines) OpenReadOnly(ctx context.Context, url string) (*ReadOnly, error) {
 	r, err := all.openReadOnly(ctx, url)
 	if err != nil {
@@ -142,8 +140,7 @@ func scanRows(rows *sql.Rows, scan func(*sql.Rows) error) error {
 	return rows.Err()
 }
 
-// scanFirst reads the first row of a query; without a row it returns
-// [sql.ErrNoRows].
+// scanFirst reads a query's first row; without a row it returns [sql.ErrNoRows].
 func (r *ReadOnly) scanFirst(ctx context.Context, query string, into ...any) error {
 	found := false
 	err := r.Each(ctx, func(rows *sql.Rows) error {
@@ -159,7 +156,7 @@ func (r *ReadOnly) scanFirst(ctx context.Context, query string, into ...any) err
 	return err
 }
 
-// Tables returns the sorted names of all tables.
+// Tables returns all table names, sorted.
 func (r *ReadOnly) Tables(ctx context.Context) ([]string, error) {
 	var all []string
 	err := r.Each(ctx, func(rows *sql.Rows) error {
@@ -172,7 +169,7 @@ func (r *ReadOnly) Tables(ctx context.Context) ([]string, error) {
 	return all, err
 }
 
-// Columns returns the column names of a table.
+// Columns returns a table's column names.
 func (r *ReadOnly) Columns(ctx context.Context, table string) ([]string, error) {
 	rows, err := r.Query(ctx, "SELECT * FROM "+table+" WHERE 1 = 0")
 	if err != nil {
@@ -186,8 +183,7 @@ func (r *ReadOnly) Columns(ctx context.Context, table string) ([]string, error) 
 // it is not the insertion order, but a stable one.
 func (r *ReadOnly) Tie() (column string, known bool) { return r.engine.tie, !r.engine.arbitraryTie }
 
-// Plain returns an expression for the stored value of a column, where the
-// driver would convert it.
+// Plain returns an expression for a column's stored value, where the driver would convert it.
 func (r *ReadOnly) Plain(column string) string { return r.engine.plain + column }
 
 // Ours reports whether agenthost created the database. A schema version that
@@ -227,7 +223,7 @@ func (r *ReadOnly) checkSchema(ctx context.Context, a store.Access) (err error) 
 	return checkVersion(a, r.schema)
 }
 
-// provenanceColumn returns an expression for the provenance of an event row.
+// provenanceColumn returns an expression for an event row's provenance.
 func (r *ReadOnly) provenanceColumn() string {
 	if r.schema > 0 && r.schema < provenanceVersion {
 		return "NULL"
@@ -235,8 +231,7 @@ func (r *ReadOnly) provenanceColumn() string {
 	return "e.provenance"
 }
 
-// readSchemaVersion returns the schema version of the database, 0 without
-// tables.
+// readSchemaVersion returns the database's schema version, 0 without tables.
 func (r *ReadOnly) readSchemaVersion(ctx context.Context) (at int64, err error) {
 	tables, err := r.Tables(ctx)
 	if err != nil {
@@ -255,25 +250,24 @@ func (r *ReadOnly) readSchemaVersion(ctx context.Context) (at int64, err error) 
 	return at, nil
 }
 
-// A readEngine holds what differs between SQL engines for read-only access. The
-// result of a query is the first column of its first row.
+// A readEngine holds what differs between SQL engines for read-only access. A query's result is its
+// first row's first column.
 type readEngine struct {
-	// classify returns what an error of the driver means.
+	// classify returns what a driver error means.
 	classify func(error) engine.Fault
 	// file reports that the database is a file.
 	file bool
 	// open gets the URL after the colon.
 	open func(rest string) (*sql.DB, error)
-	// enter applies URL settings to the transaction of a view; nil does
-	// nothing.
+	// enter applies URL settings to a view's transaction; nil does nothing.
 	enter func(ctx context.Context, tx *sql.Tx, rest string) error
 	// numbered reports that parameters are written $1, $2 instead of ?.
 	numbered bool
 	version  string // query: the engine's name and version
 	bytes    string // query: what the database takes on the disk
-	tables   string // query: the names of all tables, a row each
-	// integrity returns queries with a row for each defect of our tables, or of the
-	// whole database; a row that ends with "ok" means no defect.
+	tables   string // query: all table names, a row each
+	// integrity returns queries with a row for each defect in our tables, or in the whole database;
+	// a row that ends with "ok" means no defect.
 	integrity func(tables []string) []integrityQuery
 	// tie orders rows with equal times by insertion, or else in a stable order.
 	tie string
@@ -283,7 +277,7 @@ type readEngine struct {
 	plain string
 }
 
-// An integrityQuery is an integrity check of the engine.
+// An integrityQuery is one of the engine's integrity checks.
 type integrityQuery struct {
 	rule, query string
 	// ownConn reports that the query would end the view, and needs a separate
@@ -291,7 +285,7 @@ type integrityQuery struct {
 	ownConn bool
 }
 
-// findReadEngine returns the engine of a URL and the rest after the colon.
+// findReadEngine returns a URL's engine and the rest after the colon.
 func (all Engines) findReadEngine(url string) (r *readEngine, rest string, err error) {
 	if strings.HasPrefix(url, "memory:") {
 		return nil, "", errors.New("memory: cannot be read by another process: name a database")
@@ -312,9 +306,8 @@ func (all Engines) findReadEngine(url string) (r *readEngine, rest string, err e
 	return r, rest, nil
 }
 
-// contextError returns the error of a context that has ended instead of SQLite's
-// "interrupted", which its driver returns from some statements that the end of their context
-// stopped. Other errors are returned unchanged.
+// contextError returns an ended context's error instead of SQLite's "interrupted", which its driver
+// returns from some statements that an ended context stopped. Other errors are returned unchanged.
 func (e *readEngine) contextError(ctx context.Context, err error) error {
 	if ctx.Err() != nil && e.classify(err).Has(engine.Interrupted) {
 		return ctx.Err()
@@ -392,7 +385,7 @@ func openServerReadOnly(e *engine.Server, rest string) (*sql.DB, error) {
 	return e.OpenPlain(&u.URL)
 }
 
-// enterSearchPath sets the search_path of a URL in a transaction.
+// enterSearchPath sets a URL's search_path in a transaction.
 func enterSearchPath(ctx context.Context, tx *sql.Tx, e *engine.Server, rest string) error {
 	u, err := parseServer(rest, e)
 	if err != nil {

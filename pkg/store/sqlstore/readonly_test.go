@@ -30,7 +30,7 @@ func TestReadOnlyWritesNothing(t *testing.T) {
 	}
 }
 
-// A view is one of one moment: what is written meanwhile is not in it.
+// A view shows one moment: what is written meanwhile is not in it.
 func TestReadOnlySnapshot(t *testing.T) {
 	for _, be := range backends()[1:] {
 		t.Run(be.name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"agenthost/pkg/store/backend"
 )
 
-// sqlResults stores results of evaluations in an SQL database.
+// sqlResults stores evaluation results in an SQL database.
 type sqlResults struct{ b *Database }
 
 func (s sqlResults) PutResult(ctx context.Context, r *store.Result, keep int) error {
@@ -18,7 +18,7 @@ func (s sqlResults) PutResult(ctx context.Context, r *store.Result, keep int) er
 	return s.b.wrapError("storing a result", w.runWrite(ctx, func(w *writer) error { return writeResult(w.orm, newResultRow(r), keep) }))
 }
 
-// writeResult replaces a result, and deletes all but the newest keep results of its app.
+// writeResult replaces a result, and deletes all but the app's newest keep results.
 func writeResult(db *gorm.DB, row *resultRow, keep int) error {
 	if err := db.Where("app_name = ? AND id = ?", row.App, row.ID).Delete(&resultRow{}).Error; err != nil {
 		return err

@@ -15,16 +15,14 @@ import (
 	"agenthost/pkg/store"
 )
 
-// How retention finds old sessions: sessions.active_time is a time at which the session
-// was certainly active. It is the creation at first, and appends do not change it, because
-// an append must not update an indexed column of sessions. A search reads the index up to
-// the limit, and the last event of each session that it finds there. If that is younger,
-// its time becomes the active_time, and later searches do not read the session before it
-// could be expired again.
+// How retention finds old sessions: sessions.active_time is a time at which the session was
+// certainly active. It is the creation at first, and appends do not change it, because an append
+// must not update an indexed column in sessions. A search reads the index up to the limit, and the
+// last event in each session that it finds there. If that is younger, its time becomes the
+// active_time, and later searches do not read the session before it could be expired again.
 
-// The statements of a search: the rest of the sessions with the time of the last one that
-// was examined, and those after that time. Two statements, because MySQL does not use an
-// index for (active_time, pk) > ($2, $3).
+// Search statements: the other sessions with the last examined one's time, and those after that
+// time. Two statements, because MySQL does not use an index for (active_time, pk) > ($2, $3).
 const (
 	examineSQL = `SELECT s.pk, s.user_id, s.id, s.active_time, s.create_time, coalesce(h.timestamp, s.create_time),
  CASE WHEN s.lease_until > {now} THEN 1 ELSE 0 END FROM sessions s ` + lastEventSQL + `
@@ -33,13 +31,13 @@ const (
 	examineLaterSQL = examineSQL + `s.active_time > $2 AND s.active_time < $3 ORDER BY s.active_time, s.pk LIMIT $4`
 )
 
-// recordActiveSQL records the last update of active sessions. A session that was created
-// after the limit $1 needs no look at its events.
+// recordActiveSQL records active sessions' last update. A session that was created after the limit
+// $1 needs no look at its events.
 const recordActiveSQL = `UPDATE sessions SET active_time = CASE WHEN create_time >= $1 THEN create_time ELSE
  coalesce((SELECT h.timestamp FROM events h WHERE h.session_pk = sessions.pk ORDER BY h.seq DESC LIMIT 1), create_time) END
  WHERE pk IN (`
 
-// EarliestTime is a method of [store.RetentionRows].
+// EarliestTime implements [store.RetentionRows].
 func (b *Database) EarliestTime(ctx context.Context, now time.Time) (time.Time, error) {
 	if b.dialect.now == "" {
 		return now, nil
@@ -54,7 +52,7 @@ func (b *Database) EarliestTime(ctx context.Context, now time.Time) (time.Time, 
 	return now, b.wrapError("reading the clock", err)
 }
 
-// FindExpired is a method of [store.RetentionRows].
+// FindExpired implements [store.RetentionRows].
 func (b *Database) FindExpired(ctx context.Context, q store.ExpiryQuery) (*store.ExpiredPage, error) {
 	var page *store.ExpiredPage
 	var young []int64
@@ -71,7 +69,7 @@ func (b *Database) FindExpired(ctx context.Context, q store.ExpiryQuery) (*store
 	return page, b.recordActive(ctx, q.Before, young)
 }
 
-// examinePage returns the expired sessions of a page, and the head ids of the active ones.
+// examinePage returns a page's expired sessions, and the active ones' head ids.
 func (b *Database) examinePage(ctx context.Context, q store.ExpiryQuery) (*store.ExpiredPage, []int64, error) {
 	page, young, examined := &store.ExpiredPage{}, []int64(nil), 0
 	examine := func(text string, from, to int64) error {
@@ -152,7 +150,7 @@ func (b *Database) recordActive(ctx context.Context, after time.Time, heads []in
 	}})
 }
 
-// AcquireSweep is a method of [store.RetentionRows].
+// AcquireSweep implements [store.RetentionRows].
 func (b *Database) AcquireSweep(ctx context.Context, s store.Sweep) (acquired bool, err error) {
 	err = b.writers[0].executeJob(ctx, &job{relaxed: true, run: func(w *writer) error {
 		take := func() (err error) {

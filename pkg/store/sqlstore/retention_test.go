@@ -10,8 +10,8 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A pruning reads the last event of a session that is old but active once, and then not
-// again before the session could be expired. A dry run changes nothing.
+// A pruning reads the last event in an old but active session once, and then not again before the
+// session could be expired. A dry run changes nothing.
 func TestPruneExaminesOnce(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url string) {
 		const sessions = 230
@@ -52,9 +52,9 @@ func TestPruneExaminesOnce(t *testing.T) {
 	})
 }
 
-// A database of schema version 8 has sessions without a recorded time, and gets more of them
-// from replicas of the older version that still run. The first pruning examines them: it
-// deletes the old ones and keeps the others.
+// A database with schema version 8 has sessions without a recorded time, and gets more from older
+// replicas that still run. The first pruning examines them: it deletes the old ones and keeps the
+// others.
 func TestRetentionMigration(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url string) {
 		now := time.Date(2020, 11, 21, 0, 0, 0, 0, time.UTC)
@@ -113,7 +113,7 @@ func TestSweepAfterClockJump(t *testing.T) {
 	})
 }
 
-// insertOldSession is what a program of schema version 8 writes.
+// insertOldSession is what a program with schema version 8 writes.
 func insertOldSession(id string, created time.Time) string {
 	return fmt.Sprintf("INSERT INTO sessions (app_name, user_id, id, create_time, initial) VALUES ('app', 'u', '%s', %d, '{}')", id, created.UnixMicro())
 }

@@ -16,8 +16,7 @@ import (
 // column types or table options accordingly. Times are
 // microseconds since the epoch.
 
-// sessionRow is a session. Its version and last update are those of its last
-// event.
+// sessionRow is a session. Its version and last update are its last event's.
 type sessionRow struct {
 	ID      int64  `gorm:"column:pk;primaryKey;autoIncrement"`
 	App     string `gorm:"column:app_name;size:128;not null;uniqueIndex:sessions_key,priority:1"`
@@ -71,9 +70,8 @@ func (migrationRow) TableName() string { return "schema_migrations" }
 
 func microsToTime(t int64) time.Time { return time.UnixMicro(t).UTC() }
 
-// leaseColumns are the columns of sessions that schema version 3 added. A
-// session that was never leased has the epoch 0. Until is in microseconds since
-// the Unix epoch.
+// leaseColumns are the columns that schema version 3 added to sessions. A session that was never
+// leased has the epoch 0. Until is in microseconds since the Unix epoch.
 type leaseColumns struct {
 	Owner string `gorm:"column:lease_owner;size:128;not null;default:''"`
 	Epoch int64  `gorm:"column:lease_epoch;not null;default:0"`
@@ -83,11 +81,10 @@ type leaseColumns struct {
 // TableName is for GORM.
 func (leaseColumns) TableName() string { return "sessions" }
 
-// The memory tables. Search terms are rows computed by this package instead of a
-// full-text index of the engine, so that every engine returns the same results in
-// the same order.
+// The memory tables. Search terms are rows computed by this package instead of the engine's
+// full-text index, so that every engine returns the same results in the same order.
 
-// memoryOwnerRow is a user of an app with memories.
+// memoryOwnerRow is an app's user with memories.
 type memoryOwnerRow struct {
 	ID   int64  `gorm:"column:pk;primaryKey;autoIncrement"`
 	App  string `gorm:"column:app_name;size:128;not null;uniqueIndex:memory_owners_key,priority:1"`
@@ -110,7 +107,7 @@ type memoryRow struct {
 // TableName is for GORM.
 func (memoryRow) TableName() string { return "memories" }
 
-// memoryTermRow is a search term of a memory.
+// memoryTermRow is a memory's search term.
 type memoryTermRow struct {
 	Owner  int64  `gorm:"column:owner_pk;primaryKey;autoIncrement:false"`
 	Term   string `gorm:"column:term;size:64;primaryKey"`
@@ -120,7 +117,7 @@ type memoryTermRow struct {
 // TableName is for GORM.
 func (memoryTermRow) TableName() string { return "memory_terms" }
 
-// revisionRow is a revision of an app; its files are one archive.
+// revisionRow is an app's revision; its files are one archive.
 type revisionRow struct {
 	App    string `gorm:"column:app_name;size:128;primaryKey"`
 	ID     string `gorm:"column:id;size:128;primaryKey"`
@@ -131,7 +128,7 @@ type revisionRow struct {
 // TableName is for GORM.
 func (revisionRow) TableName() string { return "revisions" }
 
-// resultRow is the compressed result of an evaluation.
+// resultRow is the compressed evaluation result.
 type resultRow struct {
 	App      string `gorm:"column:app_name;size:128;primaryKey"`
 	ID       string `gorm:"column:id;size:255;primaryKey"`
@@ -145,7 +142,7 @@ type resultRow struct {
 // TableName is for GORM.
 func (resultRow) TableName() string { return "eval_results" }
 
-// grantRow is the tokens of a user for a connection, or a request for them.
+// grantRow is a user's tokens for a connection, or a request for them.
 type grantRow struct {
 	ID         string `gorm:"column:id;size:64;primaryKey"`
 	App        string `gorm:"column:app_name;size:128;not null"`
@@ -160,9 +157,8 @@ type grantRow struct {
 // TableName is for GORM.
 func (grantRow) TableName() string { return "credential_grants" }
 
-// provenanceColumn is the column of events that schema version 6 added: the
-// output of [session.Provenance.Append], or null in rows written by an older
-// version of agenthost.
+// provenanceColumn is the column that schema version 6 added to events:
+// [session.Provenance.Append]'s output, or null in rows written by an older agenthost.
 type provenanceColumn struct {
 	Provenance *string `gorm:"column:provenance;type:text"`
 }
@@ -170,7 +166,7 @@ type provenanceColumn struct {
 // TableName is for GORM.
 func (provenanceColumn) TableName() string { return "events" }
 
-// fullEventRow is an event row with the columns of all schema versions.
+// fullEventRow is an event row with the columns from all schema versions.
 type fullEventRow struct {
 	SessionID  int64   `gorm:"column:session_pk;primaryKey;autoIncrement:false"`
 	Seq        int64   `gorm:"column:seq;primaryKey;autoIncrement:false"`
@@ -184,7 +180,7 @@ type fullEventRow struct {
 // TableName is for GORM.
 func (fullEventRow) TableName() string { return "events" }
 
-// provenance returns the argument of decodeEvent.
+// provenance returns decodeEvent's argument.
 func (r *fullEventRow) provenance() []byte {
 	if r.Provenance == nil {
 		return nil
@@ -192,9 +188,8 @@ func (r *fullEventRow) provenance() []byte {
 	return []byte(*r.Provenance)
 }
 
-// ageColumn is the column of sessions that schema version 9 added: a time at which the
-// session was certainly active, see [store.RetentionRows]. It is 0 in rows written by an
-// older version of agenthost.
+// ageColumn is the column that schema version 9 added to sessions: a time at which the session was
+// certainly active, see [store.RetentionRows]. It is 0 in rows written by an older agenthost.
 type ageColumn struct {
 	Active int64 `gorm:"column:active_time;not null;default:0"`
 }
@@ -211,7 +206,7 @@ type agedSessionRow struct {
 // TableName is for GORM.
 func (agedSessionRow) TableName() string { return "sessions" }
 
-// sweepRow is the store that deletes the expired sessions of an app until a time.
+// sweepRow is the store that deletes an app's expired sessions until a time.
 type sweepRow struct {
 	App   string `gorm:"column:app_name;size:128;primaryKey"`
 	Owner string `gorm:"column:owner;size:128;not null"`
@@ -221,9 +216,9 @@ type sweepRow struct {
 // TableName is for GORM.
 func (sweepRow) TableName() string { return "retention_sweeps" }
 
-// addAges adds the index by which retention finds old sessions. It does not fill the
-// column, which would rewrite every session in one transaction: the first pruning of an
-// app examines the sessions whose time is 0, page by page.
+// addAges adds the index by which retention finds old sessions. It does not fill the column, which
+// would rewrite every session in one transaction: an app's first pruning examines the sessions
+// whose time is 0, page by page.
 func addAges(db *gorm.DB) error {
 	if !db.Migrator().HasColumn(&ageColumn{}, "Active") { // else an interrupted migration has added it
 		if err := db.Migrator().AddColumn(&ageColumn{}, "Active"); err != nil {
@@ -271,8 +266,8 @@ type migration struct {
 	tables []table
 	// up changes existing tables; nil changes none.
 	up func(db *gorm.DB) error
-	// read reports that commands that only read need what the migration adds.
-	// The rows of an older version can be read without the others.
+	// read reports that commands that only read need what the migration adds. An older version's
+	// rows can be read without the others.
 	read bool
 }
 
@@ -291,8 +286,8 @@ func migrations() []migration {
 	}
 }
 
-// The schema versions that added columns which programs read, if they are there: the
-// provenance of events, and the active time of sessions.
+// The schema versions that added columns which programs read, if they are there: event provenance,
+// and sessions' active time.
 const (
 	provenanceVersion = 6
 	ageVersion        = 9
@@ -348,8 +343,8 @@ func migrateSchema(db *gorm.DB, d dialect, o *Options) (from int64, err error) {
 // opposed to creating one.
 func isMigrated(from int64) bool { return from > 0 && from < newestVersion() }
 
-// createMigrationTable creates the migration table unless the database contains
-// tables of another program.
+// createMigrationTable creates the migration table unless the database contains another program's
+// tables.
 func createMigrationTable(db *gorm.DB, d dialect) error {
 	there, err := hasTable(db, &migrationRow{})
 	if there || err != nil {
@@ -375,10 +370,10 @@ func (m migration) apply(db *gorm.DB, d dialect, now time.Time) error {
 	return db.Create(&migrationRow{Version: m.version, Name: m.name, Applied: now.UnixMicro()}).Error
 }
 
-// tableNames returns the tables of all schema versions, without the migration table.
+// tableNames returns the tables from all schema versions, without the migration table.
 func tableNames() []string { return tableNamesAt(newestVersion()) }
 
-// tableNamesAt returns the tables of a schema version, without the migration table.
+// tableNamesAt returns a schema version's tables, without the migration table.
 func tableNamesAt(version int64) []string {
 	var all []string
 	for _, m := range migrations() {
@@ -426,7 +421,7 @@ func hasTable(db *gorm.DB, row table) (bool, error) {
 	return true, nil
 }
 
-// addOrderIndexes adds the indexes for pages of sessions.
+// addOrderIndexes adds the indexes for session pages.
 func addOrderIndexes(db *gorm.DB) error {
 	for _, index := range []struct{ name, columns string }{
 		{"sessions_of_app", "app_name, pk"},
@@ -472,10 +467,10 @@ func checkForeignTables(there func(table string) bool) error {
 	return nil
 }
 
-// errForeign is the error for a database of another program.
+// errForeign is the error for another program's database.
 func errForeign(tables []string) error { return &foreignError{tables} }
 
-// A foreignError names the tables of another program.
+// A foreignError names another program's tables.
 type foreignError struct{ tables []string }
 
 func (e *foreignError) Error() string {

@@ -7,7 +7,7 @@ import (
 	"agenthost/pkg/store/storeurl"
 )
 
-// Schemes returns the schemes of the engines for [storeurl.Options].
+// Schemes returns the engines' schemes for [storeurl.Options].
 func (all Engines) Schemes() []storeurl.Scheme {
 	var schemes []storeurl.Scheme
 	for _, e := range all {
@@ -16,7 +16,7 @@ func (all Engines) Schemes() []storeurl.Scheme {
 	return schemes
 }
 
-// openDatabase is the Database of a [storeurl.Scheme].
+// openDatabase is a [storeurl.Scheme]'s Database.
 func (all Engines) openDatabase(ctx context.Context, url string, o *storeurl.Options) (*store.Backends, string, error) {
 	d, err := all.Open(ctx, url, databaseOptions(o))
 	if err != nil {
@@ -25,7 +25,7 @@ func (all Engines) openDatabase(ctx context.Context, url string, o *storeurl.Opt
 	return d.Backends(), "dir:" + d.ArtifactFolder(), nil
 }
 
-// openMemories is the Memories of a [storeurl.Scheme].
+// openMemories is a [storeurl.Scheme]'s Memories.
 func (all Engines) openMemories(ctx context.Context, url string, o *storeurl.Options) (store.MemoryBackend, error) {
 	return all.OpenMemories(ctx, url, databaseOptions(o))
 }

@@ -14,27 +14,27 @@ import (
 	"agenthost/pkg/store/sqlstore/internal/engine"
 )
 
-// serverURL is the parsed URL of a database server.
+// serverURL is a database server's parsed URL.
 type serverURL struct {
 	engine.URL
-	size int // of the pool
-	// timeout is the deadline of a request.
+	size int // the pool's
+	// timeout is a request's deadline.
 	timeout time.Duration
 	conns   *connSet
 }
 
-// defaultTimeout is the deadline of a request without the URL parameter timeout.
+// defaultTimeout is a request's deadline without the URL parameter timeout.
 const defaultTimeout = 10 * time.Second
 
-// The pool limits: the number of connections of a store, and the number of
-// writer connections among them. The others are readers.
+// Pool limits: a store's connections, and the writer connections among them. The others are
+// readers.
 const (
 	defaultPool = 16
 	minPool     = 2
 	maxWriters  = 4
 )
 
-// writerCount returns the number of writer connections.
+// writerCount returns how many writer connections there are.
 func (u *serverURL) writerCount() int { return min(maxWriters, u.size/2) }
 
 // parseServer parses a URL after the scheme. Its errors never contain the URL,

@@ -43,7 +43,7 @@ type proxy struct {
 // nothing from then on.
 type hangKind func(isNew, isAnswer bool) bool
 
-// startProxy puts a proxy before the server of a URL.
+// startProxy puts a proxy before a URL's server.
 func startProxy(t *testing.T, text string) (*proxy, string) {
 	t.Helper()
 	u, err := url.Parse(text)

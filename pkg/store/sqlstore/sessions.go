@@ -18,7 +18,7 @@ import (
 	"agenthost/pkg/store/backend"
 )
 
-// CreateSession is a method of [store.SessionBackend].
+// CreateSession implements [store.SessionBackend].
 func (b *Database) CreateSession(ctx context.Context, key session.Key, cells []store.StateWrite, now time.Time, g *store.LeaseGrant) error {
 	rows, err := stateRows(key, cells)
 	if err != nil {
@@ -71,7 +71,7 @@ func (w *writer) explainExists(key session.Key, want *sessionRow, unsure bool) e
 	return nil
 }
 
-// DeleteSession is a method of [store.SessionBackend].
+// DeleteSession implements [store.SessionBackend].
 func (b *Database) DeleteSession(ctx context.Context, key session.Key) error {
 	return b.writerFor(key).runLongWrite(ctx, func(w *writer) error {
 		one := func() *gorm.DB {
@@ -90,7 +90,7 @@ func (b *Database) DeleteSession(ctx context.Context, key session.Key) error {
 	})
 }
 
-// ListSessions is a method of [store.SessionBackend].
+// ListSessions implements [store.SessionBackend].
 func (b *Database) ListSessions(ctx context.Context, q store.SessionQuery) ([]*store.ListedSession, error) {
 	var heads []headRow
 	var cells []stateRow
@@ -197,7 +197,7 @@ func (s statesByOwner) mergeState(user, id string) map[string]any {
 	return all
 }
 
-// ReadInitialState is a method of [store.SessionBackend].
+// ReadInitialState implements [store.SessionBackend].
 func (b *Database) ReadInitialState(ctx context.Context, key session.Key) (map[string]any, error) {
 	var row sessionRow
 	err := b.retryRead(ctx, func(ctx context.Context) error {

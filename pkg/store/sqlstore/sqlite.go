@@ -40,7 +40,7 @@ type missingFile string
 
 func (f missingFile) Error() string { return "there is no file " + string(f) }
 
-// Unwrap is a method of [store.SessionBackend].
+// Unwrap implements [store.SessionBackend].
 func (missingFile) Unwrap() error { return fs.ErrNotExist }
 
 // A sqliteURL is a parsed URL in the forms of SQLAlchemy: sqlite:///relative.db

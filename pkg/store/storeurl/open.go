@@ -31,8 +31,8 @@ type Options struct {
 	// Memory is the URL of the memory store: memory:, a database, or a service such as
 	// agentengine: or rag:. The default is the session store.
 	Memory string
-	// Revisions is the URL of the database of revisions and of results of
-	// evaluations, for sessions in a service. The default is the database of Memory.
+	// Revisions is the URL of the database of revisions and of evaluation results, for sessions in
+	// a service. The default is the database of Memory.
 	Revisions string
 	// Lookup replaces the environment of the process for buckets and services.
 	Lookup func(name string) (string, bool)
