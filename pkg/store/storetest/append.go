@@ -50,7 +50,7 @@ func (su *Suite) testAppendAssignsIDAndTime(t *testing.T) {
 	diff(t, "time", now.Truncate(time.Microsecond), ev.Timestamp)
 }
 
-// The scopes of adk-python sessions/state.py; a null removes, as in adk-java.
+// The scopes from adk-python sessions/state.py; a null removes, as in adk-java.
 func (su *Suite) testAppendScopes(t *testing.T) {
 	s := su.open(t, nil)
 	sess := createSession(t, s, alice, map[string]any{"gone": 1, "user:gone": 1, "app:gone": 1})
@@ -77,8 +77,7 @@ func (su *Suite) testAppendScopes(t *testing.T) {
 	diff(t, "another app", map[string]any{}, createSession(t, s, foreign, nil).State.All())
 }
 
-// Two handles of one session: the first to append wins, the other must read
-// again.
+// Two handles for one session: the first to append wins, the other must read again.
 func (su *Suite) testAppendStale(t *testing.T) {
 	s := su.open(t, nil)
 	old := createSession(t, s, alice, nil)
@@ -196,7 +195,7 @@ func (su *Suite) testEventRoundTrip(t *testing.T) {
 	diff(t, "state", map[string]any{"n": int64(9007199254740993)}, again.State.All())
 }
 
-// A run that reads only a part of the history appends like any other.
+// A run that reads only part of the history appends like any other.
 func (su *Suite) testAppendAfterFilteredGet(t *testing.T) {
 	s := su.open(t, nil)
 	sess := createSession(t, s, alice, nil)
@@ -233,7 +232,7 @@ func (su *Suite) testEventLimit(t *testing.T) {
 	sess := createSession(t, s, alice, nil)
 	const want = "event exceeds the limit of 4 KiB"
 	wantLimit(t, s.Sessions.Append(t.Context(), sess, textEvent("user", strings.Repeat("x", 5000))), want)
-	// Escapes count: the JSON of these is six times as long.
+	// Escapes count: their JSON is six times as long.
 	wantLimit(t, s.Sessions.Append(t.Context(), sess, textEvent("user", strings.Repeat("\x01", 800))), want)
 	appendEvent(t, s, sess, textEvent("user", "hi"))
 	for range 3 {

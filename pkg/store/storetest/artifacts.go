@@ -14,16 +14,15 @@ import (
 	"agenthost/pkg/store/memstore"
 )
 
-// An ArtifactSuite tests one kind of artifact backend.
+// An ArtifactSuite tests an artifact backend kind.
 type ArtifactSuite struct {
-	// Create creates an empty backend. Its clock and its limit are those of the
-	// options, where it has them.
+	// Create creates an empty backend. Its clock and its limit come from the options, where it has
+	// them.
 	Create func(t testing.TB, o *store.Options) store.ArtifactBackend
-	// Bucket allows the limits of buckets: some part fields are not stored, as in
-	// adk-python, metadata values become strings, and the bucket's clock sets the
-	// creation time.
+	// Bucket allows bucket limits: some part fields are not stored, as in adk-python, metadata
+	// values become strings, and the bucket's clock sets the creation time.
 	Bucket bool
-	// URI is the prefix of canonical URIs.
+	// URI is the prefix for canonical URIs.
 	URI string
 }
 
@@ -379,8 +378,7 @@ func (su *ArtifactSuite) testPages(t *testing.T) {
 	wantEqual(t, "keys", want, a.mustListKeys(alice))
 }
 
-// testReferences: a part that refers to another artifact of the user loads as that
-// artifact.
+// testReferences: a part that refers to another of the user's artifacts loads as that artifact.
 func (su *ArtifactSuite) testReferences(t *testing.T) {
 	a := su.openEmpty(t, nil)
 	refer := func(name, uri string) {

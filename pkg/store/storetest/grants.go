@@ -9,8 +9,8 @@ import (
 	"agenthost/pkg/connection"
 )
 
-// A grant comes back as it was stored. A change requires the stored version, of concurrent
-// changes one succeeds, and only expired consents are deleted.
+// A grant comes back as it was stored. A change requires the stored version, only one concurrent
+// change succeeds, and only expired consents are deleted.
 func (su *Suite) testGrants(t *testing.T) {
 	s := su.open(t, nil)
 	g := &connection.Grant{

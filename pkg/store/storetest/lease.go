@@ -18,7 +18,7 @@ const maxHandover = 300 * time.Millisecond
 // has stopped.
 func killStore(s *testStore) { s.sessions.stopped.Store(true) }
 
-// A leaseSuite tests the leases of sessions.
+// A leaseSuite tests session leases.
 type leaseSuite struct{ *Suite }
 
 func (su leaseSuite) listTests() map[string]func(*testing.T) {
@@ -39,8 +39,8 @@ func (su leaseSuite) listTests() map[string]func(*testing.T) {
 	}
 }
 
-// Only one store of a database runs a session at a time, and the next one sees the
-// stored events even if it has cached the session.
+// Only one store on a database runs a session at a time, and the next one sees the stored events
+// even if it has cached the session.
 func (su leaseSuite) testLeaseExclusive(t *testing.T) {
 	a, b := su.openPair(t)
 	createSession(t, a, alice, nil)
@@ -124,7 +124,7 @@ func (su leaseSuite) testLeaseTakeover(t *testing.T) {
 	})
 }
 
-// The same by the clock of the database, where it has one.
+// The same by the database's clock, where it has one.
 func (su leaseSuite) testLeaseExpiry(t *testing.T) {
 	stores := su.openReplicas(t, 2, &store.Options{Lease: 300 * time.Millisecond})
 	a, b := stores[0], stores[1]
@@ -192,8 +192,8 @@ func (su leaseSuite) testLeaseSessionCreatedElsewhere(t *testing.T) {
 	})
 }
 
-// A following turn of the same store reuses the lease; other waiting stores do not
-// have to wait until it expires.
+// A following turn in the same store reuses the lease; other waiting stores do not have to wait
+// until it expires.
 func (su leaseSuite) testLeaseIdleReuse(t *testing.T) {
 	su.runTimedPair(t, func(t *testing.T, a, b *testStore) {
 		createSession(t, a, alice, nil)
@@ -240,8 +240,8 @@ func (su leaseSuite) testCloseReleasesLeases(t *testing.T) {
 	wantErr(t, "Acquire of a closed store", err, wantedError{store.ErrClosed, ""})
 }
 
-// Eight hosts take turns at one session: no turn has an event of another in its
-// midst, and none is lost.
+// Eight hosts take turns at one session: no turn has another's event in its midst, and none is
+// lost.
 func (su leaseSuite) testLeaseRace(t *testing.T) {
 	const hosts, rounds = 8, 15
 	stores := su.openReplicas(t, hosts, nil)
@@ -282,8 +282,8 @@ func raceTurn(t *testing.T, s *store.Sessions, id string) error {
 	return err
 }
 
-// Writers that never asked for the session are still kept apart by its version:
-// one of them wins each number.
+// Writers that never asked for the session are still kept apart by its version: only one wins each
+// number.
 func (su leaseSuite) testAppendRaceWithoutLease(t *testing.T) {
 	const hosts, rounds = 8, 104
 	stores := su.openReplicas(t, hosts, nil)
@@ -312,8 +312,8 @@ func (su leaseSuite) testAppendRaceWithoutLease(t *testing.T) {
 	}
 }
 
-// A run that loses its lease is canceled promptly, not only at its next event; the
-// cause of its context has the reason.
+// A run that loses its lease is canceled promptly, not only at its next event; its context's cause
+// has the reason.
 func (su leaseSuite) testRunCancelledOnLeaseLoss(t *testing.T) {
 	stores := su.openReplicas(t, 2, &store.Options{Lease: 300 * time.Millisecond})
 	a, b := stores[0], stores[1]

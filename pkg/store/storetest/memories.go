@@ -59,7 +59,7 @@ func searchSessions(t testing.TB, s *testStore, key session.Key, q store.MemoryQ
 	return strings.Join(texts, "|")
 }
 
-// A memorySuite tests the memories of users.
+// A memorySuite tests user memories.
 type memorySuite struct{ *Suite }
 
 func (su memorySuite) listTests() map[string]func(*testing.T) {
@@ -145,7 +145,7 @@ func (su memorySuite) testMemoryWithoutSession(t *testing.T) {
 	diff(t, "the same id", "likes coffee", searchText(t, s, alice, "likes tea coffee"))
 }
 
-// More of the words, rarer words, and later ones come first.
+// More words, rarer words, and later ones come first.
 func (su memorySuite) testMemoryRanking(t *testing.T) {
 	s := su.open(t, nil)
 	addEvents(t, s, alice,
@@ -154,7 +154,7 @@ func (su memorySuite) testMemoryRanking(t *testing.T) {
 	for _, tt := range []struct{ query, want string }{
 		{"red house", "red house|blue house|red roof|red car"},
 		{"roof red", "red roof|red house|red car"},
-		{"CAR", "blue car|red car"}, // of one time: the later added
+		{"CAR", "blue car|red car"}, // with one time: the later added
 		{"green", ""},
 		{"", ""},
 		{"?!", ""},
@@ -183,7 +183,7 @@ func (su memorySuite) testMemoryCommonWords(t *testing.T) {
 	}
 }
 
-// A word of very many memories counts as common, however many there are.
+// A word in very many memories counts as common, however many there are.
 func (su memorySuite) testMemoryVeryCommonWords(t *testing.T) {
 	s := su.open(t, nil)
 	var events []*session.Event
@@ -229,7 +229,7 @@ func (su memorySuite) testMemoryLanguages(t *testing.T) {
 	}
 }
 
-// Users see only their own memories, for any form of IDs.
+// Users see only their own memories, for any ID form.
 func (su memorySuite) testMemoryScopes(t *testing.T) {
 	keys := []session.Key{
 		{App: "app", User: "u", ID: "s"},

@@ -90,7 +90,7 @@ type handle struct {
 	from *store.Sessions
 }
 
-// sessions are those of one of the stores.
+// sessions belong to one store.
 func (tr *trial) store() *testStore {
 	return tr.stores[rapid.IntRange(0, len(tr.stores)-1).Draw(tr.t, "store")]
 }
@@ -208,8 +208,8 @@ func (tr *trial) appendTo(sess handle, delta map[string]any) {
 	}
 }
 
-// rewind takes the end of a session back as the host does: by an event whose
-// delta makes the session's own state what it was.
+// rewind takes a session's end back as the host does: by an event whose delta makes the session's
+// own state what it was.
 func (tr *trial) rewind(t *rapid.T) {
 	key, sessions := tr.key(), tr.sessions()
 	sess, err := sessions.Get(t.Context(), key, nil)
@@ -241,15 +241,15 @@ func (tr *trial) delete(t *rapid.T) {
 	tr.is("Delete", tr.sessions().Delete(t.Context(), key), nil)
 	delete(tr.plain.sessions, key)
 	tr.plain.order = slices.DeleteFunc(tr.plain.order, func(k session.Key) bool { return k == key })
-	// An old handle of a recreated session may have the same version by chance; either
-	// result is allowed.
+	// An old handle for a recreated session may have the same version by chance; either result is
+	// allowed.
 	tr.held = slices.DeleteFunc(tr.held, func(h handle) bool { return h.Key == key })
 }
 
 // evictCache empties a cache, as time does.
 func (tr *trial) evictCache(*rapid.T) { tr.store().dropCache() }
 
-// part reads a window of the events.
+// part reads an event window.
 func (tr *trial) part(t *rapid.T) {
 	o, key := &store.GetOptions{}, tr.key()
 	if n := rapid.IntRange(-1, 4).Draw(t, "the latest"); n >= 0 {
@@ -348,8 +348,8 @@ func textsOf(sess *session.Session) []string {
 	return texts
 }
 
-// Whatever is done in whatever order, through one store or through two on the
-// same database: what is read is what a plain model of the rules has.
+// Whatever is done in whatever order, through one store or through two on the same database: what
+// is read is what a plain model with the same rules has.
 func (su *Suite) testRandomOperations(t *testing.T) {
 	for replicas := 1; replicas <= 2; replicas++ {
 		t.Run(fmt.Sprint(replicas), func(t *testing.T) {
@@ -361,7 +361,7 @@ func (su *Suite) testRandomOperations(t *testing.T) {
 			// Servers need network round trips, so they get fewer attempts.
 			few, tries := !su.LocalClock, 0
 			rapid.Check(t, func(rt *rapid.T) {
-				tries++ // each in an app of its own: nothing is there before
+				tries++ // each in its own app: nothing is there before
 				if few && tries%4 != 0 {
 					return
 				}

@@ -12,7 +12,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// saveResult saves a result of APP/ID.
+// saveResult saves a result for APP/ID.
 func saveResult(t testing.TB, s *testStore, ref, content string) {
 	t.Helper()
 	app, id, _ := strings.Cut(ref, "/")
@@ -22,7 +22,7 @@ func saveResult(t testing.TB, s *testStore, ref, content string) {
 	}
 }
 
-// resultIDs are the IDs of an app's results, the newest first.
+// resultIDs are an app's result IDs, the newest first.
 func resultIDs(t testing.TB, s *testStore, app string) string {
 	t.Helper()
 	all, err := s.Results.List(t.Context(), app)
@@ -66,8 +66,7 @@ func (su *Suite) testResultRoundTrip(t *testing.T) {
 	diff(t, "another app", "app_orders_1.5", resultIDs(t, s, "other"))
 }
 
-// Results are listed by the time of their storage, and only the newest 200 of an app are
-// kept.
+// Results are listed by when they were stored, and only an app's newest 200 are kept.
 func (su *Suite) testResultOrder(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	s := su.open(t, &store.Options{Clock: func() time.Time { now = now.Add(time.Second); return now }})

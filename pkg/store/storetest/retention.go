@@ -10,8 +10,8 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A pruneClock is the clock of a store whose sessions age by days. It is before the time
-// of all database servers, so that it decides what is expired.
+// A pruneClock is the clock for a store whose sessions age by days. It is before all database
+// servers' time, so that it decides what is expired.
 type pruneClock struct{ time.Time }
 
 func newPruneClock() *pruneClock {
@@ -28,8 +28,8 @@ const day = 24 * time.Hour
 
 func numberedKey(i int) session.Key { return session.Key{App: "app", User: "u", ID: fmt.Sprint(i)} }
 
-// Old sessions are deleted with all that is theirs, whatever their number. Younger ones,
-// those of other apps, those with a run, and what belongs to the user stay.
+// Old sessions are deleted with all that is theirs, whatever their number. Younger ones, those in
+// other apps, those with a run, and what belongs to the user stay.
 func (su *Suite) testPrune(t *testing.T) {
 	const old = 500 + 107
 	clock := newPruneClock()
@@ -122,8 +122,8 @@ func (su *Suite) testPruneDryRun(t *testing.T) {
 	wantPruned(t, s, &store.PruneRequest{App: "app", Age: day}, old-1)
 }
 
-// A sweep that was reserved while the clock of the store ran ahead does not stop retention until
-// then, once the clock is right again. A server has its own clock.
+// A sweep that was reserved while the store's clock ran ahead does not stop retention until then,
+// once the clock is right again. A server has its own clock.
 func (su *Suite) testSweepAfterClockJump(t *testing.T) {
 	b, err := su.Create(t)(t.Context(), &store.Options{Owner: "a"})
 	if err != nil {
@@ -143,8 +143,8 @@ func (su *Suite) testSweepAfterClockJump(t *testing.T) {
 	}
 }
 
-// With an interval, one store at a time prunes an app: another one does nothing until the
-// interval has passed since the last page of the first.
+// With an interval, one store at a time prunes an app: another one does nothing until the interval
+// has passed since the first one's last page.
 func (su *Suite) testPruneOneStore(t *testing.T) {
 	clock := newPruneClock()
 	all := su.openReplicas(t, 2, clock.newOptions())
@@ -169,8 +169,8 @@ func (su *Suite) testPruneOneStore(t *testing.T) {
 	wantPruned(t, all[0], &store.PruneRequest{App: "other", Age: day, Interval: time.Hour}, 1)
 }
 
-// The earlier one of the clocks of a host and of its database counts: a host whose clock
-// runs ahead deletes nothing.
+// The earlier clock counts, a host's or its database's: a host whose clock runs ahead deletes
+// nothing.
 func (su *Suite) testPruneEarlierClock(t *testing.T) {
 	if su.LocalClock {
 		return // there is only one clock

@@ -18,7 +18,7 @@ func storeRevision(t testing.TB, s *testStore, ref string, keep int) {
 	}
 }
 
-// revisionIDs are the ids of an app's revisions, the newest first.
+// revisionIDs are an app's revision ids, the newest first.
 func revisionIDs(t testing.TB, s *testStore, app string) string {
 	t.Helper()
 	all, err := s.Revisions.List(t.Context(), app)
@@ -32,7 +32,7 @@ func revisionIDs(t testing.TB, s *testStore, app string) string {
 	return strings.Join(ids, " ")
 }
 
-// A revision comes back byte for byte, by its id or the beginning of it.
+// A revision comes back byte for byte, by its id or an id prefix.
 func (su *Suite) testRevisionRoundTrip(t *testing.T) {
 	clock := func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 123456789, time.UTC) }
 	s := su.open(t, &store.Options{Clock: clock})

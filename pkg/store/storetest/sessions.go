@@ -96,7 +96,7 @@ func (su *Suite) testIDsCompareBytewise(t *testing.T) {
 	}
 }
 
-// The initial state of a session is preserved unchanged, regardless of later writes.
+// A session's initial state is preserved unchanged, regardless of later writes.
 func (su *Suite) testInitial(t *testing.T) {
 	s := su.open(t, nil)
 	sess := createSession(t, s, alice, map[string]any{
@@ -239,8 +239,7 @@ func (su *Suite) testListOrder(t *testing.T) {
 	diff(t, "version", int64(1), list[3].Version)
 }
 
-// Windows of an intact session are not reported as gaps, even if it is deleted during
-// the read.
+// Windows on an intact session are not reported as gaps, even if it is deleted during the read.
 func (su *Suite) testValidWindows(t *testing.T) {
 	s := su.open(t, nil)
 	sess := createSession(t, s, alice, nil)
@@ -260,7 +259,7 @@ func (su *Suite) testValidWindows(t *testing.T) {
 	}
 }
 
-// The pages of a list make up the list, with the same states.
+// A list's pages make up the list, with the same states.
 func (su *Suite) testPagesMatchList(t *testing.T) {
 	s := su.open(t, nil)
 	for i := range 23 {

@@ -151,8 +151,8 @@ func (su *Suite) testUpdateVerbs(t *testing.T) {
 	}
 }
 
-// Updates of a key in one event are applied in order, after a plain write of the key;
-// a later plain write replaces them.
+// Updates to a key in one event are applied in order, after a plain write to the key; a later plain
+// write replaces them.
 func (su *Suite) testUpdatesInOneEvent(t *testing.T) {
 	s := su.open(t, nil)
 	sess := createSession(t, s, alice, map[string]any{"user:n": 1, "n": 1, "user:set": 7})
@@ -169,13 +169,13 @@ func (su *Suite) testUpdatesInOneEvent(t *testing.T) {
 	diff(t, "state", want, getSession(t, s, alice, nil).State.All())
 }
 
-// An update that cannot be computed is an error that names the key, and nothing of
-// its event is stored: no key either that was missing before.
+// An update that cannot be computed is an error that names the key, and no part of its event is
+// stored: no key either that was missing before.
 func (su *Suite) testUpdateRejected(t *testing.T) {
 	tests := []struct {
 		verb    session.UpdateVerb
 		old, by any
-		want    string // of the error
+		want    string // the error's
 	}{
 		{session.UpdateAdd, "five", 1, "stored value must be a number, got a string"},
 		{session.UpdateAdd, 5, "x", "operand must be a number, got a string"},
@@ -208,8 +208,8 @@ func (su *Suite) testUpdateRejected(t *testing.T) {
 	}
 }
 
-// Two stores of one database increase the same keys from many sessions at once,
-// and lose nothing. The control reads and sets, as `set` does, and does lose.
+// Two stores on one database increase the same keys from many sessions at once, and lose nothing.
+// The control reads and sets, as `set` does, and does lose.
 func (su *Suite) testUpdatesConcurrent(t *testing.T) {
 	const each, sessions = 12, 8
 	a, b := su.openPair(t)
@@ -293,9 +293,8 @@ func wantLimit(t *testing.T, err error, want string) {
 	}
 }
 
-// A write that makes the state of a scope larger than the limit is rejected before
-// anything is stored, and the session stays usable. Each scope has a limit of its
-// own.
+// A write that makes a scope's state larger than the limit is rejected before anything is stored,
+// and the session stays usable. Each scope has its own limit.
 func (su *Suite) testStateLimit(t *testing.T) {
 	s := su.openLimited(t)
 	for _, scope := range []string{"session", "user", "app"} {
@@ -384,9 +383,9 @@ func (su *Suite) testStateLimitShrink(t *testing.T) {
 	appendEvent(t, b, sess, stateEvent(map[string]any{"user:c": 1}))
 }
 
-// Large writes of shared state wait for each other, so that many at once do not
-// exceed the limit together: neither appends, whose readers have not seen the other
-// writes, nor updates, nor new sessions.
+// Large writes to shared state wait for each other, so that many at once do not exceed the limit
+// together: neither appends, whose readers have not seen the other writes, nor updates, nor new
+// sessions.
 func (su *Suite) testStateLimitConcurrent(t *testing.T) {
 	const writers, each = 12, 100 << 10
 	writes := map[string]func(t *testing.T, s *testStore, sess *session.Session) error{

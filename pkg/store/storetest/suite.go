@@ -1,6 +1,6 @@
-// Package storetest is the conformance suite of session backends and artifact backends:
-// the rules of package store, run over a backend. The tests of memstore, sqlstore,
-// dirstore and bucketstore run it; so can those of a backend outside of this module.
+// Package storetest is the conformance suite for session and artifact backends: package store's
+// rules, run over a backend. The tests of memstore, sqlstore, dirstore and bucketstore run it; so
+// can those for a backend outside this module.
 package storetest
 
 import (
@@ -25,22 +25,22 @@ import (
 	"agenthost/pkg/store/memstore"
 )
 
-// A Database opens the backends of one store. Each call opens another store on the same
-// data, like replicas. Options.Owner is set. Nil artifacts, memories, revisions and results are
-// kept in memory; their tests do not run.
+// A Database opens one store's backends. Each call opens another store on the same data, like
+// replicas. Options.Owner is set. Nil artifacts, memories, revisions and results are kept in
+// memory; their tests do not run.
 type Database func(ctx context.Context, o *store.Options) (*store.Backends, error)
 
-// A Suite tests one kind of session backend.
+// A Suite tests a session backend kind.
 type Suite struct {
 	// Create creates an empty database.
 	Create func(t testing.TB) Database
 	// Durable reports that the data outlives the last store.
 	Durable bool
-	// LocalClock reports that leases end by the clock of the process, and that the
-	// backend works in a bubble of testing/synctest.
+	// LocalClock reports that leases end by the process's clock, and that the backend works in a
+	// testing/synctest bubble.
 	LocalClock bool
-	// Impossible has the tests of session backends that do not run, with the reason why the
-	// backend cannot follow the rule. An unknown name is an error.
+	// Impossible has the session backend tests that do not run, with the reason why the backend
+	// cannot follow the rule. An unknown name is an error.
 	Impossible map[string]string
 }
 
@@ -52,7 +52,7 @@ func (su *Suite) runTests(t *testing.T, tests map[string]func(*testing.T)) {
 	}
 }
 
-// A testStore is a store whose backend can be stopped, like that of a dead process.
+// A testStore is a store whose backend can be stopped, as in a dead process.
 type testStore struct {
 	*store.Store
 	backends *store.Backends
@@ -95,7 +95,7 @@ func (m *stoppableBackend) ReleaseLeases(ctx context.Context, all []*store.Lease
 	return m.SessionBackend.ReleaseLeases(ctx, all)
 }
 
-// lastGrant returns the last lease of a session that this store has acquired.
+// lastGrant returns the last lease that this store has acquired for a session.
 func (m *stoppableBackend) lastGrant(key session.Key) store.LeaseGrant {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -178,7 +178,7 @@ func (su *Suite) runTimedPair(t *testing.T, test func(t *testing.T, a, b *testSt
 	})
 }
 
-// alice is the session of most tests.
+// alice is the session in most tests.
 var alice = session.Key{App: "app", User: "alice", ID: "s"}
 
 func textEvent(author, text string) *session.Event {
@@ -276,7 +276,7 @@ func wantEqual(t testing.TB, what string, want, got any) {
 	}
 }
 
-// wantedError is an expected error and a part of its text.
+// wantedError is an expected error and part of its text.
 type wantedError struct {
 	is   error
 	text string

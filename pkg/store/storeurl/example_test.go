@@ -10,7 +10,7 @@ import (
 	"agenthost/pkg/store/storeurl"
 )
 
-// Two readers of one session: the first to append wins, the other reads again.
+// Two readers with one session: the first to append wins, the other reads again.
 func Example() {
 	ctx := context.Background()
 	s, err := storeurl.Open(ctx, "memory:", nil)

@@ -22,19 +22,18 @@ type Options struct {
 	store.Options
 	// Schemes are the schemes besides memory: and dir:.
 	Schemes []Scheme
-	// Artifacts is the URL of the artifact store: memory:, dir:///path,
-	// gs://bucket or s3://bucket. The default is memory: for sessions in
-	// memory; for a database file, a folder next to it named after the file
-	// with the suffix .artifacts; and for a database server,
+	// Artifacts is the artifact store's URL: memory:, dir:///path, gs://bucket or s3://bucket. The
+	// default is memory: for sessions in memory; for a database file, a folder next to it named
+	// after the file with the suffix .artifacts; and for a database server,
 	// data/DATABASE.artifacts.
 	Artifacts string
-	// Memory is the URL of the memory store: memory:, a database, or a service such as
-	// agentengine: or rag:. The default is the session store.
+	// Memory is the memory store's URL: memory:, a database, or a service such as agentengine: or
+	// rag:. The default is the session store.
 	Memory string
-	// Revisions is the URL of the database of revisions and of evaluation results, for sessions in
-	// a service. The default is the database of Memory.
+	// Revisions is the URL of the database for revisions and evaluation results, for sessions in a
+	// service. The default is Memory's database.
 	Revisions string
-	// Lookup replaces the environment of the process for buckets and services.
+	// Lookup replaces the process environment for buckets and services.
 	Lookup func(name string) (string, bool)
 	// Existing fails with [fs.ErrNotExist] if a database is missing or empty, and
 	// creates no artifact folder. Read-only programs set it.
@@ -42,13 +41,13 @@ type Options struct {
 	// Access is what opening may change in databases; the zero value migrates older
 	// schemas.
 	Access store.Access
-	// HTTP is the client for buckets and services; nil uses a client of the store.
+	// HTTP is the client for buckets and services; nil uses the store's client.
 	HTTP *http.Client
 }
 
-// Open opens a store by URL: memory:, or a database or a service of a scheme. For a service
-// such as agentengine: Artifacts is required, and a database in Revisions or Memory.
-// Unknown schemes and parameters are errors. No error contains a password.
+// Open opens a store by URL: memory:, or a scheme's database or service. For a service such as
+// agentengine: Artifacts is required, and a database in Revisions or Memory. Unknown schemes and
+// parameters are errors. No error contains a password.
 func Open(ctx context.Context, url string, opts *Options) (*store.Store, error) {
 	o := *cmp.Or(opts, &Options{})
 	o.Owner = cmp.Or(o.Owner, store.NewOwner())
@@ -74,8 +73,7 @@ func Open(ctx context.Context, url string, opts *Options) (*store.Store, error) 
 	return store.New(b, &o.Options), nil
 }
 
-// openSessions opens the backends of a URL, without artifacts, and returns the default
-// URL of the artifacts.
+// openSessions opens a URL's backends, without artifacts, and returns the artifacts' default URL.
 func (o *Options) openSessions(ctx context.Context, url string) (b *store.Backends, artifacts string, err error) {
 	s := findScheme(o.Schemes, url)
 	if s.Sessions != nil {
@@ -85,7 +83,7 @@ func (o *Options) openSessions(ctx context.Context, url string) (b *store.Backen
 	return o.openDatabase(ctx, url)
 }
 
-// openDatabase opens the database of a URL, and returns the default URL of the artifacts.
+// openDatabase opens a URL's database, and returns the artifacts' default URL.
 func (o *Options) openDatabase(ctx context.Context, url string) (b *store.Backends, artifacts string, err error) {
 	s := findScheme(o.Schemes, url)
 	if s.Database == nil {
@@ -94,8 +92,7 @@ func (o *Options) openDatabase(ctx context.Context, url string) (b *store.Backen
 	return s.Database(ctx, url, o)
 }
 
-// openService opens sessions in a service, and the database of everything that it cannot
-// store.
+// openService opens sessions in a service, and the database for everything that it cannot store.
 func (o *Options) openService(ctx context.Context, s Scheme, url string) (*store.Backends, error) {
 	name, inService := s.Names[0], findScheme(o.Schemes, o.Memory).MemoryService != nil
 	switch {
@@ -118,7 +115,7 @@ func (o *Options) openService(ctx context.Context, s Scheme, url string) (*store
 	return b, nil
 }
 
-// databaseURL returns the database of what a session service cannot store, or "".
+// databaseURL returns the database for what a session service cannot store, or "".
 func (o *Options) databaseURL() string {
 	if o.Revisions == "" && findScheme(o.Schemes, o.Memory).MemoryService == nil {
 		return o.Memory
@@ -126,7 +123,7 @@ func (o *Options) databaseURL() string {
 	return o.Revisions
 }
 
-// pairedSessions are sessions in a service with the database of the memories.
+// pairedSessions are sessions in a service with the memory database.
 type pairedSessions struct {
 	store.SessionBackend
 	database store.SessionBackend
@@ -157,7 +154,7 @@ func (p *pairedSessions) Close() error {
 	return errors.Join(p.SessionBackend.Close(), p.database.Close())
 }
 
-// openMemories opens the memory store of its own URL, if the backends do not have it.
+// openMemories opens the memory store at its own URL, if the backends do not have it.
 func (o *Options) openMemories(ctx context.Context, url string, b *store.Backends) (err error) {
 	switch s := findScheme(o.Schemes, o.Memory); {
 	case s.MemoryService != nil:
@@ -172,7 +169,7 @@ func (o *Options) openMemories(ctx context.Context, url string, b *store.Backend
 	return err
 }
 
-// openArtifacts opens the artifact store of a URL.
+// openArtifacts opens a URL's artifact store.
 func (o *Options) openArtifacts(ctx context.Context, url string) (store.ArtifactBackend, error) {
 	if !strings.Contains(url, ":") {
 		url += ":"
@@ -210,7 +207,7 @@ func checkMemoryURL(url string) error {
 	return nil
 }
 
-// openFolder opens the folder of a URL.
+// openFolder opens a URL's folder.
 func openFolder(_ context.Context, url string, o *Options) (store.ArtifactBackend, error) {
 	dir := strings.TrimPrefix(url, "dir:")
 	if slashes, ok := strings.CutPrefix(dir, "//"); ok {

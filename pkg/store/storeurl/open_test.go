@@ -33,7 +33,7 @@ func openStore(t testing.TB, url string, o *storeurl.Options) *store.Store {
 	return s
 }
 
-// openURL opens a store with the schemes of all engines; options may be nil.
+// openURL opens a store with all engines' schemes; options may be nil.
 func openURL(t testing.TB, url string, o *storeurl.Options) (*store.Store, error) {
 	if o == nil {
 		o = &storeurl.Options{}
@@ -49,7 +49,7 @@ func closeStore(t testing.TB, s *store.Store) {
 	}
 }
 
-// newFile returns the URL of a database file that does not exist.
+// newFile returns a URL for a database file that does not exist.
 func newFile(t testing.TB) string { return "sqlite:///" + filepath.Join(t.TempDir(), "x.db") }
 
 func TestOpenErrors(t *testing.T) {
@@ -208,7 +208,7 @@ func expectMemory(t *testing.T, what string, s *store.Store, want string) {
 	}
 }
 
-// The default folder of artifacts is next to the database file.
+// The default artifact folder is next to the database file.
 func TestDefaultArtifacts(t *testing.T) {
 	url := newFile(t)
 	s := openStore(t, url, nil)
@@ -226,7 +226,7 @@ func TestDefaultArtifacts(t *testing.T) {
 	}
 }
 
-// serverURL is the URL of a server that answers; without one the test is skipped.
+// serverURL is an answering server's URL; without one the test is skipped.
 func serverURL(t testing.TB, engine string) *url.URL {
 	t.Helper()
 	i := slices.IndexFunc(testdb.Engines(), func(e testdb.Engine) bool { return e.Name == engine })
@@ -240,8 +240,8 @@ func serverURL(t testing.TB, engine string) *url.URL {
 	return u
 }
 
-// Sessions are in Vertex AI, memories in a database or in a service of Vertex AI, and everything
-// else in a database.
+// Sessions are in Vertex AI, memories in a database or in a Vertex AI service, and everything else
+// in a database.
 func TestOpenVertex(t *testing.T) {
 	fake := &fakevertex.Server{Project: "p", Number: "1", Location: "l", Engines: []string{"77"}, Corpora: []string{"5"}}
 	server := httptest.NewServer(fake)

@@ -43,14 +43,14 @@ func (c *connector) forPool() *connector {
 	return &own
 }
 
-// Close is a method of [io.Closer], which the pool calls when it is closed.
+// Close implements [io.Closer], which the pool calls when it is closed.
 func (c *connector) Close() error {
 	c.close()
 	return nil
 }
 
-// A thread identifies a connection at the server: ids repeat on another server, but not
-// with the same address of the client.
+// A thread identifies a connection at the server: ids repeat on another server, but not with the
+// same client address.
 type thread struct {
 	id   int64
 	host string
@@ -84,7 +84,7 @@ func (c *connector) openConn(ctx context.Context) (sqldriver.Conn, error) {
 	return m, nil
 }
 
-// queryThread returns the first row of a query, or io.EOF without one.
+// queryThread returns a query's first row, or io.EOF without one.
 func queryThread(ctx context.Context, conn driverConn, query string, args ...sqldriver.NamedValue) (thread, error) {
 	rows, err := conn.QueryContext(ctx, query, args)
 	if err != nil {
@@ -104,8 +104,8 @@ func queryThread(ctx context.Context, conn driverConn, query string, args ...sql
 	return t, err
 }
 
-// A statement is ended within endTimeout, in attempts of at most killTimeout: a server that is
-// busy, or full, still holds the locks of the statement.
+// A statement is ended within endTimeout, in attempts that take at most killTimeout: a server that
+// is busy, or full, still holds the statement's locks.
 const (
 	endTimeout  = 30 * time.Second
 	killTimeout = 2 * time.Second
@@ -149,7 +149,7 @@ func (c *connector) killThread(t thread) error {
 	return err
 }
 
-// A driverConn is a connection of the driver.
+// A driverConn is a driver connection.
 type driverConn interface {
 	statements
 	sessionState
@@ -163,7 +163,7 @@ type statements interface {
 	sqldriver.NamedValueChecker
 }
 
-// sessionState is the state of a connection.
+// sessionState is a connection's state.
 type sessionState interface {
 	sqldriver.Conn
 	sqldriver.ConnBeginTx

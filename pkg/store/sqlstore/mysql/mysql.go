@@ -22,8 +22,7 @@ import (
 	"agenthost/pkg/store/sqlstore/internal/engine"
 )
 
-// Engine returns the engine of mysql: and mariadb: URLs, also with the driver names of
-// SQLAlchemy.
+// Engine returns the engine for mysql: and mariadb: URLs, also with SQLAlchemy's driver names.
 func Engine() *engine.Engine {
 	return &engine.Engine{
 		Kind: engine.MySQL,
@@ -42,7 +41,7 @@ func Engine() *engine.Engine {
 	}
 }
 
-// prepareConnect reads the parameters of a URL.
+// prepareConnect reads a URL's parameters.
 func prepareConnect(u *engine.URL, s engine.Settings) (engine.Connect, error) {
 	config, err := newConfig(u)
 	if err != nil {
@@ -148,8 +147,8 @@ func findCollation(ctx context.Context, connector *connector) (string, error) {
 	return selectCollation(version)
 }
 
-// selectCollation returns the collation of an engine by its version. It rejects engines
-// that speak the protocol of MySQL without its locks and collations.
+// selectCollation returns an engine's collation by its version. It rejects engines that speak
+// MySQL's protocol without its locks and collations.
 func selectCollation(version string) (string, error) {
 	lower := strings.ToLower(version)
 	for _, engine := range []string{"TiDB", "Vitess"} {
@@ -193,10 +192,10 @@ func (c readOnlyConnector) Connect(ctx context.Context) (sqldriver.Conn, error) 
 	return conn, nil
 }
 
-// dialector uses LONGTEXT, because TEXT of MySQL is limited to 64 KiB.
+// dialector uses LONGTEXT, because MySQL's TEXT is limited to 64 KiB.
 type dialector struct{ mysql.Dialector }
 
-// DataTypeOf returns the type of a column.
+// DataTypeOf returns a column's type.
 func (d dialector) DataTypeOf(f *schema.Field) string {
 	if f.DataType == "text" {
 		return "longtext"
@@ -204,7 +203,7 @@ func (d dialector) DataTypeOf(f *schema.Field) string {
 	return d.Dialector.DataTypeOf(f)
 }
 
-// Migrator migrates tables with the types of this dialector.
+// Migrator migrates tables with this dialector's types.
 func (d dialector) Migrator(db *gorm.DB) gorm.Migrator {
 	return mysql.Migrator{
 		Migrator:  migrator.Migrator{Config: migrator.Config{DB: db, Dialector: d}},
@@ -230,7 +229,7 @@ func classifyError(err error) (f engine.Fault) {
 		f |= engine.Unwritable | engine.Lost
 	case 1053, 1317, 1927: // a server shutdown, or a killed connection
 		f |= engine.Lost
-	case 1040, 1203, 1226: // the limits of the server and of the user
+	case 1040, 1203, 1226: // the server's and the user's limits
 		f |= engine.Limited
 	case 1213, 1205:
 		f |= engine.Aborted

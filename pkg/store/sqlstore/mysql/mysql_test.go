@@ -2,7 +2,7 @@ package mysql
 
 import "testing"
 
-// Engines that speak the protocol of MySQL, but lack its locks, are rejected by name.
+// Engines that speak MySQL's protocol, but lack its locks, are rejected by name.
 func TestMySQLEngines(t *testing.T) {
 	for _, tt := range []struct{ version, collation, err string }{
 		{"8.0.36", "utf8mb4_0900_bin", ""},

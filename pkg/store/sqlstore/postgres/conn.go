@@ -21,7 +21,7 @@ import (
 	"agenthost/pkg/store/sqlstore/internal/engine"
 )
 
-// A target is the parsed URL of a PostgreSQL database.
+// A target is a PostgreSQL database's parsed URL.
 type target struct {
 	config *pgx.ConnConfig
 	// searchPath lists schemas; empty uses the server's setting.
@@ -56,7 +56,7 @@ func parseTarget(u *engine.URL) (*target, error) {
 	var parse *pgconn.ParseConfigError
 	switch {
 	case errors.As(err, &parse) && errors.Unwrap(parse) != nil:
-		// The message of the outer error contains the URL.
+		// The outer error's message contains the URL.
 		return nil, errors.Unwrap(parse)
 	case err != nil:
 		return nil, errors.New("invalid value of a URL parameter or of a PG… environment variable")
@@ -66,8 +66,8 @@ func parseTarget(u *engine.URL) (*target, error) {
 	return p, nil
 }
 
-// readMode reads the statement mode. A statement cache of size 0, which pgx
-// rejects, means that no statement is prepared.
+// readMode reads the statement mode. A statement cache with size 0, which pgx rejects, means that
+// no statement is prepared.
 func (p *target) readMode(u *engine.URL) error {
 	mode, given := u.Params["default_query_exec_mode"]
 	if given && !slices.Contains(execModes(), mode) {
@@ -90,29 +90,28 @@ func (p *target) readMode(u *engine.URL) error {
 	return nil
 }
 
-// execModes returns the statement modes of pgx. Only the first one relies on
-// the server session, in which it prepares statements by name.
+// execModes returns pgx's statement modes. Only the first one relies on the server session, in
+// which it prepares statements by name.
 func execModes() []string {
 	return []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"}
 }
 
-// A connector opens connections to PostgreSQL, directly or through a
-// transaction pooler such as PgBouncer. No statement relies on the session of a
-// server connection: behind a pooler statements are not prepared by name, and
-// tables are qualified with their schema, so that search_path does not matter.
+// A connector opens connections to PostgreSQL, directly or through a transaction pooler such as
+// PgBouncer. No statement relies on a server connection's session: behind a pooler statements are
+// not prepared by name, and tables are qualified with their schema, so that search_path does not
+// matter.
 type connector struct {
 	direct, pooled driver.Connector
 	names          *schemaQualifier
 	// behindPooler is set once and stays set: unprepared statements also work
 	// on a direct connection.
 	behindPooler atomic.Bool
-	// readOnly makes the sessions of direct connections read-only. A pooler keeps
-	// no setting of a session.
+	// readOnly makes direct connections' sessions read-only. A pooler keeps no session setting.
 	readOnly bool
 }
 
-// newConnector uses the mode of the URL if it is set, and else detects
-// on each connection which mode works.
+// newConnector uses the URL's mode if it is set, and else detects on each connection which mode
+// works.
 func newConnector(p *target, names *schemaQualifier) *connector {
 	pooled := p.config.Copy()
 	pooled.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
@@ -155,10 +154,9 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 // Driver returns pgx's driver.
 func (c *connector) Driver() driver.Driver { return c.direct.Driver() }
 
-// isDirect compares the process id from the connection handshake with that of
-// the process that executes statements. A pooler cannot pass on the server's
-// id, because a cancel request for it would reach whichever client has the
-// server connection by then; PgBouncer sends a random one.
+// isDirect compares the process id from the connection handshake with the process that executes
+// statements. A pooler cannot pass on the server's id, because a cancel request for it would reach
+// whichever client has the server connection by then; PgBouncer sends a random one.
 func isDirect(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	var pid uint32
 	err := conn.QueryRow(ctx, "SELECT pg_backend_pid()", pgx.QueryExecModeSimpleProtocol).Scan(&pid)
@@ -231,9 +229,8 @@ func (q *schemaQualifier) qualifyTables(query string) string {
 	return text
 }
 
-// findSchema returns the schema of the tables: the first existing one of the
-// search_path. It reports an unreachable database or an unsupported setting
-// early.
+// findSchema returns the tables' schema: the first existing one in the search_path. It reports an
+// unreachable database or an unsupported setting early.
 func findSchema(ctx context.Context, p *target) (string, error) {
 	plain := p.config.Copy()
 	delete(plain.RuntimeParams, syncCommit)

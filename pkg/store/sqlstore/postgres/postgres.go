@@ -19,8 +19,8 @@ import (
 	"agenthost/pkg/store/sqlstore/internal/engine"
 )
 
-// Engine returns the engine of postgres: and postgresql: URLs, also with the driver names of
-// SQLAlchemy.
+// Engine returns the engine for postgres: and postgresql: URLs, also with SQLAlchemy's driver
+// names.
 func Engine() *engine.Engine {
 	return &engine.Engine{
 		Kind:     engine.Postgres,
@@ -31,8 +31,8 @@ func Engine() *engine.Engine {
 	}
 }
 
-// urlParams returns the parameters of a URL. All but pool_size have their libpq meaning; ssl
-// is asyncpg's name of sslmode.
+// urlParams returns a URL's parameters. All but pool_size have their libpq meaning; ssl is
+// asyncpg's name for sslmode.
 func urlParams() []engine.Parameter {
 	return []engine.Parameter{
 		{"sslmode", "ssl"},
@@ -52,7 +52,7 @@ func urlParams() []engine.Parameter {
 	}
 }
 
-// prepareConnect reads the parameters of a URL.
+// prepareConnect reads a URL's parameters.
 func prepareConnect(u *engine.URL, s engine.Settings) (engine.Connect, error) {
 	place, err := parseTarget(u)
 	if err != nil {
@@ -91,11 +91,11 @@ func openPlain(u *engine.URL) (*sql.DB, error) {
 	return stdlib.OpenDB(*p.config), nil
 }
 
-// dialector makes ids compare and sort byte by byte, so that indexes do
-// not depend on collations of the operating system, which change.
+// dialector makes ids compare and sort byte by byte, so that indexes do not depend on the operating
+// system's collations, which change.
 type dialector struct{ postgres.Dialector }
 
-// DataTypeOf returns the type of a column.
+// DataTypeOf returns a column's type.
 func (d dialector) DataTypeOf(f *schema.Field) string {
 	t := d.Dialector.DataTypeOf(f)
 	if strings.HasPrefix(t, "varchar") {
@@ -104,7 +104,7 @@ func (d dialector) DataTypeOf(f *schema.Field) string {
 	return t
 }
 
-// Migrator migrates tables with the types of this dialector.
+// Migrator migrates tables with this dialector's types.
 func (d dialector) Migrator(db *gorm.DB) gorm.Migrator {
 	return postgres.Migrator{Migrator: migrator.Migrator{Config: migrator.Config{
 		DB: db, Dialector: d, CreateIndexAfterCreateTable: true,
@@ -137,7 +137,7 @@ func classifyCode(e *pgconn.PgError) (f engine.Fault) {
 		f |= engine.Unwritable
 	case "57P01", "57P02", "57P03": // a server that stops or starts
 		f |= engine.Lost
-	case "53300", "53400": // the limits of the server and of the role
+	case "53300", "53400": // the server's and the role's limits
 		f |= engine.Limited
 	case "40001", "40P01":
 		f |= engine.Aborted

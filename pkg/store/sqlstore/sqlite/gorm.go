@@ -13,16 +13,15 @@ import (
 	"gorm.io/gorm/schema"
 )
 
-// A dialector lets GORM use a pool of modernc.org/sqlite. GORM's own dialector links
-// a second SQLite, the one in C. This one has what the schema and the statements of
-// sqlstore use: tables, columns and indexes are created and found, and never changed or
-// dropped.
+// A dialector lets GORM use a modernc.org/sqlite pool. GORM's own dialector links a second SQLite,
+// the one in C. This one has what the schema and the statements of sqlstore use: tables, columns
+// and indexes are created and found, and never changed or dropped.
 type dialector struct{ pool *sql.DB }
 
-// Name is the name of the engine.
+// Name is the engine's name.
 func (dialector) Name() string { return "sqlite" }
 
-// Initialize sets the pool and the clauses of statements.
+// Initialize sets the pool and the statement clauses.
 func (d dialector) Initialize(db *gorm.DB) error {
 	db.ConnPool = d.pool
 	callbacks.RegisterDefaultCallbacks(db, &callbacks.Config{
@@ -53,12 +52,12 @@ func buildLimit(c clause.Clause, b clause.Builder) {
 	_, _ = b.WriteString(text) // to memory
 }
 
-// Migrator creates tables, and their indexes in statements of their own.
+// Migrator creates tables, and their indexes in separate statements.
 func (d dialector) Migrator(db *gorm.DB) gorm.Migrator {
 	return tableFinder{migrator.Migrator{Config: migrator.Config{DB: db, Dialector: d, CreateIndexAfterCreateTable: true}}}
 }
 
-// DataTypeOf returns the type of a column, one of those of STRICT tables.
+// DataTypeOf returns a column's type, one that STRICT tables allow.
 func (dialector) DataTypeOf(f *schema.Field) string {
 	switch f.DataType {
 	case schema.Int, schema.Uint:
@@ -75,13 +74,13 @@ func (dialector) DataTypeOf(f *schema.Field) string {
 	}
 }
 
-// DefaultValueOf returns the value of a column that an INSERT leaves to the engine: NULL,
-// for which it numbers rows.
+// DefaultValueOf returns a column's value that an INSERT leaves to the engine: NULL, for which it
+// numbers rows.
 func (dialector) DefaultValueOf(*schema.Field) clause.Expression {
 	return clause.Expr{SQL: "NULL"}
 }
 
-// BindVarTo writes the placeholder of a parameter.
+// BindVarTo writes a parameter's placeholder.
 func (dialector) BindVarTo(w clause.Writer, _ *gorm.Statement, _ any) { _ = w.WriteByte('?') }
 
 // QuoteTo writes an identifier, with dots between its parts.
@@ -126,9 +125,8 @@ func (m tableFinder) HasIndex(row any, name string) bool {
 	})
 }
 
-// isFound reports whether a count of the table of a row type, or of a name, is above 0.
-// Like GORM's migrators it is false if the query fails; the statement that follows fails
-// then, too.
+// isFound reports whether a count for a row type's table, or for a name, is above 0. Like GORM's
+// migrators it is false if the query fails; the statement that follows fails then, too.
 func (m tableFinder) isFound(row any, query func(*gorm.Statement) (string, []any)) bool {
 	var n int
 	err := m.RunWithValue(row, func(stmt *gorm.Statement) error {

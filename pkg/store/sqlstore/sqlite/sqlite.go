@@ -14,7 +14,7 @@ import (
 	"agenthost/pkg/store/sqlstore/internal/engine"
 )
 
-// Engine returns the engine of sqlite: URLs.
+// Engine returns the engine for sqlite: URLs.
 func Engine() *engine.Engine {
 	return &engine.Engine{
 		Kind:     engine.SQLite,

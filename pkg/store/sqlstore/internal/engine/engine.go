@@ -1,6 +1,6 @@
-// Package engine connects sqlstore to the drivers of database engines. Package sqlstore has
-// the SQL of all engines; packages sqlite, postgres and mysql have what needs a driver, so
-// that a program links only the drivers that it names.
+// Package engine connects sqlstore to database engine drivers. Package sqlstore has all engines'
+// SQL; packages sqlite, postgres and mysql have what needs a driver, so that a program links only
+// the drivers that it names.
 package engine
 
 import (
@@ -12,10 +12,10 @@ import (
 	"gorm.io/gorm/logger"
 )
 
-// A Kind selects the SQL of an engine.
+// A Kind selects an engine's SQL.
 type Kind int
 
-// The kinds of engines. MariaDB is MySQL.
+// Engine kinds. MariaDB is MySQL.
 const (
 	SQLite Kind = iota + 1
 	Postgres
@@ -25,11 +25,10 @@ const (
 // An Engine is a database engine with its driver. Either File or Server is set.
 type Engine struct {
 	Kind Kind
-	// Names are the schemes of URLs, the first one is the canonical one. Form is an example
-	// of a URL.
+	// Names are the URL schemes, the first one is canonical. Form is an example URL.
 	Names []string
 	Form  string
-	// Classify returns what an error of the driver means.
+	// Classify returns what a driver error means.
 	Classify func(error) Fault
 	File     *File
 	Server   *Server
@@ -43,39 +42,39 @@ type File struct {
 	OpenPlain func(dsn string) (*sql.DB, error)
 }
 
-// A Server opens databases of a server.
+// A Server opens databases on a server.
 type Server struct {
 	// Port is the default port.
 	Port string
-	// Params are the parameters of URLs.
+	// Params are the URL parameters.
 	Params []Parameter
-	// Prepare reads the parameters of a URL and sends nothing.
+	// Prepare reads a URL's parameters and sends nothing.
 	Prepare func(u *URL, s Settings) (Connect, error)
 	// OpenPlain opens a pool without GORM and without a connection.
 	OpenPlain func(u *URL) (*sql.DB, error)
 }
 
-// Settings are how a store uses the databases of a server.
+// Settings are how a store uses a server's databases.
 type Settings struct {
 	// ReadOnly makes transactions read-only where the server can.
 	ReadOnly bool
-	// Tables are the names of all tables.
+	// Tables are all table names.
 	Tables []string
 	Logger *slog.Logger
 }
 
-// Connect makes the first connection to a server, and closes it. The error for a server
-// that cannot be reached is that of [NewUnreachableError].
+// Connect makes the first connection to a server, and closes it. The error for a server that cannot
+// be reached comes from [NewUnreachableError].
 type Connect func(ctx context.Context) (*Pools, error)
 
-// Pools opens pools of connections.
+// Pools opens connection pools.
 type Pools struct {
 	Open func() (*gorm.DB, error)
 	// Collation compares byte by byte; empty if all columns do.
 	Collation string
 }
 
-// NewConfig returns the configuration of GORM for all engines.
+// NewConfig returns the GORM configuration for all engines.
 func NewConfig() *gorm.Config {
 	return &gorm.Config{Logger: logger.Discard, SkipDefaultTransaction: true, DisableAutomaticPing: true}
 }

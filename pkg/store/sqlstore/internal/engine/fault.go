@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A Fault is what an error of a driver means. An error can have several, and none if it is
-// not an error of the engine.
+// A Fault is what a driver error means. An error can have several, and none if the engine did not
+// cause it.
 type Fault uint
 
 const (
@@ -20,7 +20,7 @@ const (
 	Damaged
 	// Busy is a database file that another program has locked.
 	Busy
-	// Interrupted is a statement of a file that the end of its context stopped.
+	// Interrupted is a statement on a file that was stopped when its context ended.
 	Interrupted
 	// Lost is a connection or a server that is unusable.
 	Lost
@@ -36,7 +36,7 @@ const (
 	Answered
 )
 
-// Has reports whether f includes all faults of g.
+// Has reports whether f includes all faults in g.
 func (f Fault) Has(g Fault) bool { return f&g == g }
 
 // NewUnreachableError is the error for a server that could not be reached when its database
@@ -45,7 +45,7 @@ func NewUnreachableError(err error, f Fault) error {
 	return &UnreachableError{fmt.Sprintf("database unreachable: %s; %s", ConnectReason(err), connectHint(f)), err}
 }
 
-// An UnreachableError replaces the message of a driver error.
+// An UnreachableError replaces a driver error's message.
 type UnreachableError struct {
 	text string
 	err  error

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// ConnectTimeout is the default limit of connecting to one address.
+// ConnectTimeout is the default limit for connecting to one address.
 const ConnectTimeout = 5 * time.Second
 
-// A Parameter holds all names of a URL parameter; the first is the canonical one.
+// A Parameter holds a URL parameter's names; the first is the canonical one.
 type Parameter []string
 
-// A URL is the parsed URL of a database server.
+// A URL is a database server's parsed URL.
 type URL struct {
 	User *url.Userinfo
 	Host string
@@ -24,7 +24,7 @@ type URL struct {
 	Name string
 	// Params are the parameters by their canonical names.
 	Params map[string]string
-	// Dial opens the network connections of the database.
+	// Dial opens the database's network connections.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
@@ -35,7 +35,7 @@ func (u *URL) RemoveParam(name string) (string, bool) {
 	return v, ok
 }
 
-// RemoveSeconds removes a parameter with a positive number of seconds and returns it.
+// RemoveSeconds removes a parameter with positive seconds and returns it.
 func (u *URL) RemoveSeconds(name string, otherwise time.Duration) (time.Duration, error) {
 	text, ok := u.RemoveParam(name)
 	if !ok {
@@ -44,7 +44,7 @@ func (u *URL) RemoveSeconds(name string, otherwise time.Duration) (time.Duration
 	return ParseSeconds(name, text)
 }
 
-// ParseSeconds parses the value of a parameter, from 1 to 3600 seconds.
+// ParseSeconds parses a parameter's value, from 1 to 3600 seconds.
 func ParseSeconds(name, text string) (time.Duration, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > 3600 {
