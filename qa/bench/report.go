@@ -38,7 +38,8 @@ type Result struct {
 	Ratio float64 `json:"ratio,omitempty"`
 }
 
-// A Limit is the maximum cost of one agenthost operation.
+// A Limit is the maximum cost of one agenthost operation. Without CPU it limits
+// the allocations only.
 type Limit struct {
 	CPU    time.Duration `json:"cpuNs"`
 	Allocs float64       `json:"allocs"`
@@ -46,7 +47,7 @@ type Limit struct {
 
 // isKept reports whether a cost is known and within the limit.
 func (l Limit) isKept(c Cost) bool {
-	return l == Limit{} || c.CPU > 0 && c.CPU <= l.CPU && c.Allocs <= l.Allocs
+	return l == Limit{} || c.CPU > 0 && (l.CPU == 0 || c.CPU <= l.CPU) && c.Allocs <= l.Allocs
 }
 
 // Measured is a side's cost, or the reason why it is unknown.
@@ -123,8 +124,12 @@ func (r *Report) printLimits(w io.Writer) error {
 		if !res.Limit.isKept(c) {
 			ok = "NO"
 		}
-		if _, err := fmt.Fprintf(w, "\n%s: %s took %.2f µs of %.2f, %.1f allocations of %.0f: %s\n",
-			res.Workload, oursName, toMicros(c.CPU), toMicros(res.Limit.CPU), c.Allocs, res.Limit.Allocs, ok); err != nil {
+		cpu := ""
+		if res.Limit.CPU > 0 {
+			cpu = fmt.Sprintf("took %.2f µs of %.2f, ", toMicros(c.CPU), toMicros(res.Limit.CPU))
+		}
+		if _, err := fmt.Fprintf(w, "\n%s: %s %s%.1f allocations of %.4g: %s\n",
+			res.Workload, oursName, cpu, c.Allocs, res.Limit.Allocs, ok); err != nil {
 			return err
 		}
 	}

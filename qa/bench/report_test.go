@@ -71,6 +71,7 @@ func sampleReport() *Report {
 		Workload: "unbounded", Limit: Limit{CPU: 600 * time.Nanosecond, Allocs: 4},
 		Sides: []Measured{cost(theirsName, 4*time.Microsecond, 15), cost(oursName, 500*time.Nanosecond, 4.5)},
 	})
+	r.addResult(Result{Workload: "few", Limit: Limit{Allocs: 35}, Sides: []Measured{cost(oursName, time.Microsecond, 35)}})
 	r.addResult(Result{Workload: "alone", Sides: []Measured{cost(theirsName, 7*time.Microsecond, 49)}})
 	return r
 }
@@ -87,6 +88,7 @@ slow       3.00 ms     1.00 ms        3×     50×     NO
 broken     2.00 ms     -              -      5×      -
 bounded    4.0 µs      0.6 µs         7.27×  -       -
 unbounded  4.0 µs      0.5 µs         8×     -       -
+few        -           1.0 µs         -      -       -
 alone      7.0 µs      -              -      -       -
 
 workload   adk-go wall  agenthost wall  ratio  adk-go allocs  agenthost allocs  ratio
@@ -95,11 +97,14 @@ slow       6.00 ms      2.00 ms         3×     9000           90               
 broken     4.00 ms      -               -      100            -                 -
 bounded    8.0 µs       1.1 µs          7.27×  15             4                 4.29×
 unbounded  8.0 µs       1.0 µs          8×     15             4                 3.33×
+few        -            2.0 µs          -      -              35                -
 alone      14.0 µs      -               -      49             -                 -
 
 bounded: agenthost took 0.55 µs of 0.60, 3.5 allocations of 4: yes
 
 unbounded: agenthost took 0.50 µs of 0.60, 4.5 allocations of 4: NO
+
+few: agenthost 35.0 allocations of 35: yes
 
 broken: agenthost failed: no disk
 `
@@ -117,8 +122,9 @@ func TestAllMet(t *testing.T) {
 	}{
 		{"nothing measured", nil, true},
 		{"reached", r.Results[:1], true},
-		{"no target", r.Results[5:], true},
-		{"within its limit", r.Results[3:4], true},
+		{"no target", r.Results[6:], true},
+		{"within its limits", r.Results[3:4], true},
+		{"within its limit of allocations", r.Results[5:6], true},
 		{"over its limit", r.Results[4:5], false},
 		{"missed", r.Results[1:2], false},
 		{"unknown", r.Results[2:3], false},
