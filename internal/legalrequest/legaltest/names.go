@@ -1,4 +1,4 @@
-// Package legaltest tests the rules of services for requests.
+// Package legaltest tests services' rules for requests.
 package legaltest
 
 import (
@@ -8,8 +8,8 @@ import (
 	"agenthost/internal/legalrequest"
 )
 
-// FuzzToolName maps arbitrary names by the rules of a service: each gets a legal one, two
-// names never the same, and the original is restored.
+// FuzzToolName maps arbitrary names by a service's rules: each gets a legal one, two names
+// never the same, and the original is restored.
 func FuzzToolName(f *testing.F, rules *legalrequest.Rules) {
 	for _, seed := range [][2]string{{"a.b", "a_b"}, {"", "unnamed_tool"}, {"x\xff", "x_"}, {strings.Repeat("x", 70), strings.Repeat("x", 71)}, {"structured_output", "9"}} {
 		f.Add(seed[0], seed[1])
@@ -27,8 +27,8 @@ func FuzzToolName(f *testing.F, rules *legalrequest.Rules) {
 	})
 }
 
-// mapNames returns the name that the service gets for the last of these tools, and the name
-// that is restored from it.
+// mapNames returns the name that the service gets for the last tool, and the name that is
+// restored from it.
 func mapNames(rules *legalrequest.Rules, names ...string) (sent, restored string, legal bool) {
 	mapped := legalrequest.NewNameMap(&rules.Names)
 	for _, name := range names {

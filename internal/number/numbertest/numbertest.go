@@ -1,4 +1,4 @@
-// Package numbertest checks that an edge keeps the digits of numbers.
+// Package numbertest checks that an edge keeps all digits in numbers.
 package numbertest
 
 import (
@@ -16,7 +16,7 @@ import (
 const Object = `{"decimal":0.123456789012345678901234567890,"five":5,"half":2.5,"huge":1e400,"least":-9223372036854775808,` +
 	`"odd":9007199254740993,"tenth":0.1,"thirty":123456789012345678901234567890,"unsigned":18446744073709551615}`
 
-// Check reports an error for each problem of [FindProblems].
+// Check reports an error for each problem that [FindProblems] returns.
 func Check(t testing.TB, what, text string, n int) {
 	t.Helper()
 	for _, problem := range FindProblems(text, n) {
