@@ -1,6 +1,9 @@
 package house_test
 
 import (
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -82,4 +85,60 @@ func countOf(text string) (words, of int) {
 		}
 	}
 	return words, of
+}
+
+// TestCommentGenitives: the comments of a package and of its tests have at most 22 "of" in
+// 1000 words.
+func TestCommentGenitives(t *testing.T) {
+	texts := map[string]*strings.Builder{}
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && (d.Name() == "testdata" || d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".g")) {
+			return filepath.SkipDir
+		}
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		dir := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path)), "../../")
+		if texts[dir] == nil {
+			texts[dir] = &strings.Builder{}
+		}
+		for _, comment := range f.Comments {
+			texts[dir].WriteString(comment.Text())
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir, text := range texts {
+		if words, of := countOf(text.String()); exceedsGenitives(words, of) {
+			t.Errorf("the comments of %s have %d \"of\" in %d words, %.1f in 1000, at most %d are allowed: put the noun before the noun, or use the verb", dir, of, words, float64(of)*1000/float64(words), maxOfPerThousand)
+		}
+	}
+	if len(texts) < 100 {
+		t.Errorf("checked %d packages, want at least 100", len(texts))
+	}
+}
+
+// exceedsGenitives reports whether text has too many "of". A few are always allowed, so that
+// short packages need no contortions.
+func exceedsGenitives(words, of int) bool {
+	const inShortTexts = 3
+	return of > inShortTexts && of*1000 > maxOfPerThousand*words
+}
+
+func TestCommentGenitivesControl(t *testing.T) {
+	for text, want := range map[string]bool{
+		strings.Repeat("The results of evaluations are those of the last run of an app. ", 3): true,
+		strings.Repeat("The evaluation results are from the app's last run. ", 3):             false,
+		"The length of the list of names of an app.":                                          false, // too short to count
+	} {
+		if words, of := countOf(text); exceedsGenitives(words, of) != want {
+			t.Errorf("%q: %d \"of\" in %d words: over the limit is %v, want %v", text, of, words, !want, want)
+		}
+	}
 }
