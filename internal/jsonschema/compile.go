@@ -330,4 +330,12 @@ func (e *invalidSchemaError) Error() string {
 }
 
 // sortedNames returns an object's names in order.
-func sortedNames[T any](object map[string]T) []string { return slices.Sorted(maps.Keys(object)) }
+// Each validation calls it several times, so the slice does not grow.
+func sortedNames[T any](object map[string]T) []string {
+	if len(object) == 0 {
+		return nil
+	}
+	names := slices.AppendSeq(make([]string, 0, len(object)), maps.Keys(object))
+	slices.Sort(names)
+	return names
+}
