@@ -249,7 +249,15 @@ func (k *breaker) awaitAnswer(ctx context.Context, since time.Time) bool {
 		if k.pending.Load() == 0 && k.checkClosed() == nil {
 			since = time.Now() // nothing waits for an answer
 		}
-		k.recordSilence(k.measureSilence(since))
+		// Silence lasts since a request was answered, or a part of an answer arrived on a connection
+		// that is older than the suspicion: a long answer takes its time.
+		last := since
+		for _, at := range []time.Time{time.Unix(0, k.answered.Load()), k.conns.lastAnswer(since)} {
+			if at.After(last) {
+				last = at
+			}
+		}
+		k.recordSilence(time.Since(last))
 	}
 }
 
@@ -282,17 +290,6 @@ func (k *breaker) isAnswered(ctx context.Context, probe func(ctx context.Context
 	defer cancel()
 	err := probe(ctx)
 	return ctx.Err() == nil && (err == nil || !errors.Is(err, errNoneIdle) && k.isAnswer(err))
-}
-
-// measureSilence returns for how long no request has been answered, and no part of an answer has
-// arrived on a connection that is older than the suspicion: a long answer takes its time.
-func (k *breaker) measureSilence(since time.Time) time.Duration {
-	for _, at := range []time.Time{time.Unix(0, k.answered.Load()), k.conns.lastAnswer(since)} {
-		if at.After(since) {
-			since = at
-		}
-	}
-	return time.Since(since)
 }
 
 // recordSilence opens the breaker, and later cuts the connections.

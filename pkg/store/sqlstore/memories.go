@@ -175,31 +175,32 @@ func countMemoryTerms(db *gorm.DB, who store.UserKey, terms []string) (store.Ter
 		return t, err
 	}
 	t.Total = int(all)
-	text, args := buildTermCountSQL(pk, terms)
+	var selects []string
+	var args []any
+	for i, term := range terms { // each count is limited to ManyMemories+1
+		selects = append(selects, fmt.Sprintf("SELECT %d AS i, count(*) AS n FROM (SELECT memory_pk FROM memory_terms WHERE owner_pk = ? AND term = ? LIMIT %d) t",
+			i, store.ManyMemories+1))
+		args = append(args, pk, term)
+	}
 	var counts []struct{ I, N int }
-	err = db.Raw(text, args...).Scan(&counts).Error
+	err = db.Raw(strings.Join(selects, " UNION ALL "), args...).Scan(&counts).Error
 	for _, c := range counts {
 		t.ByTerm[terms[c.I]] = c.N
 	}
 	return t, err
 }
 
-// buildTermCountSQL limits each count to ManyMemories+1.
-func buildTermCountSQL(pk int64, terms []string) (text string, args []any) {
-	var counts []string
-	for i, term := range terms {
-		counts = append(counts, fmt.Sprintf("SELECT %d AS i, count(*) AS n FROM (SELECT memory_pk FROM memory_terms WHERE owner_pk = ? AND term = ? LIMIT %d) t",
-			i, store.ManyMemories+1))
-		args = append(args, pk, term)
-	}
-	return strings.Join(counts, " UNION ALL "), args
-}
-
 func (m sqlMemories) SearchMemories(ctx context.Context, s *store.MemorySearch) ([]*session.Memory, error) {
 	var texts []string
 	err := m.b.retryRead(ctx, func(ctx context.Context) (err error) {
-		texts, err = queryBestMemories(m.b.readers.WithContext(ctx), s)
-		return err
+		db := m.b.readers.WithContext(ctx)
+		texts = nil // of an earlier attempt
+		pk, err := findMemoryOwner(db, s.Owner)
+		if err != nil || pk == 0 {
+			return err
+		}
+		text, args := buildSearchSQL(pk, s)
+		return db.Raw(text, args...).Scan(&texts).Error
 	})
 	if err != nil {
 		return nil, m.b.wrapError("searching memories", err)
@@ -211,16 +212,6 @@ func (m sqlMemories) SearchMemories(ctx context.Context, s *store.MemorySearch) 
 		}
 	}
 	return memories, nil
-}
-
-func queryBestMemories(db *gorm.DB, s *store.MemorySearch) (texts []string, err error) {
-	pk, err := findMemoryOwner(db, s.Owner)
-	if err != nil || pk == 0 {
-		return nil, err
-	}
-	text, args := buildSearchSQL(pk, s)
-	err = db.Raw(text, args...).Scan(&texts).Error
-	return texts, err
 }
 
 // buildSearchSQL sums the weights by memory. Each term is a primary key range. Weights are

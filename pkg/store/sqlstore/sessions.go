@@ -118,11 +118,18 @@ func (b *Database) ListSessions(ctx context.Context, q store.SessionQuery) ([]*s
 	}
 	all := make([]*store.ListedSession, len(heads))
 	for i, h := range heads {
-		all[i] = &store.ListedSession{
-			Key:   session.Key{App: h.Row.App, User: h.Row.User, ID: h.Row.Session},
-			Head:  h.toHead(),
-			State: states.mergeState(h.Row.User, h.Row.Session),
+		key := session.Key{App: h.Row.App, User: h.Row.User, ID: h.Row.Session}
+		head := store.Head{ID: h.Row.ID, Updated: microsToTime(h.Row.Created)}
+		if h.Version != nil {
+			head.Version, head.Updated = *h.Version, microsToTime(*h.Updated)
 		}
+		state := map[string]any{}
+		for _, owner := range [][2]string{{}, {key.User, ""}, {key.User, key.ID}} {
+			for k, v := range states[owner] {
+				state[k] = codec.CloneValue(v)
+			}
+		}
+		all[i] = &store.ListedSession{Key: key, Head: head, State: state}
 	}
 	return all, nil
 }
@@ -159,13 +166,6 @@ type headRow struct {
 	Updated *int64     `gorm:"column:update_time"`
 }
 
-func (h *headRow) toHead() store.Head {
-	if h.Version == nil {
-		return store.Head{ID: h.Row.ID, Updated: microsToTime(h.Row.Created)}
-	}
-	return store.Head{ID: h.Row.ID, Version: *h.Version, Updated: microsToTime(*h.Updated)}
-}
-
 // statesByOwner holds the state keys of one app with their prefixes, by user
 // and session; either may be empty.
 type statesByOwner map[[2]string]map[string]any
@@ -185,16 +185,6 @@ func groupStates(rows []stateRow) (statesByOwner, error) {
 		all[at][r.scope().Prefix()+r.Key] = v
 	}
 	return all, nil
-}
-
-func (s statesByOwner) mergeState(user, id string) map[string]any {
-	all := map[string]any{}
-	for _, at := range [][2]string{{}, {user, ""}, {user, id}} {
-		for k, v := range s[at] {
-			all[k] = codec.CloneValue(v)
-		}
-	}
-	return all
 }
 
 // ReadInitialState implements [store.SessionBackend].

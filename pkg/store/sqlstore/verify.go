@@ -66,18 +66,13 @@ func (all Engines) ReadStatus(ctx context.Context, url string) (*Status, error) 
 	if s.Schema, err = r.readSchemaVersion(ctx); err != nil {
 		return nil, err
 	}
-	s.Required, s.Pending = newestVersion(), pendingSteps(s.Schema)
-	return s, s.measureDatabase(ctx, r)
-}
-
-func pendingSteps(at int64) []Step {
-	steps := []Step{}
+	s.Required, s.Pending = newestVersion(), []Step{}
 	for _, m := range migrations() {
-		if m.version > at {
-			steps = append(steps, Step{m.version, m.name})
+		if m.version > s.Schema {
+			s.Pending = append(s.Pending, Step{m.version, m.name})
 		}
 	}
-	return steps
+	return s, s.measureDatabase(ctx, r)
 }
 
 func (s *Status) measureDatabase(ctx context.Context, r *ReadOnly) error {
@@ -223,25 +218,21 @@ func (v *verifier) checkEngine(ctx context.Context, q integrityQuery) error {
 		query = v.r.eachOnOwnConn
 	}
 	err := query(ctx, func(rows *sql.Rows) error {
-		answer, err := scanTexts(rows)
+		columns, err := rows.Columns()
+		if err != nil {
+			return err
+		}
+		answer, into := make([]string, len(columns)), make([]any, len(columns))
+		for i := range answer {
+			into[i] = &answer[i]
+		}
+		err = rows.Scan(into...)
 		if err == nil && !strings.EqualFold(answer[len(answer)-1], "ok") {
 			v.reportBroken("%s", strings.Join(answer, " "))
 		}
 		return err
 	}, q.query)
 	return v.endRule(ctx, err)
-}
-
-func scanTexts(rows *sql.Rows) ([]string, error) {
-	columns, err := rows.Columns()
-	if err != nil {
-		return nil, err
-	}
-	texts, into := make([]string, len(columns)), make([]any, len(columns))
-	for i := range texts {
-		into[i] = &texts[i]
-	}
-	return texts, rows.Scan(into...)
 }
 
 // endRule ends a rule. Damage that stopped its query is a violation, at the last row
