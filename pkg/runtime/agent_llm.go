@@ -34,30 +34,30 @@ func (a *LLMAgent) run(ctx context.Context, inv *Invocation, yield func(*session
 	case inv.run.decisions != nil:
 		o = s.executeDecisions(ctx)
 	}
-	if o.kind == nextStep && inv.frame == nil {
+	if o.kind == outcomeNext && inv.frame == nil {
 		o = s.continueDelegate(ctx)
 	}
-	if o.kind == nextStep && !s.hasPendingCalls() {
+	if o.kind == outcomeNext && !s.hasPendingCalls() {
 		o = s.dispatchTasks(ctx)
 	}
-	for o.kind == nextStep && !s.hasPendingCalls() && !inv.hasEnded() {
+	for o.kind == outcomeNext && !s.hasPendingCalls() && !inv.hasEnded() {
 		o = s.runStep(ctx)
 	}
-	if o.kind == transferred {
+	if o.kind == outcomeTransferred {
 		o = s.transferTo(ctx, o.to)
 	}
 	switch o.kind {
-	case failed:
+	case outcomeFailed:
 		yield(nil, o.err)
 		return false
-	case stopped:
+	case outcomeStopped:
 		return false
 	}
 	if !s.pauseIfPending() {
 		return false
 	}
-	// A task that is a workflow node has no output yet: it pauses until the user's next message.
-	if o.kind != finished && inv.frame != nil && inv.node.isTaskNode() && !inv.hasEnded() && !slices.ContainsFunc(inv.frame.prior.allEvents(), isTaskFinish) {
+	// A task that is a node of a workflow has no output yet: it pauses until the user's next message.
+	if o.kind != outcomeFinished && inv.frame != nil && inv.node.isTaskNode() && !inv.hasEnded() && !slices.ContainsFunc(inv.frame.prior.allEvents(), isTaskFinish) {
 		inv.frame.markPaused()
 	}
 	return true
@@ -66,7 +66,7 @@ func (a *LLMAgent) run(ctx context.Context, inv *Invocation, yield func(*session
 // runStep runs the next step: it builds a request, calls the model, and executes the calls in each
 // whole response while the stream lasts.
 func (s *step) runStep(ctx context.Context) outcome {
-	s.decided, s.modelAnswer = nil, modelAnswer{reached: outcome{kind: answered}}
+	s.decided, s.modelAnswer = nil, modelAnswer{reached: outcome{kind: outcomeAnswered}}
 	compaction{s.inv}.compactBefore(ctx)
 	req, err := s.inv.buildRequest(ctx, s.agent)
 	if err == nil {
@@ -160,7 +160,7 @@ func (s *step) handleModelError(err error) outcome {
 		ev.ErrorCode, ev.ErrorMessage = failure.Code, failure.Message
 		s.attachCallbackActions(ev)
 		if !s.emitEvent(ev, nil) {
-			return outcome{kind: stopped}
+			return outcome{kind: outcomeStopped}
 		}
 	}
 	return failWith(failure)

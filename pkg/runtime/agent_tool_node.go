@@ -51,7 +51,7 @@ func (a *ToolNode) Run(ctx context.Context, inv *Invocation) Events {
 			return
 		}
 		c := &nodeCall{ToolNode: a, step: &step{callRunner: callRunner{inv: inv}, sink: yield}}
-		if o := c.runOrResume(ctx); o.kind == failed {
+		if o := c.runOrResume(ctx); o.kind == outcomeFailed {
 			yield(nil, o.err)
 		}
 	}
@@ -106,7 +106,7 @@ type nodeCall struct {
 func (c *nodeCall) runOrResume(ctx context.Context) outcome {
 	switch f := c.inv.frame; {
 	case f != nil && hasNodeResult(f.prior):
-		return outcome{kind: answered}
+		return outcome{kind: outcomeAnswered}
 	case f != nil && lastNodeRequest(f.prior) != nil:
 		return c.resumeCall(ctx, lastNodeRequest(f.prior))
 	case f == nil && (c.inv.path == rootPathOf(c.inv.node) || len(c.findAnswered()) > 0):
@@ -115,7 +115,7 @@ func (c *nodeCall) runOrResume(ctx context.Context) outcome {
 				return o
 			}
 		}
-		return outcome{kind: answered}
+		return outcome{kind: outcomeAnswered}
 	}
 	return c.startCall(ctx)
 }
@@ -194,11 +194,11 @@ func (c *nodeCall) executeDecision(ctx context.Context, request indexedCall, ans
 func (c *nodeCall) executeCall(ctx context.Context, earlier *session.Actions, args map[string]any) outcome {
 	call := &genai.FunctionCall{ID: c.inv.path, Name: c.tool.Declaration().Name, Args: args}
 	results := c.runCalls(ctx, []*genai.FunctionCall{call})
-	if results.outcome.kind == failed {
+	if results.outcome.kind == outcomeFailed {
 		if results.failed != nil {
 			results.failed.Content = nil
 			if !c.emitEvent(results.failed, nil) {
-				return outcome{kind: stopped}
+				return outcome{kind: outcomeStopped}
 			}
 		}
 		return results.outcome
@@ -283,7 +283,7 @@ func (a *ToolNode) runStoredCall(ctx context.Context, inv *Invocation, yield fun
 	var o outcome
 	switch d := inv.run.decisions; {
 	case inv.frame != nil:
-		if o = s.resumeAgent(ctx); o.kind == nextStep && !s.hasPendingCalls() {
+		if o = s.resumeAgent(ctx); o.kind == outcomeNext && !s.hasPendingCalls() {
 			o = a.callTool(ctx, s)
 		}
 	case d != nil && d.author == a.AgentName && !d.consumed.Load():
@@ -292,9 +292,9 @@ func (a *ToolNode) runStoredCall(ctx context.Context, inv *Invocation, yield fun
 		o = a.callTool(ctx, s)
 	}
 	switch o.kind {
-	case failed:
+	case outcomeFailed:
 		yield(nil, o.err)
-	case stopped:
+	case outcomeStopped:
 	default:
 		s.pauseIfPending()
 	}
@@ -334,7 +334,7 @@ func (a *ToolNode) callTool(ctx context.Context, s *step) outcome {
 	ev.Content = &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: call}}}
 	ev.LongRunningToolIDs = s.longRunningIDs(ev.Calls())
 	if !s.emitEvent(ev, nil) {
-		return outcome{kind: stopped}
+		return outcome{kind: outcomeStopped}
 	}
 	return s.executeCalls(ctx, ev.Calls())
 }
@@ -349,5 +349,5 @@ func (a *ToolNode) yieldUserAnswer(s *step, c *genai.FunctionCall) outcome {
 			return stopUnless(s.emitEvent(ev, nil))
 		}
 	}
-	return outcome{kind: answered}
+	return outcome{kind: outcomeAnswered}
 }

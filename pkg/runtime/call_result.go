@@ -11,9 +11,9 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// callResult is one call's result: a part for the model, which is nil when it comes later, the
-// actions, and the outcome: nextStep, paused by a sub-agent, finished by finish_task, or failed
-// with an error that ends the run.
+// callResult is the result of one call: a part for the model, which is nil
+// when it comes later, the actions, and the outcome: next, paused by a sub-agent,
+// finished by finish_task, or failed with an error that ends the run.
 type callResult struct {
 	part    *genai.Part
 	values  int // in the response

@@ -160,7 +160,7 @@ func (s *step) transferTo(ctx context.Context, name string) outcome {
 	to := s.inv.newChildInvocation(target, s.inv.branch, 1)
 	to.onLastEvent = s.inv.passLastEvent()
 	if !to.runAgent(ctx, s.emitEvent) {
-		return outcome{kind: stopped}
+		return outcome{kind: outcomeStopped}
 	}
-	return outcome{kind: transferred}
+	return outcome{kind: outcomeTransferred}
 }

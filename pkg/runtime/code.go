@@ -25,7 +25,7 @@ func (s *step) emitAndRunCode(ctx context.Context, resp *model.Response, content
 	upTo := resp.Clone()
 	upTo.Content = content
 	if !s.emitEvent(s.newModelEvent(upTo), nil) {
-		return outcome{kind: stopped}
+		return outcome{kind: outcomeStopped}
 	}
 	return s.runCode(ctx, code)
 }

@@ -44,23 +44,16 @@ type compaction struct{ *Invocation }
 // apps/compaction.py). A failure is logged and changes nothing.
 func (inv compaction) compactAfter(ctx context.Context) {
 	c, h := inv.run.app.compactor, inv.run.sess.History
-	if !compactedIn(liveEvents(h), inv.run.id) && inv.compactTokens(ctx, c.EventRetention) {
+	compacted := false // in this invocation
+	for _, ev := range slices.Backward(liveEvents(h)) {
+		if compacted = isCompaction(ev); compacted || ev.IsFromUser() && ev.InvocationID == inv.run.id {
+			break
+		}
+	}
+	if !compacted && inv.compactTokens(ctx, c.EventRetention) {
 		return
 	}
 	inv.storeSummary(ctx, c.slidingWindow(liveEvents(h)))
-}
-
-// compactedIn reports whether an invocation has written a summary.
-func compactedIn(events []*session.Event, invocation string) bool {
-	for _, ev := range slices.Backward(events) {
-		switch {
-		case isCompaction(ev):
-			return true
-		case ev.IsFromUser() && ev.InvocationID == invocation:
-			return false
-		}
-	}
-	return false
 }
 
 // compactBefore compacts the history before a model call if the token
@@ -185,7 +178,9 @@ func (inv compaction) buildSummary(ctx context.Context, s compactionRange) (*ses
 		return nil, nil
 	}
 	prompt := strings.ReplaceAll(r.app.compactor.Prompt, ConversationHistory, text)
-	resp, err := r.app.compactor.askSummarizer(ctx, r, prompt, inv.summaryOrigin(prompt))
+	origin := inv.requestOrigin()
+	origin.Agent, origin.UserText = "", prompt // no agent calls the model
+	resp, err := r.app.compactor.askSummarizer(ctx, r, prompt, origin)
 	if err != nil {
 		return nil, err
 	}
@@ -198,13 +193,6 @@ func (inv compaction) buildSummary(ctx context.Context, s compactionRange) (*ses
 		StartTimestamp: start, EndTimestamp: end, CompactedContent: model.ModelText(model.TextOf(resp.Content)),
 	}
 	return ev, nil
-}
-
-// summaryOrigin returns the model call's origin, which has no agent.
-func (inv compaction) summaryOrigin(prompt string) model.Origin {
-	o := inv.requestOrigin()
-	o.Agent, o.UserText = "", prompt
-	return o
 }
 
 // askSummarizer returns the model's response, which has text.

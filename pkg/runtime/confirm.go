@@ -106,7 +106,14 @@ func (s *step) newInputRequests(answer *session.Event, calls []*genai.FunctionCa
 			credentials = s.addRequest(credentials, RequestCredential, map[string]any{"functionCallId": fc.ID, "authConfig": config})
 		}
 		if c := answer.Actions.RequestedToolConfirmations[fc.ID]; c != nil && !s.alreadyRequested(RequestConfirmation, fc.ID) {
-			confirmations = s.addRequest(confirmations, RequestConfirmation, confirmationArgs(fc, c))
+			ask := map[string]any{"hint": c.Hint, "confirmed": false}
+			if c.Payload != nil {
+				ask["payload"] = c.Payload
+			}
+			confirmations = s.addRequest(confirmations, RequestConfirmation, map[string]any{
+				"originalFunctionCall": map[string]any{"id": fc.ID, "name": fc.Name, "args": cloneArgs(fc.Args)},
+				"toolConfirmation":     ask,
+			})
 		}
 	}
 	return credentials, confirmations
@@ -166,18 +173,7 @@ func (s *step) addRequest(ev *session.Event, name string, args map[string]any) *
 	return ev
 }
 
-func confirmationArgs(fc *genai.FunctionCall, c *session.Confirmation) map[string]any {
-	ask := map[string]any{"hint": c.Hint, "confirmed": false}
-	if c.Payload != nil {
-		ask["payload"] = c.Payload
-	}
-	return map[string]any{
-		"originalFunctionCall": map[string]any{"id": fc.ID, "name": fc.Name, "args": cloneArgs(fc.Args)},
-		"toolConfirmation":     ask,
-	}
-}
-
-// readDecisions reads the decisions in the user's message; nil if it has none. It runs before the
+// readDecisions reads the decisions of the user's message; nil if it has none. It runs before the
 // message is stored, so that an invalid message leaves no trace.
 func (r *run) readDecisions(req *RunRequest) (*decisions, error) {
 	responses := model.ResponsesOf(r.message.content)
@@ -219,14 +215,22 @@ func (d *decisions) readResponse(x *callIndex, resp *genai.FunctionResponse) err
 	}
 	d.author = author
 	if isNodeRequest(request.call) {
-		return d.readNodeCredential(x, request, resp)
+		switch { // the node finds its request in the history
+		case x.hasNodeResult(request):
+			return nil
+		case x.all.hasNodeResult(request):
+			return invalidRequest("the credential %s was answered before the session was rewound: rewind to before the call to answer it again", resp.ID)
+		}
+		return d.readCredential(request.call, request.event.NodePath, resp)
 	}
 	one, err := findOriginalCall(x, request)
 	if err == nil && resp.Name == RequestCredential {
 		err = d.readCredential(request.call, one.call.ID, resp)
 	} else if err == nil {
 		one.confirmation, err = readConfirmation(resp)
-		one.requested = readRequested(request.call)
+		asked, _ := request.call.Args["toolConfirmation"].(map[string]any)
+		hint, _ := asked["hint"].(string)
+		one.requested = &session.Confirmation{Hint: hint, Payload: asked["payload"]}
 	}
 	if err != nil {
 		return err
@@ -244,20 +248,8 @@ func (d *decisions) readResponse(x *callIndex, resp *genai.FunctionResponse) err
 	return nil
 }
 
-// readNodeCredential reads the credential for a ToolNode's call; the ToolNode finds its request in
-// the history.
-func (d *decisions) readNodeCredential(x *callIndex, request indexedCall, resp *genai.FunctionResponse) error {
-	if x.hasNodeResult(request) {
-		return nil
-	}
-	if x.all.hasNodeResult(request) {
-		return invalidRequest("the credential %s was answered before the session was rewound: rewind to before the call to answer it again", resp.ID)
-	}
-	return d.readCredential(request.call, request.event.NodePath, resp)
-}
-
-// findRequest finds the runtime request that a response answers: the last one, since a ToolNode's
-// requests have the same ID in every invocation.
+// findRequest finds the request of the runtime that a response answers: the last one, since the
+// requests of a ToolNode have the same ID in every invocation.
 func findRequest(x *callIndex, resp *genai.FunctionResponse) (request indexedCall, err error) {
 	for _, site := range x.findCalls(resp.ID) {
 		if site.call.Name != resp.Name || !IsRequest(site.event, site.call) {
@@ -324,13 +316,6 @@ func findUserText(events []*session.Event, invocation string) string {
 		}
 	}
 	return ""
-}
-
-// readRequested returns the hint and the payload in a stored confirmation request.
-func readRequested(request *genai.FunctionCall) *session.Confirmation {
-	asked, _ := request.Args["toolConfirmation"].(map[string]any)
-	hint, _ := asked["hint"].(string)
-	return &session.Confirmation{Hint: hint, Payload: asked["payload"]}
 }
 
 // readCredential stores a credential in the state key that was requested. The answer to a

@@ -149,33 +149,29 @@ func (v *contentsView) indexCalls(ev *session.Event, at int) {
 	v.sites = append(v.sites, callSite{author: ev.Author, calls: calls, at: at, response: -1})
 }
 
-// appendEvents adds the new events. A rewind or compaction among them rebuilds
-// the view.
+// appendEvents adds the new events. A rewind or compaction among them rebuilds the view from the
+// visible events; calls that only a summary covers stay known, so that a late answer to one is
+// reported as such.
 func (v *contentsView) appendEvents(events []*session.Event) {
 	from := v.seen
 	for i := len(events) - 1; i >= from; i-- {
-		if rewritesPast(events[i]) {
-			v.rebuildView(events[:i+1])
-			from = i + 1
+		if !rewritesPast(events[i]) {
+			continue
 		}
+		*v = *newView(v.viewKey)
+		seen, covered := applyCompactions(session.WithoutRewound(events[:i+1]))
+		for _, ev := range covered {
+			v.indexCalls(ev, -1)
+		}
+		for _, ev := range seen {
+			v.addEvent(ev)
+		}
+		from = i + 1
 	}
 	for _, ev := range events[from:] {
 		v.addEvent(ev)
 	}
 	v.seen = len(events)
-}
-
-// rebuildView rebuilds the view from the visible events. Calls that only a
-// summary covers stay known, so that a late answer to one is reported as such.
-func (v *contentsView) rebuildView(events []*session.Event) {
-	*v = *newView(v.viewKey)
-	seen, covered := applyCompactions(session.WithoutRewound(events))
-	for _, ev := range covered {
-		v.indexCalls(ev, -1)
-	}
-	for _, ev := range seen {
-		v.addEvent(ev)
-	}
 }
 
 // currentContents returns the contents. If the last event answers calls, the
@@ -205,21 +201,17 @@ func (v *contentsView) addEvent(ev *session.Event) {
 	content := ev.Content
 	switch {
 	case v.isForeign(ev):
-		v.addForeign(ev)
+		v.indexCalls(ev, -1)
+		if foreign := presentForeign(ev); foreign != nil {
+			v.last = lastAdded{}
+			v.bytes += contentBytes(foreign)
+			v.appendContent(v.contentForModel(foreign))
+		}
 	case len(model.ResponsesOf(content)) > 0:
 		v.insertResponse(content)
 	default:
 		v.last = lastAdded{}
 		v.indexCalls(ev, v.appendContent(v.contentForModel(content)))
-	}
-}
-
-func (v *contentsView) addForeign(ev *session.Event) {
-	v.indexCalls(ev, -1)
-	if foreign := presentForeign(ev); foreign != nil {
-		v.last = lastAdded{}
-		v.bytes += contentBytes(foreign)
-		v.appendContent(v.contentForModel(foreign))
 	}
 }
 
@@ -254,7 +246,15 @@ func (v *contentsView) insertResponse(content *genai.Content) {
 	default:
 		at := site.at + 1
 		v.contents = slices.Insert(slices.Clone(v.contents), at, shown)
-		v.shiftSites(at)
+		for i := range v.sites { // those after the inserted content
+			s := &v.sites[i]
+			if s.at >= at {
+				s.at++
+			}
+			if s.response >= at {
+				s.response++
+			}
+		}
 		site.response = at
 	}
 	site.answer = content
@@ -281,19 +281,6 @@ func (v *contentsView) findCallSite(content *genai.Content) (*callSite, error) {
 		}
 	}
 	return site, nil
-}
-
-// shiftSites moves the sites after an inserted content.
-func (v *contentsView) shiftSites(from int) {
-	for i := range v.sites {
-		s := &v.sites[i]
-		if s.at >= from {
-			s.at++
-		}
-		if s.response >= from {
-			s.response++
-		}
-	}
 }
 
 // isVisible reports whether the agent sees an event on its branch.

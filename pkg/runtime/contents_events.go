@@ -337,7 +337,10 @@ func applyCompactions(events []*session.Event) (seen, covered []*session.Event) 
 	var open openCalls
 	for _, k := range current {
 		c := events[k].Actions.Compaction
-		n := countUntil(events[:k], c.EndTimestamp)
+		n := k // the events until the last one that is not after the end
+		for n > 0 && eventSeconds(events[n-1]) > c.EndTimestamp {
+			n--
+		}
 		isOpen := open.readEvents(events[:n])
 		first, end := k, k
 		for i, ev := range events[:n] {
@@ -371,17 +374,9 @@ func applyCompactions(events []*session.Event) (seen, covered []*session.Event) 
 	return append(seen, summaries[len(events)]...), covered
 }
 
-// countUntil returns how many events there are until the last one that is not after a time.
-func countUntil(events []*session.Event, seconds float64) int {
-	n := len(events)
-	for n > 0 && eventSeconds(events[n-1]) > seconds {
-		n--
-	}
-	return n
-}
-
-// currentCompactions returns the indexes of the compactions in effect: one whose time range lies
-// within another is omitted, and if two have equal ranges, the older one.
+// currentCompactions returns the indexes of the compactions in effect: one
+// whose time range lies within another is omitted, of two with equal ranges
+// the older.
 func currentCompactions(events []*session.Event) []int {
 	var all []int
 	for i, ev := range events {

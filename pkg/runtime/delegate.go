@@ -269,7 +269,7 @@ func (s *step) runCallsOrDelegate(ctx context.Context, calls []*genai.FunctionCa
 			})
 		case <-done:
 			if left {
-				return mergedCalls{outcome: outcome{kind: stopped}}
+				return mergedCalls{outcome: outcome{kind: outcomeStopped}}
 			}
 			return results
 		}

@@ -10,29 +10,31 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// An outcome is what a part of an agent's run leads to. Each part returns its own, from one call
-// to a whole step, and the part above it decides; none sets a flag that another one reads:
+// An outcome is what a part in an agent's run leads to. Each part returns its own, from one call to a
+// whole step, and the part above it decides; none sets a flag that another one reads:
 //
-//	runCall           one call                      nextStep, paused, finished, failed
-//	  mergeOutcomes   all calls in one response     the same: the greatest, in call order
-//	executeCalls      the calls and their events    all kinds
-//	runStep           a model call with its calls   all kinds
-//	LLMAgent.run      the loop: it runs another step after nextStep, the other agent after
-//	                  transferred, and yields the error after failed
+//	runCall           one call: next, paused, finished or failed
+//	  mergeOutcomes   all calls in one response: the greatest, in the order of the calls
+//	executeCalls      these calls and the events that they lead to: any kind
+//	runStep           a model call and its calls: any kind
+//	LLMAgent.run      the loop: another step after next, the other agent after transferred; it yields
+//	                  the error after failed, and pauses for pending calls after the others
 //
-// Two things hold. An error is yielded once, by the loop: the part that fails has yielded the event
-// that reports the error before it returns. After stopped nothing is yielded: the consumer has left,
-// or a sub-agent has yielded its own error.
+// Two rules hold. An error is yielded once, by the loop; the part that fails first yields the event
+// that reports it. Nothing is yielded after stopped: the consumer has left, or a sub-agent has
+// yielded its own error.
 //
-// A model's stream is an iterator and takes no outcome from its consumer. Therefore handleResponse
-// keeps the last one in [step].reached, where runStep picks it up.
+// A model's stream is an iterator and cannot return what its consumer found. So handleResponse keeps
+// the last outcome in [step].reached for runStep. A captured variable would do the same at the price
+// of an allocation for each step. Live conversations have no loop: [TwoWayTurn] keeps whether it is
+// done, because its driver calls one method after another.
 type outcome struct {
 	kind outcomeKind
-	// to is the agent after transferred.
+	// to is the agent after outcomeTransferred.
 	to string
-	// value is the task's output after finished.
+	// value is the task's output after outcomeFinished.
 	value any
-	// err is the error after failed.
+	// err is the error after outcomeFailed.
 	err error
 }
 
@@ -41,24 +43,24 @@ type outcomeKind uint8
 
 // The kinds are in order: among the calls in one response, the greatest decides.
 const (
-	nextStep    outcomeKind = iota // the model reads the results in the next step
-	answered                       // the agent has its answer, or all its calls are answered later
-	paused                         // a sub-agent or a task waits for the user
-	transferred                    // another agent continues the conversation
-	failed                         // the run ends with an error, which is not yielded yet
-	finished                       // finish_task has ended the agent's task
-	stopped                        // nothing can be yielded any more
+	outcomeNext        outcomeKind = iota // the model reads the results in the next step
+	outcomeAnswered                       // the agent has its answer, or all its calls are answered later
+	outcomePaused                         // a sub-agent or a task waits for the user
+	outcomeTransferred                    // another agent continues the conversation
+	outcomeFailed                         // the run ends with an error, which is not yielded yet
+	outcomeFinished                       // finish_task has ended the agent's task
+	outcomeStopped                        // nothing can be yielded any more
 )
 
 // endsAgent reports whether the agent has nothing more to do in this step and after it.
-func (o outcome) endsAgent() bool { return o.kind > answered }
+func (o outcome) endsAgent() bool { return o.kind > outcomeAnswered }
 
-func failWith(err error) outcome { return outcome{kind: failed, err: err} }
+func failWith(err error) outcome { return outcome{kind: outcomeFailed, err: err} }
 
 // stopUnless returns stopped after an event that the consumer did not accept.
 func stopUnless(proceed bool) outcome {
 	if !proceed {
-		return outcome{kind: stopped}
+		return outcome{kind: outcomeStopped}
 	}
 	return outcome{}
 }
@@ -66,7 +68,7 @@ func stopUnless(proceed bool) outcome {
 // answerWith returns the outcome for an agent whose last event is known.
 func answerWith(last *session.Event) outcome {
 	if last.IsFinal() {
-		return outcome{kind: answered}
+		return outcome{kind: outcomeAnswered}
 	}
 	return outcome{}
 }

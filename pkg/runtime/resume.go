@@ -309,7 +309,7 @@ func (s *step) resumeAgent(ctx context.Context) outcome {
 		return failWith(err)
 	}
 	if !s.emitMissingRequests() {
-		return outcome{kind: stopped}
+		return outcome{kind: outcomeStopped}
 	}
 	last := f.prior.lastEvent()
 	switch s.findResumePoint(later) {
@@ -318,11 +318,11 @@ func (s *step) resumeAgent(ctx context.Context) outcome {
 	case atCalls:
 		return s.executeCalls(ctx, s.inv.unansweredCalls(later))
 	case atPendingCalls:
-		return outcome{kind: paused}
+		return outcome{kind: outcomePaused}
 	case atCode:
 		return s.runCode(ctx, s.pendingCode(last))
 	case atTransfer:
-		return outcome{kind: transferred, to: last.Actions.TransferToAgent}
+		return outcome{kind: outcomeTransferred, to: last.Actions.TransferToAgent}
 	case atResults:
 		if answer, o := s.emitStructuredOutput(ctx, last); answer != nil {
 			return o
@@ -331,7 +331,7 @@ func (s *step) resumeAgent(ctx context.Context) outcome {
 	case atModelCall:
 		return outcome{}
 	}
-	return outcome{kind: answered}
+	return outcome{kind: outcomeAnswered}
 }
 
 // executeDecisions executes the calls of this agent that the user's message
@@ -342,7 +342,7 @@ func (s *step) executeDecisions(ctx context.Context) outcome {
 	case d.author != s.inv.node.agent.Name() || !d.consumed.CompareAndSwap(false, true):
 		return outcome{}
 	case len(d.open) == 0 && d.finished:
-		return outcome{kind: answered}
+		return outcome{kind: outcomeAnswered}
 	case len(d.open) == 0:
 		return outcome{}
 	}

@@ -40,11 +40,16 @@ func (inv turnContents) hasSingleTurn() bool {
 	return inv.input != nil && inv.input.v != nil && inv.node.isSingleTurn()
 }
 
-// buildTurn returns a single turn's contents: the input as a user message, which is never stored,
-// and this run's events.
+// buildTurn returns the contents of a single turn: the input as a user message, which is never
+// stored, and the events of this run. The input is the user's own message with its files, text, or
+// JSON of any other value.
 func (inv turnContents) buildTurn(key viewKey) ([]*genai.Content, error) {
+	input := inv.run.message.content
+	if text, ok := inv.input.v.(string); !ok || text != inv.run.message.text || input == nil {
+		input = model.UserText(template.String(inv.input.v))
+	}
 	v := contentsView{viewKey: key}
-	v.appendEvents(append([]*session.Event{inv.newInputEvent(inv.inputContent())}, inv.turnEvents()...))
+	v.appendEvents(append([]*session.Event{inv.newInputEvent(input)}, inv.turnEvents()...))
 	return v.currentContents()
 }
 
@@ -56,26 +61,24 @@ func (inv turnContents) newInputEvent(input *genai.Content) *session.Event {
 	}
 }
 
-// inputContent returns the input as a user message: the user's own message with its files, text, or
-// any other value as JSON.
-func (inv turnContents) inputContent() *genai.Content {
-	if text, ok := inv.input.v.(string); ok && text == inv.run.message.text && inv.run.message.content != nil {
-		return inv.run.message.content
-	}
-	return model.UserText(template.String(inv.input.v))
-}
-
-// turnEvents returns the events in this agent run, and the user's answers to its calls.
+// turnEvents returns the events of this run of the agent, and the user's answers to its
+// calls.
 func (inv turnContents) turnEvents() []*session.Event {
 	events := inv.run.sess.Events()
 	if inv.frame == nil {
 		events = events[min(inv.turnStart, len(events)):]
 	}
+	isOwn := func(ev *session.Event) bool { // other runs at the same time have other branches
+		if inv.frame == nil {
+			return ev.Branch == inv.branch
+		}
+		return framePathOf(ev) == inv.frame.path && ev.InvocationID == inv.run.id
+	}
 	var calls []string
 	var own []*session.Event
 	for _, ev := range events {
 		switch {
-		case ev.Author == inv.node.agent.Name() && inv.isOfTurn(ev):
+		case ev.Author == inv.node.agent.Name() && isOwn(ev):
 			for _, c := range ev.Calls() {
 				calls = append(calls, c.ID)
 			}
@@ -85,13 +88,4 @@ func (inv turnContents) turnEvents() []*session.Event {
 		own = append(own, ev)
 	}
 	return own
-}
-
-// isOfTurn reports whether an agent event belongs to this run. Other runs at the same time have
-// other branches.
-func (inv turnContents) isOfTurn(ev *session.Event) bool {
-	if inv.frame == nil {
-		return ev.Branch == inv.branch
-	}
-	return framePathOf(ev) == inv.frame.path && ev.InvocationID == inv.run.id
 }

@@ -209,11 +209,11 @@ func (s *step) finishTask(answer *session.Event, output any) outcome {
 	}
 	switch {
 	case !s.emitEvent(answer, nil):
-		return outcome{kind: stopped}
+		return outcome{kind: outcomeStopped}
 	case failure != nil:
 		return failWith(failure)
 	}
-	return outcome{kind: finished}
+	return outcome{kind: outcomeFinished}
 }
 
 // isTaskFinish reports whether an event completes a task with its output.
@@ -299,14 +299,14 @@ func (s *step) dispatchTasks(ctx context.Context) outcome {
 			continue
 		}
 		if s.inv.hasEnded() {
-			return outcome{kind: answered}
+			return outcome{kind: outcomeAnswered}
 		}
 		response, o := s.runTask(ctx, t)
 		if o.endsAgent() {
 			return o
 		}
 		if !s.emitEvent(response, nil) {
-			return outcome{kind: stopped}
+			return outcome{kind: outcomeStopped}
 		}
 	}
 	return outcome{}
@@ -336,12 +336,12 @@ func (s *step) runTask(ctx context.Context, t openTask) (response *session.Event
 			return s.emitEvent(ev, err)
 		}
 		if !child.runAgent(ctx, markAndEmit) {
-			return nil, outcome{kind: stopped}
+			return nil, outcome{kind: outcomeStopped}
 		}
 		finish = s.inv.run.findTaskFinish(t)
 	}
 	if finish == nil {
-		return nil, outcome{kind: paused}
+		return nil, outcome{kind: outcomePaused}
 	}
 	if output, ok := finish.Output.(map[string]any); ok {
 		return s.newTaskResponse(t.call, output), o

@@ -49,29 +49,29 @@ func (s *step) executeCalls(ctx context.Context, calls []*genai.FunctionCall) ou
 func (s *step) executeToolCalls(ctx context.Context, calls []*genai.FunctionCall) outcome {
 	results := s.runCallsOrDelegate(ctx, calls)
 	switch results.outcome.kind {
-	case stopped:
+	case outcomeStopped:
 		return results.outcome
-	case finished:
+	case outcomeFinished:
 		return s.finishTask(results.merged, results.outcome.value)
 	}
 	last, ok := s.emitResults(results.merged, calls)
 	if !ok {
-		return outcome{kind: stopped}
+		return outcome{kind: outcomeStopped}
 	}
 	switch results.outcome.kind {
-	case failed:
+	case outcomeFailed:
 		if results.failed != nil && !s.emitEvent(results.failed, nil) {
-			return outcome{kind: stopped}
+			return outcome{kind: outcomeStopped}
 		}
 		return results.outcome
-	case paused:
+	case outcomePaused:
 		return results.outcome
 	}
 	if results.merged == nil {
-		return outcome{kind: answered}
+		return outcome{kind: outcomeAnswered}
 	}
 	if to := results.merged.Actions.TransferToAgent; to != "" {
-		return outcome{kind: transferred, to: to}
+		return outcome{kind: outcomeTransferred, to: to}
 	}
 	if answer, o := s.emitStructuredOutput(ctx, results.merged); answer != nil {
 		return o
@@ -109,7 +109,7 @@ func (s *callRunner) runCalls(ctx context.Context, calls []*genai.FunctionCall) 
 		s.runConcurrently(ctx, calls, answers)
 	}
 	r.merged, r.outcome = s.mergeAnswers(answers), mergeOutcomes(answers)
-	if r.outcome.kind == failed {
+	if r.outcome.kind == outcomeFailed {
 		r.failed = s.newFailureEvent(calls, answers, AsRunError(r.outcome.err))
 	}
 	s.inv.run.host.endCallSpans(answers, cmp.Or(r.merged, r.failed))
@@ -134,7 +134,7 @@ func (s *callRunner) runConcurrently(ctx context.Context, calls []*genai.Functio
 			return
 		}
 		answers[i] = s.runCall(ctx, calls[i], order.turns[i])
-		if answers[i].outcome.kind == failed {
+		if answers[i].outcome.kind == outcomeFailed {
 			cancel()
 		}
 	})
@@ -175,8 +175,8 @@ func (s *callRunner) mergeAnswers(answers []*callResult) *session.Event {
 func mergeOutcomes(answers []*callResult) (all outcome) {
 	for _, a := range answers {
 		o := a.outcome
-		onlyCanceled := all.kind == failed && AsRunError(all.err).Code == CodeCanceled
-		if o.kind > all.kind || o.kind == all.kind && (o.kind == finished || onlyCanceled) {
+		onlyCanceled := all.kind == outcomeFailed && AsRunError(all.err).Code == CodeCanceled
+		if o.kind > all.kind || o.kind == all.kind && (o.kind == outcomeFinished || onlyCanceled) {
 			all = o
 		}
 	}
@@ -197,7 +197,7 @@ func (s *callRunner) newFailureEvent(calls []*genai.FunctionCall, answers []*cal
 	ev.ErrorCode, ev.ErrorMessage = failure.Code, failure.Message
 	ev.Content = &genai.Content{Role: genai.RoleUser}
 	for i, a := range answers {
-		if a.outcome.kind != failed {
+		if a.outcome.kind != outcomeFailed {
 			continue
 		}
 		runErr := AsRunError(a.outcome.err)
@@ -249,7 +249,7 @@ func (s *callRunner) runCall(ctx context.Context, fc *genai.FunctionCall, turn *
 	}
 	if err != nil {
 		if errors.Is(err, errSuspended) {
-			a.outcome = outcome{kind: paused}
+			a.outcome = outcome{kind: outcomePaused}
 		} else if fatal := s.findFatal(ctx, err, t); fatal != nil {
 			a.outcome = failWith(fatal)
 		} else {
@@ -340,7 +340,7 @@ func (s *callRunner) runTool(ctx context.Context, t tool.Tool, call *tool.Call, 
 		if err != nil {
 			return nil, err
 		}
-		a.outcome = outcome{kind: finished, value: value}
+		a.outcome = outcome{kind: outcomeFinished, value: value}
 		return &tool.Result{Response: map[string]any{"result": finishText}}, nil
 	}
 	if own, ok := t.(invocationTool); ok {

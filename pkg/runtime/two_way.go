@@ -119,7 +119,7 @@ type TwoWayTurn struct {
 
 // applyOutcome yields an outcome's error, and returns whether the run continues.
 func (t *TwoWayTurn) applyOutcome(o outcome) bool {
-	if o.kind == failed {
+	if o.kind == outcomeFailed {
 		t.step.emitEvent(nil, o.err)
 	}
 	return !t.done

@@ -114,13 +114,13 @@ func (b *CallBatch) Collect(explain func(cause error) (text string, silent bool)
 			continue
 		}
 		var text string
-		if text, silent[i] = explain(context.Cause(b.ctxs[i])); answer.outcome.kind == failed {
+		if text, silent[i] = explain(context.Cause(b.ctxs[i])); answer.outcome.kind == outcomeFailed {
 			answer.outcome = outcome{}
 			answer.setResponse(b.Calls[i], map[string]any{"error": text})
 		}
 	}
 	results := &CallResults{Event: b.runner.mergeAnswers(b.answers)}
-	if o := mergeOutcomes(b.answers); o.kind == failed {
+	if o := mergeOutcomes(b.answers); o.kind == outcomeFailed {
 		results.Failure = o.err
 		results.Failed = b.runner.newFailureEvent(b.Calls, b.answers, AsRunError(results.Failure))
 	}

@@ -260,21 +260,15 @@ func (w *workflowRun) launchTasks(ctx context.Context) bool {
 		}
 		w.running++
 		w.active = append(w.active, next)
-		w.startTask(ctx, next)
+		o, s := &nodeOutcome{task: next}, &eventHandoff{out: w.events}
+		child := w.inv.newChildInvocation(w.inv.node.children[next.node], next.lane.branch, next.nth)
+		go func() {
+			defer func() { w.outcomes <- o }()
+			defer safe.Recover(func(p *safe.Panic) { s.sendEvent(nil, child.panicFailure(p)) })
+			w.runTask(ctx, child, s, o)
+		}()
 	}
 	return true
-}
-
-// startTask runs one node on a goroutine, which sends the outcome.
-func (w *workflowRun) startTask(ctx context.Context, t task) {
-	o := &nodeOutcome{task: t}
-	s := &eventHandoff{out: w.events}
-	child := w.inv.newChildInvocation(w.inv.node.children[t.node], t.lane.branch, t.nth)
-	go func() {
-		defer func() { w.outcomes <- o }()
-		defer safe.Recover(func(p *safe.Panic) { s.sendEvent(nil, child.panicFailure(p)) })
-		w.runTask(ctx, child, s, o)
-	}()
 }
 
 // runTask runs one node, and stores its result in o.
@@ -415,23 +409,20 @@ func (w *workflowRun) enterNode(from, to int, a joinInput) {
 	w.enqueueNode(to, on, outputs)
 }
 
-// reportUnmetJoins yields an event for each join that did not run.
+// reportUnmetJoins yields an event for each join that did not run, unless the event was yielded
+// before the invocation was resumed.
 func (w *workflowRun) reportUnmetJoins() bool {
 	for i, c := range w.Children {
 		reason := "join: " + c.Name() + " did not run, since not all nodes before it have ended"
-		if w.joins[i] != nil && !w.wasReported(reason) && !w.yield(w.inv.newSkippedEvent(reason), nil) {
+		isReport := func(ev *session.Event) bool { return ev.Provenance.Skipped == reason }
+		if w.joins[i] == nil || w.inv.frame != nil && slices.ContainsFunc(w.inv.frame.prior.allEvents(), isReport) {
+			continue
+		}
+		if !w.yield(w.inv.newSkippedEvent(reason), nil) {
 			return false
 		}
 	}
 	return true
-}
-
-// wasReported reports whether the event was yielded before the invocation was
-// resumed.
-func (w *workflowRun) wasReported(reason string) bool {
-	return w.inv.frame != nil && slices.ContainsFunc(w.inv.frame.prior.allEvents(), func(ev *session.Event) bool {
-		return ev.Provenance.Skipped == reason
-	})
 }
 
 func (w *workflowRun) nodeName(i int) string {
