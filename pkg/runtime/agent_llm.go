@@ -18,6 +18,19 @@ func (a *LLMAgent) Run(ctx context.Context, inv *Invocation) Events {
 	return streamEvents(ctx, a, inv)
 }
 
+// An LLM agent is a loop of steps. A step builds a request from the history, calls the model, and yields
+// its responses; calls in a response are executed while the stream is open, because a live model sends
+// more than one whole response. The next step reads the results from the history, not from memory: each
+// event is stored when yield returns.
+//
+// The loop ends with an answer, a pause, a transfer or an error (outcome). Before its first step an agent
+// may have old work: the rest of an interrupted step, decided calls, a sub-agent whose call the user has
+// answered, open tasks. They come in this order, since each may make the next one needless. Pending calls
+// end the loop although their outcome is next: the model must not see a call without its result.
+//
+// Partial events carry the ID of their response and are not stored. The last event of
+// a turn is announced before it is yielded (onLastEvent), so only where nothing can follow it.
+
 // run continues an interrupted agent where it was, and runs steps while they lead to another one. It
 // also ends with a step that has pending calls.
 func (a *LLMAgent) run(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {

@@ -10,6 +10,23 @@ import (
 	"agenthost/pkg/session"
 )
 
+// A checkpoint is an event with the progress of one agent in a resumable app. It names the next part that
+// has not ended, so that a resumed agent repeats nothing before it:
+//
+//	SequentialAgent  {current_sub_agent}
+//	LoopAgent        {current_sub_agent, times_looped}
+//	RouterAgent      {current_sub_agent}               the choice, which conditions might change
+//	LLM agent        {waiting_for: [call IDs]}         when it pauses
+//	Workflow         {tasks, joins, lanes, nodes}      after each node
+//
+// The last one counts, and it is stored before the part starts: a crash in between starts that part
+// again, and a crash after it finds the part's own end event (resume.go). A sub-agent that runs several
+// times has the number of the run in its path, so that its events belong to one run.
+//
+// A reader does not trust a checkpoint: apps change between two processes, sessions are imported, rows
+// are edited. It rejects everything that the agent cannot have written, with the path of the value, and
+// never panics or runs another node instead.
+
 // Checkpoint returns an event that stores the agent's progress. Yield it like any other event, and
 // only if the invocation is Resumable. Models do not see it.
 func (inv *Invocation) Checkpoint(state map[string]any) *session.Event {

@@ -15,7 +15,26 @@ import (
 	"agenthost/pkg/session"
 )
 
-// newCompactor returns an app's compactor; nil without a config.
+// A compaction writes an event with a summary, and changes no other event: contents replace those that
+// its time range covers (applyCompactions), and a rewind before it brings them back.
+//
+//	when                            range
+//	after a run, compactAfter       all invocations since the last summary, once there are Interval of
+//	                                them, and Overlap earlier ones again; their summaries stay
+//	before a model call,            all but the latest EventRetention events, once the prompt has
+//	compactBefore, and after a run  TokenThreshold tokens; it replaces earlier summaries in its range
+//
+// The threshold goes first: a run that it has shortened needs no window. Tokens are those that the model
+// reported for its last prompt, and an estimate for the events after it.
+//
+// Three rules keep the conversation valid. A range has no event of an open call (open_calls.go), because a
+// call without its response, or the reverse, is an invalid request. It ends before the first event that
+// is not older than a later one, because a summary names its events by time. And it never ends with the
+// message that the model is about to answer: compactBefore keeps at least one event.
+//
+// A failure is logged and changes nothing; the next run tries again.
+
+// newCompactor returns the compactor of an app; nil without a config.
 func newCompactor(opts *AppOptions, top *node) (*compactor, error) {
 	if opts.Compaction == nil {
 		return nil, nil

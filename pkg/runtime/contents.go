@@ -10,9 +10,35 @@ import (
 	"agenthost/pkg/session"
 )
 
-// buildContents returns the conversation as the agent's model sees it. The rules are those of
-// adk-python flows/llm_flows/contents.py: which events are visible (isVisible), how other agents'
-// events are presented (contents_events.go), and that each function response directly follows its
+// Contents are what a model reads as the conversation. They are derived from the stored events, for one
+// agent on one branch:
+//
+//	user: hi                     user: hi
+//	a:    call x#1, y#2          model: calls x, y
+//	b:    text               →   user: responses x, y          moved up, in the order of the calls
+//	a:    response y#2           user: For context: [b] said: …
+//	a:    response x#1
+//
+// An event is left out if the agent does not see it (isVisible), becomes user content if it belongs to
+// another agent (isForeign), or is added as it is. A response moves to its call, because models reject
+// a call that its response does not follow. A summary or a rewind changes earlier events, so that the
+// view is built again (appendEvents).
+//
+// A session grows by a few events in each step, and a request must not read all of them again. So a
+// contentsView is kept with the history for each agent and branch, and only new events are added.
+// History.Derive may run for two steps at a time: each gets a copy of the view, which shares the slice of
+// contents.
+//
+// Invariants:
+//   - contents is appended to or replaced, never changed in place: pending requests share it;
+//   - the view after n events is the same whether they were added at once or one by one
+//     (contents_property_test.go);
+//   - sites[i].response is the index after sites[i].at, or -1; both are -1 for another agent's calls.
+
+// buildContents returns the conversation as the agent's model sees it. The
+// rules are those of adk-python flows/llm_flows/contents.py: which events are
+// visible (isVisible), how events of other agents are presented
+// (contents_events.go), and that each function response directly follows its
 // call. The slice is shared and must not be changed.
 func (inv *Invocation) buildContents(include IncludeContents) ([]*genai.Content, error) {
 	key := viewKey{agent: inv.node.agent.Name(), branch: inv.branch, scope: inv.scope, keepIDs: keepsIDs(inv.node.llm), delimiters: inv.node.delimiters}

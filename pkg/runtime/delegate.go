@@ -63,6 +63,20 @@ func (n *node) findDelegator() *node {
 	return n
 }
 
+// A parent calls a sub-agent with the mode single_turn like a tool, in the same session:
+//
+//	parent  call helper#1 ──▶ branch helper@1   input, its own events      only the sub-agent sees them
+//	        response helper#1 ◀── its last final event
+//
+// Its events must be yielded by the goroutine of the run, and the calls of a response run concurrently.
+// So runCallsOrDelegate moves the calls to another goroutine and forwards the events of sub-agents
+// meanwhile; each sub-agent waits until its event is stored. A consumer that stops cancels all calls
+// first, and only then the sub-agent continues, so that none begins another step.
+//
+// A sub-agent with pending calls gives its call no result (errSuspended): the call stays open in the
+// history. The answer of the user finds the way back by branch (continueDelegate), or in resumable apps
+// by path (resume.go): the parent makes the same call again, and the sub-agent continues.
+
 // A delegateTool lets an agent's model call a sub-agent in the same session. The sub-agent has its
 // own branch, and its parent sees only the result.
 type delegateTool struct {

@@ -35,6 +35,14 @@ import (
 // comes next (checkpoint.go). A begun LLM agent or ToolNode continues at its resume point, see
 // resumePoint.
 //
+// Two rules make this repeatable. A part is complete when its last event is stored, and not before: the
+// point at which a process died does not matter, only the last event (resume_test.go cuts a run off after
+// each one). And nothing decides by time or by a field of the old process: the frame, the record and the
+// checkpoints hold all that is needed, so another replica can continue.
+//
+// A call that was executed and whose result was not stored is executed again, with the idempotency key of
+// the first attempt.
+//
 // Without resumability, only confirmations and credentials continue an agent:
 // its run begins with executeDecisions, and all other answers begin a new turn.
 

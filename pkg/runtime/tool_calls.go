@@ -18,6 +18,23 @@ import (
 	"agenthost/pkg/tool"
 )
 
+// One call passes these steps, each of which may answer instead of the next:
+//
+//	runCall               waits for its turn (call_order.go), finds the tool, reads the decision
+//	runToolTraced         a span
+//	runToolWithCallbacks  before_tool; after_tool or on_tool_error
+//	invokeTool            the timeout; a panic becomes an error; a replay
+//	runApproved           the confirmation; interceptors
+//	runTool               sub-agents, finish_task, tools of the runtime, other tools
+//
+// An error is for the model, which can correct it, or ends the run (findFatal). Every call has a response
+// in the history, also when the run ends: models reject a conversation with an open call. Therefore
+// newFailureEvent answers the calls that have no result, and a result that the store would reject
+// becomes an error text (setResponse, mergeAnswers) before it is part of an event.
+//
+// Calls run concurrently, and their results are merged in the order of the calls: the same history
+// follows from the same answers, whichever tool was faster.
+
 func (s *step) longRunningIDs(calls []*genai.FunctionCall) []string {
 	ids := []string{}
 	for _, c := range calls {

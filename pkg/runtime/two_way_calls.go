@@ -14,6 +14,19 @@ import (
 	"agenthost/pkg/tool"
 )
 
+// A live model calls tools while it speaks and listens, so its calls run in batches next to the
+// conversation. The driver's goroutine owns a batch and all of its fields; only tools run elsewhere:
+//
+//	NewBatch ─▶ StartCalls ─▶ done() ─▶ Collect ─▶ CommitResults
+//	              │                        ▲
+//	              └── Cancel(i, cause) ────┘     the cause becomes the text of the result
+//
+// A batch that does not end is replaced by Abandon, which has the same calls without results: what tools
+// return later is dropped, and no event waits for them. A batch executes its calls as a step does
+// (callRunner), in the same order and with the same callbacks. It differs in two ways: the panic of a tool
+// is the result of its call, not an error, since the conversation continues; and its outcomes do not
+// decide anything but Failure, because the driver decides.
+
 // A CallBatch runs the calls in one model message on the host's workers, while the turn continues.
 // Its methods are for the driver's goroutine.
 type CallBatch struct {

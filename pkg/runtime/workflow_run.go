@@ -16,6 +16,25 @@ import (
 	"agenthost/pkg/session"
 )
 
+// A run of a workflow has one owner: the goroutine of run, which alone changes workflowRun. Each node runs
+// on a goroutine of its own and has two channels to the owner, one for events, one for its outcome:
+//
+//	followEdges ─▶ queue ─▶ launchTasks ─▶ runTask (goroutine)
+//	     ▲                                     │ events:   the owner yields them, the node waits
+//	     └────────────── outcomes ◀────────────┘
+//
+// An event is stored and consumed before its node continues, as everywhere else; nodes at the same time
+// take turns. So a node may read what it has written, and the order of the events is that of the history.
+//
+// After a fork each path has a lane with a branch of its own, so that agents do not see their siblings.
+// A join continues on the lane from which all of its inputs were forked. The ends of a task are:
+//   - its outcome, whose edges are followed: then a checkpoint is stored;
+//   - paused: the task stays active in the checkpoint, and a resumed workflow starts it again;
+//   - an error, which it yields itself: the run ends.
+//
+// Whatever ends the run, drainTasks answers the nodes that still run until each has sent its outcome: no
+// goroutine outlives the run. A cycle without a model is limited by maxNodeRuns.
+
 // Run runs the nodes, and yields their events as they arrive.
 func (a *Workflow) Run(ctx context.Context, inv *Invocation) Events { return streamEvents(ctx, a, inv) }
 
