@@ -1,3 +1,7 @@
+// The race detector allocates too.
+
+//go:build !race
+
 package runtime_test
 
 import (
