@@ -107,7 +107,7 @@ func TestEvalInterrupted(t *testing.T) {
 	app := writeEvalApp(t, service.URL)
 	var out, problems bytes.Buffer
 	code := run(ctx, []string{"eval", app, "--metrics", "response_match", "--parallel", "1"}, command.Env{Out: &out, Err: &problems})
-	const want = "agenthost: interrupted after 5 of 60 runs of cases: continue with --resume\n"
+	const want = "agenthost: interrupted after 5 of 60 case runs: continue with --resume\n"
 	if code != command.ExitFailure || problems.String() != want || out.Len() > 0 {
 		t.Errorf("status %d, stdout %q, stderr %q, want status 3 and %q", code, &out, &problems, want)
 	}
@@ -141,8 +141,8 @@ first:second  FAILED  1/4     0.046 to 0.699  0.5     0       0.25 < 1        1 
 		t.Errorf("status %d, stdout:\n%s\nwant:\n%s", code, &out, table)
 	}
 	for _, want := range []string{
-		"\npass@k, mean of the cases: 0.625 (k=1), 0.75 (k=2), 0.875 (k=3), 1 (k=4)\n",
-		"\npass^k, mean of the cases: 0.625 (k=1), 0.5 (k=2), 0.5 (k=3), 0.5 (k=4)\n",
+		"\npass@k, mean over the cases: 0.625 (k=1), 0.75 (k=2), 0.875 (k=3), 1 (k=4)\n",
+		"\npass^k, mean over the cases: 0.625 (k=1), 0.5 (k=2), 0.5 (k=3), 0.5 (k=4)\n",
 	} {
 		if !strings.Contains(problems.String(), want) {
 			t.Errorf("stderr = %s, want %s", &problems, want)

@@ -111,7 +111,7 @@ func AnswerCalls(events []*session.Event, answers []Answer) ([]*genai.Part, erro
 	for _, a := range answers {
 		i := slices.IndexFunc(open, func(w pendingCall) bool { return w.call.Name == a.Function })
 		if i < 0 {
-			return nil, fmt.Errorf("no pending call of %s", a.Function)
+			return nil, fmt.Errorf("no pending call to %s", a.Function)
 		}
 		parts = append(parts, newResponsePart(open[i].call, a.Response()))
 		open = slices.Delete(open, i, i+1)

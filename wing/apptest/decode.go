@@ -172,7 +172,7 @@ func (d *decoder) decodeScript(n *spec.Node) *script {
 	d.addDiagnostics(ds...)
 	for _, item := range n.Items {
 		if at := item.Get("tool"); at != nil {
-			d.addDiagnostics(at.Errorf("test", "tool responses must be under tools, not in the answers of a model"))
+			d.addDiagnostics(at.Errorf("test", "tool responses must be under tools, not in a model's answers"))
 		}
 	}
 	return &script{s, ordered}
@@ -191,7 +191,7 @@ func (d *decoder) decodeTools(n *spec.Node, c *testConfig, t *Test) {
 		t.stubs = stubs.WithSimulation(&c.Simulation.SimulationConfig)
 		t.simulator = d.decodeSimulator(c.Simulation.Model.node)
 	case stubs.Simulates():
-		d.addDiagnostics(tools.Errorf("stub", "simulate requires simulation in a test, with the answers of its model").
+		d.addDiagnostics(tools.Errorf("stub", "simulate requires simulation in a test, with its model's answers").
 			WithHint("add simulation: {model: [{json: {…}}]}"))
 	}
 }
@@ -202,7 +202,7 @@ func (d *decoder) decodeSimulator(n *spec.Node) *script {
 	case n.IsNull():
 		return nil // reported by spec.Decode
 	case n.Kind == spec.Mapping:
-		d.addDiagnostics(n.Errorf("type", "model of a simulation must be a list of answers or a script file of the app"))
+		d.addDiagnostics(n.Errorf("type", "a simulation's model must be a list of answers or a script file in the app"))
 		return nil
 	}
 	return d.decodeScript(n)

@@ -25,7 +25,7 @@ const (
 	testSuffix = ".json"
 )
 
-var errNoRecordedTests = server.NewError(http.StatusNotImplemented, "ADK's recorded tests cannot be changed or run here: use agenthost test for the *.test.yaml files of an app")
+var errNoRecordedTests = server.NewError(http.StatusNotImplemented, "ADK's recorded tests cannot be changed or run here: use agenthost test for an app's *.test.yaml files")
 
 func rejectWith(err error) server.Handler {
 	return func(http.ResponseWriter, *http.Request) error { return err }

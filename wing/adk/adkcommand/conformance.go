@@ -54,7 +54,7 @@ they were recorded, and the stored session must be the recorded one.`,
 
 func (f *conformanceFlags) registerFlags(env command.Env, cmd *cobra.Command) {
 	f.load.RegisterFlags(env, cmd.Flags())
-	cmd.Flags().StringSliceVar(&f.apps, "apps", []string{"."}, "folders that contain the apps of the cases, at any depth; repeatable")
+	cmd.Flags().StringSliceVar(&f.apps, "apps", []string{"."}, "folders that contain the cases' apps, at any depth; repeatable")
 }
 
 func newConformanceTestCommand(env command.Env) *cobra.Command {
@@ -74,10 +74,10 @@ agenthost serve --replay-recordings. The exit status is 1 if a case fails.`,
 	f.registerFlags(env, cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.modes, "streaming-mode", "", "none or sse (default: both)")
-	flags.StringVar(&f.runMode, "mode", "replay", "replay; the mode live of ADK is not implemented there either")
+	flags.StringVar(&f.runMode, "mode", "replay", "replay; ADK does not implement its live mode either")
 	flags.StringVar(&f.url, "url", "", "address of a server that replays the cases, such as http://127.0.0.1:8000 (default: this process)")
 	flags.BoolVar(&f.report, "generate-report", false, "also write a report in Markdown")
-	flags.StringVar(&f.reportDir, "report-dir", ".", "folder of the report")
+	flags.StringVar(&f.reportDir, "report-dir", ".", "report folder")
 	return cmd
 }
 
@@ -85,7 +85,7 @@ func newConformanceRecordCommand(env command.Env) *cobra.Command {
 	var f conformanceFlags
 	cmd := &cobra.Command{
 		Use:   "record PATH... [none|sse]",
-		Short: "Record cases with the models and tools of their apps",
+		Short: "Record cases with their apps' models and tools",
 		Long: `Record sends the messages of the cases in the folders to their apps, with their own
 models and tools, and writes the recordings and the session of each case, which it
 replaces. The last argument is the streaming mode (default: none).`,
@@ -259,7 +259,7 @@ func (f *conformanceFlags) writeReport(ctx context.Context, t *conformanceRun, a
 		return err
 	})
 	if err != nil {
-		return command.FailWithf("reading the version of the server: %w", err)
+		return command.FailWithf("reading the server's version: %w", err)
 	}
 	path := filepath.Join(f.reportDir, version.ReportName())
 	file, err := os.Create(path)

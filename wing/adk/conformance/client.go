@@ -230,14 +230,14 @@ func readFrame(payload []byte, calls map[string]string) error {
 		Error any `json:"error"`
 	}
 	if err := json.Unmarshal(payload, &frame); err != nil {
-		return fmt.Errorf("a frame of the stream is not JSON: %w", err)
+		return fmt.Errorf("a stream frame is not JSON: %w", err)
 	}
 	if frame.Error != nil {
 		return &replayError{fmt.Sprint(frame.Error)}
 	}
 	var ev session.Event
 	if err := ev.UnmarshalJSON(payload); err != nil {
-		return fmt.Errorf("a frame of the stream is not an event: %w", err)
+		return fmt.Errorf("a stream frame is not an event: %w", err)
 	}
 	for _, call := range ev.Calls() {
 		calls[call.Name] = call.ID

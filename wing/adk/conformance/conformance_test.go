@@ -251,7 +251,7 @@ func TestReplayFolders(t *testing.T) {
 		if _, err := os.Stat(joined); err == nil {
 			control++
 		}
-		if _, err := r.resolveDir(dir); err == nil || err.Error() != "the folder of recordings is not below that of --replay-recordings" {
+		if _, err := r.resolveDir(dir); err == nil || err.Error() != "the recordings folder is not below the --replay-recordings folder" {
 			t.Errorf("%s: %v", dir, err)
 		}
 	}

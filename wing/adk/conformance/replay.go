@@ -95,7 +95,7 @@ func (r *Replayer) openTurn(config any) (*turn, error) {
 	return t, nil
 }
 
-var errOutsideRoot = errors.New("the folder of recordings is not below that of --replay-recordings")
+var errOutsideRoot = errors.New("the recordings folder is not below the --replay-recordings folder")
 
 // resolveDir returns the real path to a folder below the root.
 func (r *Replayer) resolveDir(dir string) (string, error) {
@@ -104,7 +104,7 @@ func (r *Replayer) resolveDir(dir string) (string, error) {
 		root, err = filepath.Abs(root)
 	}
 	if err != nil {
-		return "", fmt.Errorf("reading the folder of recordings: %w", err)
+		return "", fmt.Errorf("reading the recordings folder: %w", err)
 	}
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(root, dir)
@@ -208,7 +208,7 @@ func (r *Replayer) CallModel(ctx context.Context, call *runtime.ModelCall) iter.
 		for _, text := range t.models[i].Model.Responses {
 			resp, err := decodeResponse(text)
 			if err != nil {
-				yield(nil, t.recordFailure("reading a recorded response of agent '%s': %v", agent, err))
+				yield(nil, t.recordFailure("reading a recorded response from agent '%s': %v", agent, err))
 				return
 			}
 			if !yield(resp, nil) {

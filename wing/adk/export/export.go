@@ -177,13 +177,13 @@ func (a *exportedApp) findForeignInField(p *loader.InspectedAgent, e spec.Entry)
 		}
 	case key == "output_schema" || key == "input_schema" || key == "state_schema":
 		if agentconfig.CodeRef(e.Value) == nil {
-			all = append(all, newFinding(e.Value, "ADK requires the name of a Python class here, not a schema", false))
+			all = append(all, newFinding(e.Value, "ADK requires a Python class name here, not a schema", false))
 		}
 	case key == "model" && a.isScripted(e.Value.Value):
 		return []finding{newFinding(e.Value, scriptedModelMessage(e.Value.Value), true)}
 	case key == "model":
 		if _, lowered, plain := a.exportedModelName(e.Value.Value); !plain {
-			all = append(all, newFinding(e.Value, "ADK supports only the names of Gemini models, and the prefixes of its LiteLlm", lowered))
+			all = append(all, newFinding(e.Value, "ADK supports only Gemini model names and its LiteLlm prefixes", lowered))
 		}
 	case key == "instruction" && e.Value.Kind == spec.Mapping:
 		return []finding{newFinding(e.Value, "ADK requires text here: its McpInstructionProvider is code", false)}
@@ -192,7 +192,7 @@ func (a *exportedApp) findForeignInField(p *loader.InspectedAgent, e spec.Entry)
 	case strings.HasSuffix(key, "_callbacks"):
 		for _, item := range e.Value.Items {
 			if item.Get("name") == nil {
-				all = append(all, newFinding(item, "ADK requires the name of a Python function here, not a rule", false))
+				all = append(all, newFinding(item, "ADK requires a Python function name here, not a rule", false))
 			}
 		}
 	case key == "sub_agents" || key == "tools":

@@ -37,7 +37,7 @@ func (a *exportedApp) findForeignInGraph(p *loader.InspectedAgent) []finding {
 	g := c.Graph()
 	all := findForeignUses(p, g)
 	for _, expr := range g.RouteExprs {
-		all = append(all, newFinding(expr, "ADK routes by the result of a node, not by an expression", false).
+		all = append(all, newFinding(expr, "ADK routes by a node's result, not by an expression", false).
 			withHint("let a FunctionNode with func_code return the route"))
 	}
 	all = append(all, findDuplicateEdges(p, g)...)
@@ -47,7 +47,7 @@ func (a *exportedApp) findForeignInGraph(p *loader.InspectedAgent) []finding {
 	}
 	for _, sub := range p.Agents {
 		if class := sub.Class; slices.Contains([]string{"SequentialAgent", "ParallelAgent", "LoopAgent"}, class) {
-			all = append(all, newFinding(sub.Node, "ADK rejects a "+class+" as a node of a Workflow", false).
+			all = append(all, newFinding(sub.Node, "ADK rejects a "+class+" as a Workflow node", false).
 				withHint("write its sub-agents as nodes, with edges between them"))
 		}
 	}
@@ -348,10 +348,10 @@ func findForeignInNode(e spec.Entry) []finding {
 		}
 		return all
 	case "exceptions":
-		return []finding{newFinding(n, "ADK requires names of Python exceptions here, not error codes", false)}
+		return []finding{newFinding(n, "ADK requires Python exception names here, not error codes", false)}
 	case "func_code":
 		if agentconfig.CodeRef(n) == nil {
-			return []finding{newFinding(n, "ADK requires the dotted name of a Python function here", false)}
+			return []finding{newFinding(n, "ADK requires a dotted Python function name here", false)}
 		}
 	}
 	return nil

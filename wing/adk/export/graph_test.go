@@ -26,7 +26,7 @@ func TestExportDurations(t *testing.T) {
 		"ADK's FunctionNode has no field message",
 		"ADK requires a number of seconds here",
 		"ADK requires a number of seconds here",
-		"ADK requires names of Python exceptions here, not error codes",
+		"ADK requires Python exception names here, not error codes",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("CheckPortable (-want +got):\n%s", diff)

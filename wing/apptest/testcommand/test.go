@@ -30,7 +30,7 @@ func newTestCommand(env command.Env) *cobra.Command {
 	var f testFlags
 	cmd := &cobra.Command{
 		Use:   "test DIR...",
-		Short: "Run the tests of apps",
+		Short: "Run app tests",
 		Long: `Test runs the tests in the *.test.yaml files of apps, in parallel and in memory:
 models answer from the scripts of the tests, and nothing accesses the network. DIR is
 an app or a folder of apps. The exit status is 1 when a test fails or a file has
@@ -53,7 +53,7 @@ problems, and 3 when there is no test to run.`,
 	flags.StringVar(&f.run, "run", "", "run only the tests whose names match this regular expression")
 	flags.StringVar(&f.format, "format", "text", "output format: text, json or junit")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print every test with its transcript")
-	flags.BoolVar(&f.watch, "watch", false, "rerun the tests of an app when a file of the app or of its tests is saved")
+	flags.BoolVar(&f.watch, "watch", false, "rerun an app's tests when a file of the app or its tests is saved")
 	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "maximum duration of a test")
 	return cmd
 }

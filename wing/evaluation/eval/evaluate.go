@@ -156,7 +156,7 @@ func (e *evaluation) runMetric(ctx context.Context, m *Measure) (s *Scores, err 
 	case run == nil && isKnown:
 		run = metric.Measure
 	case run == nil && in.Criterion.Expr != "":
-		return nil, fmt.Errorf("the expression of metric %s requires a run of the app", m.Metric)
+		return nil, fmt.Errorf("the expression of metric %s requires an app run", m.Metric)
 	case run == nil:
 		return nil, fmt.Errorf("unknown metric %q%s", m.Metric, formatSuggestion(m.Metric, MetricNames()))
 	}

@@ -63,7 +63,7 @@ func TestEvaluateReasons(t *testing.T) {
 		measure *Measure
 		want    string
 	}{
-		{"needs expected turns", scenario, measureOf(ResponseMatch, 1), "response_match_score needs expected turns, which a scenario does not have"},
+		{"needs expected turns", scenario, measureOf(ResponseMatch, 1), "response_match_score requires expected turns, but a scenario has none"},
 		{"unknown metric", conversation, measureOf("response_mach", 1), `unknown metric "response_mach" (did you mean "response_match"?)`},
 		{"no threshold", conversation, &Measure{Metric: ResponseMatch}, "response_match_score requires a threshold"},
 		{"informational with threshold", conversation, measureOf(ToolCallCount, 1), "tool_call_count_v1 has no threshold"},

@@ -117,7 +117,7 @@ func (m *Metric) Info() *MetricInfo {
 // Measure scores the turns of in.
 func (m *Metric) Measure(ctx context.Context, in *Input) (*Scores, error) {
 	if m.NeedsExpected && in.Expected == nil {
-		return nil, fmt.Errorf("%s needs expected turns, which a scenario does not have", m.Name)
+		return nil, fmt.Errorf("%s requires expected turns, but a scenario has none", m.Name)
 	}
 	if in.Expected != nil && len(in.Expected) != len(in.Actual) {
 		return nil, fmt.Errorf("got %d turns, expected %d", len(in.Actual), len(in.Expected))

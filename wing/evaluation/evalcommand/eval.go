@@ -67,20 +67,20 @@ a set has no case to run.`,
 	flags := cmd.Flags()
 	f.load.RegisterFlags(env, flags)
 	flags.StringSliceVar(&f.plan.Metrics, "metrics", nil, "metrics by name, each with an optional threshold, such as response_match=0.7,safety")
-	flags.StringVar(&f.plan.Config, "config", "", "file with the criteria of metrics (default: the test_config.json next to each set)")
-	flags.StringVar(&f.plan.Judge, "judge", "", "model of judges, simulated users and simulated tools whose config names none (default: "+eval.DefaultJudgeModel+")")
-	flags.StringSliceVar(&f.models, "model", nil, "run the cases with this model instead of the models of all agents: a name under models:, or PROVIDER/NAME; repeatable, for a result per model")
-	flags.IntVar(&f.runs, "runs", 1, "how often each case runs; scores are means over the turns of all runs")
+	flags.StringVar(&f.plan.Config, "config", "", "file with metric criteria (default: the test_config.json next to each set)")
+	flags.StringVar(&f.plan.Judge, "judge", "", "model for judges, simulated users and simulated tools whose config names none (default: "+eval.DefaultJudgeModel+")")
+	flags.StringSliceVar(&f.models, "model", nil, "run the cases with this model instead of the agents' own models: a name under models:, or PROVIDER/NAME; repeatable, for a result per model")
+	flags.IntVar(&f.runs, "runs", 1, "how often each case runs; scores are means over the turns in all runs")
 	flags.IntVar(&f.parallel, "parallel", 4, "how many cases run at the same time")
-	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "maximum duration of the conversation of a case")
+	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "maximum duration of a case's conversation")
 	flags.BoolVar(&f.plan.Live, "live", false, "hold the conversations live: with a live model by its own connection, with another one by text")
 	flags.BoolVar(&f.plan.AllowNotEvaluated, "allow-not-evaluated", false, "let a case pass by its other metrics if one was not evaluated, as in ADK")
 	flags.StringVar(&f.output, "output", "table", "output format: table, json, junit, csv or html (one page without other files)")
 	flags.StringSliceVar(&f.reports, "report", nil, "also write a report to this file: a .html, .xml (JUnit), .json or .csv; repeatable")
-	flags.StringVar(&f.baseline, "baseline", "", "compare with a stored result: its file or ID, or the newest results of a revision of the app; the exit status is 1 on a regression, not if cases fail that failed before")
+	flags.StringVar(&f.baseline, "baseline", "", "compare with a stored result: its file or ID, or the newest results for an app revision; the exit status is 1 on a regression, not if cases fail that failed before")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print the turns of every case")
-	flags.BoolVar(&f.noCache, "no-cache", false, "request all answers of judges, and do not store them in .adk/eval_cache of the app")
-	flags.StringVar(&f.results, "results", "", "folder of the result files (default: .adk/eval_history in the app)")
+	flags.BoolVar(&f.noCache, "no-cache", false, "request all judge answers, and do not store them in the app's .adk/eval_cache")
+	flags.StringVar(&f.results, "results", "", "result folder (default: .adk/eval_history in the app)")
 	flags.StringVar(&f.sessionDB, "session-db", "", "session database URL that stores the results as well (default: none)")
 	flags.BoolVar(&f.resume, "resume", false, "continue the last run of each set that was interrupted, without running its cases again")
 	return cmd
@@ -365,7 +365,7 @@ func (e *evaluation) runJobs(ctx context.Context, jobs []*evalrun.Job) error {
 		for _, job := range jobs {
 			ended, err := e.runJob(ctx, subject, job, reports)
 			if done += ended; err != nil && ctx.Err() != nil {
-				err = fmt.Errorf("interrupted after %d of %d runs of cases: continue with --resume", done, total)
+				err = fmt.Errorf("interrupted after %d of %d case runs: continue with --resume", done, total)
 			}
 			if err != nil {
 				return command.FailWith(err)
@@ -417,7 +417,7 @@ func (e *evaluation) openJournal(s *evalSubject, job *evalrun.Job) (*evalrun.Jou
 			return journal, err
 		}
 		e.progress.clearLine()
-		fmt.Fprintf(e.env.Err, "no interrupted run of eval set %s: running all of its cases\n", job.Set.ID)
+		fmt.Fprintf(e.env.Err, "no interrupted run of eval set %s: running all its cases\n", job.Set.ID)
 	}
 	return job.Begin(folder, subject, time.Now())
 }

@@ -55,7 +55,7 @@ func newEvalSetAddCommand(env command.Env) *cobra.Command {
 	var scenarios, session string
 	cmd := &cobra.Command{
 		Use:   "add DIR NAME --scenarios FILE",
-		Short: "Add a case for each scenario of a file to an eval set",
+		Short: "Add a case for each scenario in a file to an eval set",
 		Args:  command.RequireArgs(2, 2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if scenarios == "" {
@@ -89,14 +89,14 @@ func newEvalSetAddCommand(env command.Env) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&scenarios, "scenarios", "", "file with the scenarios, in JSON as for adk eval_set add_eval_case")
-	cmd.Flags().StringVar(&session, "session", "", "file with the app, the user and the initial state of the sessions, in JSON (default: the user test_user_id without state)")
+	cmd.Flags().StringVar(&session, "session", "", "JSON file with the app, user and initial state for the sessions (default: the user test_user_id without state)")
 	return cmd
 }
 
 func newEvalSetPersonasCommand(env command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "personas",
-		Short: "List the prebuilt personas of simulated users",
+		Short: "List the prebuilt personas for simulated users",
 		Args:  command.RequireArgs(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)

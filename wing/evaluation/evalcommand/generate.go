@@ -43,7 +43,7 @@ empty value for each key that an instruction requires.`,
 	flags.StringVar(&f.generation.Model, "model", eval.DefaultJudgeModel, "model that writes the scenarios")
 	flags.StringVar(&f.generation.Instruction, "instruction", "", "which scenarios to write (default: everything that the agent can do)")
 	flags.StringVar(&f.generation.Environment, "environment", "", "what exists around the agent, such as the data that its tools find")
-	flags.StringVar(&f.persona, "persona", "", "prebuilt persona of the simulated users: EXPERT, NOVICE or EVALUATOR (default: none)")
+	flags.StringVar(&f.persona, "persona", "", "prebuilt persona for the simulated users: EXPERT, NOVICE or EVALUATOR (default: none)")
 	cmd.MarkFlagsMutuallyExclusive("config", "count")
 	cmd.MarkFlagsMutuallyExclusive("config", "model")
 	cmd.MarkFlagsMutuallyExclusive("config", "instruction")

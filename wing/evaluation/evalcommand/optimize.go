@@ -68,19 +68,19 @@ the command is interrupted.`,
 	flags.StringArrayVar(&f.validation, "validation", nil, "SET or SET:CASE,CASE whose score decides; repeatable (default: the sets to learn from)")
 	flags.StringVar(&f.model, "model", "", "model that proposes instructions: a name under models:, or PROVIDER/NAME (default: "+eval.DefaultJudgeModel+")")
 	flags.StringSliceVar(&f.plan.Metrics, "metrics", nil, "metrics by name, each with an optional threshold, as for eval")
-	flags.StringVar(&f.plan.Config, "config", "", "file with the criteria of metrics (default: the test_config.json next to each set)")
-	flags.StringVar(&f.plan.Judge, "judge", "", "model of judges, simulated users and simulated tools whose config names none (default: "+eval.DefaultJudgeModel+")")
-	flags.StringVar(&f.sampler, "sampler-config", "", "sampler config of ADK, instead of SET, --validation, --metrics and --config")
-	flags.StringVar(&f.optimizer, "optimizer-config", "", "optimizer config of ADK; flags come before it")
+	flags.StringVar(&f.plan.Config, "config", "", "file with metric criteria (default: the test_config.json next to each set)")
+	flags.StringVar(&f.plan.Judge, "judge", "", "model for judges, simulated users and simulated tools whose config names none (default: "+eval.DefaultJudgeModel+")")
+	flags.StringVar(&f.sampler, "sampler-config", "", "ADK sampler config, instead of SET, --validation, --metrics and --config")
+	flags.StringVar(&f.optimizer, "optimizer-config", "", "ADK optimizer config; flags override it")
 	flags.IntVar(&f.iterations, "iterations", 10, "maximum number of proposals")
 	flags.IntVar(&f.batch, "batch", optimize.DefaultBatchSize, "number of training cases that each proposal learns from")
 	flags.IntVar(&f.maxCases, "max-cases", optimize.DefaultMaxCaseRuns, "maximum number of case runs")
-	flags.IntVar(&f.maxCalls, "max-calls", 0, "maximum number of model calls, those of the app included (default: no limit)")
-	flags.Float64Var(&f.maxCost, "max-cost", 0, "maximum cost in US dollars of models with a price (default: no limit)")
+	flags.IntVar(&f.maxCalls, "max-calls", 0, "maximum number of model calls, including the app's (default: no limit)")
+	flags.Float64Var(&f.maxCost, "max-cost", 0, "maximum cost in US dollars for models with a price (default: no limit)")
 	flags.Uint64Var(&f.seed, "seed", 0, "seed for the choice of training cases and parents")
-	flags.IntVar(&f.runs, "runs", 1, "how often each case runs; it passes by the means of all runs")
+	flags.IntVar(&f.runs, "runs", 1, "how often each case runs; it passes by the means over all runs")
 	flags.IntVar(&f.parallel, "parallel", 4, "how many cases run at the same time")
-	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "maximum duration of the conversation of a case")
+	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "maximum duration of a case's conversation")
 	flags.StringVar(&f.output, "output", "diff", "output format: diff, or json with all scores and instructions")
 	flags.BoolVar(&f.write, "write", false, "write the better instruction to its file")
 	return cmd
@@ -215,7 +215,7 @@ func (o *optimization) runSearch(ctx context.Context) error {
 		return err
 	}
 	if models == nil {
-		return &command.ExitError{Code: command.ExitProblems, Err: errors.New("the model of --model or of a judge has problems")}
+		return &command.ExitError{Code: command.ExitProblems, Err: errors.New("a --model or judge model has problems")}
 	}
 	defer release()
 	ask, err := o.newProposer(models[proposer])

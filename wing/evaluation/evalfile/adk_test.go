@@ -80,8 +80,8 @@ func TestSetCoverage(t *testing.T) {
 	for _, c := range []struct{ name, config, want string }{
 		{"default", "", `s.evalset.json:4:26: warning: no metric judges rubrics of the type "" [eval-unscored]
 s.evalset.json:4:5: warning: response_match_score is 0 for a turn without an expected response [eval-no-text]
-s.evalset.json:6:4: warning: metric response_match_score cannot score the case: the turns of a simulated user have no expected ones [eval-plan]
-s.evalset.json:6:4: warning: metric tool_trajectory_avg_score cannot score the case: the turns of a simulated user have no expected ones [eval-plan]
+s.evalset.json:6:4: warning: metric response_match_score cannot score the case: turns with a simulated user have no expectations [eval-plan]
+s.evalset.json:6:4: warning: metric tool_trajectory_avg_score cannot score the case: turns with a simulated user have no expectations [eval-plan]
 `},
 		{
 			"config", `{"criteria": {"response_match_score": {"threshold": 1, "only_expected": true}, "safety_v1": 1}}`,

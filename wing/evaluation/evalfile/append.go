@@ -71,7 +71,7 @@ func endOfBlock(lines []string, line, dash int) int {
 }
 
 func appendError(cases *spec.Node) error {
-	return spec.Diagnostics{cases.Errorf("eval", "cannot append to cases, which is not a block list").WithHint("write each case on lines of its own, as - name: NAME")}.Err()
+	return spec.Diagnostics{cases.Errorf("eval", "cannot append to cases: not a block list").WithHint("write each case on its own lines, as - name: NAME")}.Err()
 }
 
 // checkAppended expects one more case, and the others as they were.

@@ -26,8 +26,8 @@ func TestAppendCase(t *testing.T) {
 		})
 	}
 	for _, c := range []struct{ name, file, want string }{
-		{"flow list", "cases: [{name: a, user: hi}]\n", "a.eval.yaml:1:8: cannot append to cases, which is not a block list [eval]"},
-		{"dash on its own line", "cases:\n-\n  name: a\n  user: hi\n", "cannot append to cases, which is not a block list [eval]"},
+		{"flow list", "cases: [{name: a, user: hi}]\n", "a.eval.yaml:1:8: cannot append to cases: not a block list [eval]"},
+		{"dash on its own line", "cases:\n-\n  name: a\n  user: hi\n", "cannot append to cases: not a block list [eval]"},
 		{"same name", "cases:\n- name: new\n  user: hi\n", `duplicate case name, first used in line 2`},
 		{"problem", "cases:\n- name: a\n", "a turn requires user, confirm or respond [eval]"},
 		{"not YAML", "cases: [", "a.eval.yaml:"},

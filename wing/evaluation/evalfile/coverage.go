@@ -73,8 +73,8 @@ func (g *gapFinder) checkScenario() {
 		metric, known := eval.FindMetric(m.Metric)
 		if known && metric.NeedsExpected && !m.Criterion.OnlyExpected {
 			g.addGap(m.Metric, gap{turn: -1, problem: spec.Diagnostic{
-				Rule: "eval-plan", Message: fmt.Sprintf("metric %s cannot score the case: the turns of a simulated user have no expected ones", m.Metric),
-				Hint: "move the case to a file of its own, or set only_expected: true in the criterion",
+				Rule: "eval-plan", Message: fmt.Sprintf("metric %s cannot score the case: turns with a simulated user have no expectations", m.Metric),
+				Hint: "move the case to its own file, or set only_expected: true in the criterion",
 			}})
 		}
 	}

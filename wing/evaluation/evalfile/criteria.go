@@ -285,7 +285,7 @@ func (d *decoder) decodeRubrics(n *spec.Node) []*eval.Rubric {
 			}
 		}
 	default:
-		d.addDiagnostics(n.Errorf("type", "rubrics must be a mapping of IDs to properties, or a list of IDs of the rubrics of the file"))
+		d.addDiagnostics(n.Errorf("type", "rubrics must be a mapping of IDs to properties, or a list of rubric IDs in the file"))
 	}
 	return all
 }

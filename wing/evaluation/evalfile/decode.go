@@ -64,13 +64,13 @@ func findADKForm(n *spec.Node) (spec.Diagnostic, bool) {
 	if n.Kind == spec.Sequence && len(n.Items) > 0 {
 		problem := n.Errorf("eval", "an eval file must be a mapping, got a list")
 		if item := n.Items[0]; item.Get("data") != nil || item.Get("query") != nil {
-			return problem.WithHint("this is a form of ADK: give the file a name such as orders.evalset.yaml"), true
+			return problem.WithHint("this is an ADK form: give the file a name such as orders.evalset.yaml"), true
 		}
 		return problem.WithHint("write the list under cases:"), true
 	}
 	for _, key := range []string{"eval_cases", "evalCases", "eval_set_id", "evalSetId"} {
 		if at := n.Get(key); at != nil {
-			return n.Errorf("eval", "%s is a key of ADK's eval sets", key).WithHint("give the file a name such as orders.evalset.yaml, or write the cases under cases:"), true
+			return n.Errorf("eval", "%s is a key in ADK's eval sets", key).WithHint("give the file a name such as orders.evalset.yaml, or write the cases under cases:"), true
 		}
 	}
 	return spec.Diagnostic{}, false
@@ -110,7 +110,7 @@ func (d *decoder) decodeCase(n *spec.Node, c *caseConfig) *eval.Case {
 		inv.ID = fmt.Sprintf("turn-%d", i+1)
 	}
 	if !d.judgesAll && !judgesTurns(c.Metrics.node) && !expectsSomething(got) && !d.diagnostics.HasErrors() {
-		d.addDiagnostics(n.Warnf("eval-expects-nothing", "the case expects nothing of the agent").
+		d.addDiagnostics(n.Warnf("eval-expects-nothing", "the case expects nothing from the agent").
 			WithHint("add expect: {text: TEXT}, or rubrics:"))
 	}
 	return got
@@ -122,7 +122,7 @@ func (d *decoder) checkCaseName(name spec.Text) {
 		return // reported by spec.Decode
 	}
 	if i := strings.IndexAny(name.Value, ",:"); i >= 0 {
-		d.addDiagnostics(name.Errorf(i, "eval", "the name of a case cannot contain %q", name.Value[i:i+1]))
+		d.addDiagnostics(name.Errorf(i, "eval", "a case name cannot contain %q", name.Value[i:i+1]))
 	}
 	if first, found := d.seenCases[name.Value]; found {
 		d.addDiagnostics(name.Errorf(0, "duplicate-name", "duplicate case name, first used in line %d", first.Line))
@@ -148,7 +148,7 @@ func (d *decoder) decodeScenario(n *spec.Node, c *caseConfig) *eval.Scenario {
 	s := &eval.Scenario{Plan: c.Plan.Value, Persona: c.Persona.persona}
 	switch {
 	case c.First.User == nil:
-		d.addDiagnostics(n.Get("plan").Errorf("eval", "plan requires user, the first message of the simulated user"))
+		d.addDiagnostics(n.Get("plan").Errorf("eval", "plan requires user, the simulated user's first message"))
 	default:
 		s.StartingPrompt = c.First.User.Value
 	}
@@ -177,7 +177,7 @@ func (d *decoder) decodeTurn(n *spec.Node, c *turnConfig, in *eval.Case) *eval.I
 	inv.Rubrics = d.decodeRubrics(c.Expect.Rubrics.node)
 	for _, r := range inv.Rubrics {
 		if findRubric(in.Rubrics, r.ID) != nil {
-			d.addDiagnostics(n.Get("expect").Get("rubrics").Errorf("duplicate-name", "rubric %q is also one of the case", r.ID))
+			d.addDiagnostics(n.Get("expect").Get("rubrics").Errorf("duplicate-name", "rubric %q is also in the case", r.ID))
 		}
 	}
 	return inv

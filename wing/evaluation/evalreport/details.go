@@ -60,7 +60,7 @@ func writeNotes(b *strings.Builder, run *eval.CaseResult, all bool) {
 		if n.Metric != "" {
 			prefix = append(prefix, n.Metric)
 		}
-		for _, text := range []struct{ label, value string }{{"", n.Reason}, {"judge ", n.Judge}, {"answer of the judge: ", n.Answer}} {
+		for _, text := range []struct{ label, value string }{{"", n.Reason}, {"judge ", n.Judge}, {"judge answer: ", n.Answer}} {
 			if text.value != "" {
 				fmt.Fprintf(b, "  %s\n", strings.Join(append(prefix, text.label+abbreviateText(text.value)), ": "))
 			}

@@ -78,7 +78,7 @@ func writePassRates(w io.Writer, cases []*Case) {
 			}
 		}
 		if len(means) > 0 {
-			fmt.Fprintf(w, "%s, mean of the cases: %s\n", line.title, strings.Join(means, ", "))
+			fmt.Fprintf(w, "%s, mean over the cases: %s\n", line.title, strings.Join(means, ", "))
 		}
 	}
 }

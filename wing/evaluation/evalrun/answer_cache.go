@@ -55,11 +55,11 @@ type cachedAnswer struct {
 // clock; nil is [time.Now].
 func OpenAnswerCache(dir string, now func() time.Time) (*AnswerCache, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("creating the cache of judge answers: %w", err)
+		return nil, fmt.Errorf("creating the judge answer cache: %w", err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, fmt.Errorf("opening the cache of judge answers: %w", err)
+		return nil, fmt.Errorf("opening the judge answer cache: %w", err)
 	}
 	if now == nil {
 		now = time.Now
@@ -140,7 +140,7 @@ type cacheFile struct {
 func (c *AnswerCache) pruneFiles() error {
 	files, err := c.listFiles()
 	if err != nil {
-		return fmt.Errorf("pruning the cache of judge answers: %w", err)
+		return fmt.Errorf("pruning the judge answer cache: %w", err)
 	}
 	slices.SortFunc(files, func(a, b cacheFile) int { return b.modified.Compare(a.modified) })
 	kept, size := 0, int64(0)

@@ -74,7 +74,7 @@ func findRevision(folder, name string) (*BaselineFinder, error) {
 	case len(revisions) == 0 && len(all) == 0:
 		return nil, fmt.Errorf("baseline %q not found: there are no results in %s", name, folder)
 	case len(revisions) == 0:
-		return nil, fmt.Errorf("baseline %q is neither a file nor a revision of a result: %w", name, &eval.UnknownNameError{Kind: "result", Name: name, Known: ids})
+		return nil, fmt.Errorf("baseline %q is neither a result file nor a revision with results: %w", name, &eval.UnknownNameError{Kind: "result", Name: name, Known: ids})
 	case len(revisions) > 1:
 		return nil, fmt.Errorf("baseline %q is ambiguous: the revisions are %s", name, strings.Join(revisions, ", "))
 	}
@@ -147,7 +147,7 @@ func readResultHead(path string) (*resultFile, error) {
 			head.created, _ = strconv.ParseFloat(text[strings.LastIndex(text, "_")+1:], 64)
 		}
 	}
-	return nil, errors.New("the file is not the result of an eval set")
+	return nil, errors.New("the file is not an eval set result")
 }
 
 // FindBaseline reads a job's baseline: a result for its set, if possible one with the model,

@@ -97,7 +97,7 @@ type hostRun struct {
 func (r *hostRun) releaseAll() {
 	if r.journal != nil {
 		if err := r.journal.Discard(); err != nil && r.Logger != nil {
-			r.Logger.Warn("deleting the file of a canceled eval run failed", "error", err)
+			r.Logger.Warn("deleting a canceled eval run's file failed", "error", err)
 		}
 	}
 	for i := range r.releases {
@@ -155,7 +155,7 @@ func (r *hostRun) openHistory(app string) (string, error) {
 	}
 	defer root.Close()
 	if err := root.MkdirAll(filepath.FromSlash(eval.HistoryFolder), 0o755); err != nil {
-		return "", fmt.Errorf("creating the folder of results: %w", err)
+		return "", fmt.Errorf("creating the results folder: %w", err)
 	}
 	return filepath.Join(root.Name(), filepath.FromSlash(eval.HistoryFolder)), nil
 }

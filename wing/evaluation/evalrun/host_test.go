@@ -237,7 +237,7 @@ func TestEvaluateLinkedHistory(t *testing.T) {
 		last = err
 	}
 	entries, err := os.ReadDir(outside)
-	if last == nil || !strings.Contains(last.Error(), "creating the folder of results: ") || err != nil || len(entries) > 0 {
+	if last == nil || !strings.Contains(last.Error(), "creating the results folder: ") || err != nil || len(entries) > 0 {
 		t.Errorf("error = %v with the files %v, %v", last, entries, err)
 	}
 }

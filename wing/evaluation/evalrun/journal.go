@@ -85,7 +85,7 @@ func (j *Job) Begin(dir string, subject Subject, now time.Time) (*Journal, error
 		return nil, fmt.Errorf("the ID of the eval set in %s: %w", j.Set.Path, err)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("creating the folder of results: %w", err)
+		return nil, fmt.Errorf("creating the results folder: %w", err)
 	}
 	micros := now.UnixMicro()
 	for {
@@ -103,12 +103,12 @@ func (j *Job) Begin(dir string, subject Subject, now time.Time) (*Journal, error
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("creating the file of results: %w", err)
+			return nil, fmt.Errorf("creating the result file: %w", err)
 		}
 		journal.file = f
 		if err := lockFile(f); err != nil {
 			f.Close()
-			return nil, fmt.Errorf("locking the file of results: %w", err)
+			return nil, fmt.Errorf("locking the result file: %w", err)
 		}
 		line, err := json.Marshal(journal.header)
 		size := 0

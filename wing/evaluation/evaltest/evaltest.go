@@ -109,7 +109,7 @@ func openRunner(t *testing.T, l *loader.Loader, dir string, judges []string) *ev
 	t.Cleanup(func() { app.Close() })
 	models, release, ds := l.OpenModels(t.Context(), dir, judges)
 	if models == nil {
-		t.Fatalf("cannot open the models of judges: %s", formatError(ds.Err()))
+		t.Fatalf("cannot open the judge models: %s", formatError(ds.Err()))
 	}
 	t.Cleanup(release)
 	return &evalrun.Runner{App: app, Models: models}

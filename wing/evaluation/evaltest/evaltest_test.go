@@ -33,7 +33,7 @@ var failingCalls = map[string]struct {
 	"unknown set":    {"testdata/desk", &evaltest.Options{Kinds: kinds, Sets: []string{"order"}}, []string{`unknown eval set "order": did you mean "orders"?`}},
 	"unknown case":   {"testdata/desk", &evaltest.Options{Kinds: kinds, Sets: []string{"orders:statu"}}, []string{`unknown case "statu": did you mean "status"?`}},
 	"unknown metric": {"testdata/desk", &evaltest.Options{Kinds: kinds, Metrics: []string{"safty"}}, []string{`unknown metric "safty": did you mean "safety"?`}},
-	"no judge":       {"testdata/desk", &evaltest.Options{Kinds: kinds, Metrics: []string{"safety"}, Judge: "none/x"}, []string{"cannot open the models of judges", `unknown provider "none"`}},
+	"no judge":       {"testdata/desk", &evaltest.Options{Kinds: kinds, Metrics: []string{"safety"}, Judge: "none/x"}, []string{"cannot open the judge models", `unknown provider "none"`}},
 }
 
 // A vagueModel is a Go program's model.

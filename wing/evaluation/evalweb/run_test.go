@@ -64,7 +64,7 @@ func TestEvalRunLimit(t *testing.T) {
 // results cannot be stored.
 func TestEvalRunRejected(t *testing.T) {
 	e, dir := newEvalRunEnv(t, &evalweb.Options{Dev: true, Evaluator: evaluatorFunc(func(_ context.Context, _ *eval.RunRequest, yield func(*eval.RunProgress, error) bool) {
-		yield(nil, fmt.Errorf("creating the folder of results: %w", fs.ErrPermission))
+		yield(nil, fmt.Errorf("creating the results folder: %w", fs.ErrPermission))
 	})}, nil)
 	var cases []string
 	for i := range 1001 {

@@ -94,7 +94,7 @@ func (s *handlers) findEvalLock(app string) string {
 	}
 	root, err := appfolder.Open(s.opts.Folders, app)
 	if err != nil {
-		return "App " + app + " has no folder on this server, and eval sets are files of the folder."
+		return "App " + app + " has no folder on this server, and eval sets are files in that folder."
 	}
 	root.Close()
 	return ""

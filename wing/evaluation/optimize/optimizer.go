@@ -113,7 +113,7 @@ func (o *Optimizer) Run(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	if len(result.Steps) == 0 {
-		return nil, fmt.Errorf("the instruction of the app was not scored: %w", err)
+		return nil, fmt.Errorf("the app's instruction was not scored: %w", err)
 	}
 	best := o.findBest(validation)
 	result.After, result.Instruction, result.Improved = best.scoreOf(validation), best.instruction, best != base

@@ -146,7 +146,7 @@ func TestSearchLimits(t *testing.T) {
 		t.Errorf("a perfect instruction: %+v, %v", result, err)
 	}
 	o.MaxCaseRuns = 2
-	if _, err := o.Run(t.Context()); err == nil || err.Error() != "the instruction of the app was not scored: the limit of 2 case runs was reached" {
+	if _, err := o.Run(t.Context()); err == nil || err.Error() != "the app's instruction was not scored: the limit of 2 case runs was reached" {
 		t.Errorf("too few case runs: %v", err)
 	}
 }
