@@ -179,7 +179,7 @@ func (inv compaction) storeSummary(ctx context.Context, s compactionRange) bool 
 	ev, err := inv.buildSummary(ctx, s)
 	if err == nil && ev != nil {
 		r.stampMetadata(ev)
-		err = r.commit(ctx, ev)
+		err = r.commitEvent(ctx, ev)
 	}
 	if err != nil {
 		r.logger().WarnContext(ctx, "compaction failed", "error", err)

@@ -126,9 +126,9 @@ func (r *run) withRunAttrs(logger *slog.Logger) *slog.Logger {
 	return logger.With("app", r.app.name, "revision", r.app.revision, "session", r.sess.ID, "invocation", r.id)
 }
 
-// commit stores an event. An inner run only adds it to its temporary session: the caller's event
+// commitEvent stores an event. An inner run only adds it to its temporary session: the caller's event
 // takes its updates to the store.
-func (r *run) commit(ctx context.Context, ev *session.Event) error {
+func (r *run) commitEvent(ctx context.Context, ev *session.Event) error {
 	if !r.inner {
 		return r.host.store.Sessions.Append(ctx, r.sess, ev)
 	}

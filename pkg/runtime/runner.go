@@ -238,7 +238,7 @@ func (r *run) storeEvent(ctx context.Context, ev *session.Event) error {
 			ev.Actions.StateUpdates[i] = r.typeStateUpdate(u)
 		}
 	}
-	return r.commit(ctx, ev)
+	return r.commitEvent(ctx, ev)
 }
 
 // commitThenYield wraps yield: each event is stored before it is yielded, and

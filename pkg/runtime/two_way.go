@@ -252,7 +252,7 @@ func (t *TwoWayTurn) Inject(ctx context.Context, content *genai.Content, delta m
 	}
 	ev.Content, ev.Actions.StateDelta = content, maps.Clone(delta)
 	ev.Provenance.Revision = t.run.app.revision
-	if err := t.run.commit(ctx, ev); err != nil {
+	if err := t.run.commitEvent(ctx, ev); err != nil {
 		return storeFailure(t.run.sess.Key, err)
 	}
 	return nil
