@@ -130,7 +130,7 @@ func (e *VertexEvaluator) Evaluate(ctx context.Context, body []byte) ([]byte, er
 const maxEvaluationWait = time.Minute
 
 func (e *VertexEvaluator) attemptCall(ctx context.Context, body []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit.Evaluation.Time, fmt.Errorf("Vertex AI's evaluation service did not answer within %s", limit.Evaluation.Time))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit.Evaluation.Time, fmt.Errorf("the Vertex AI evaluation service did not answer within %s", limit.Evaluation.Time))
 	defer cancel()
 	at := baseurl.Join(e.base.Value, fmt.Sprintf("/v1beta1/projects/%s/locations/%s:evaluateInstances", url.PathEscape(e.project.Value), url.PathEscape(e.location.Value)))
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at, bytes.NewReader(body))
@@ -190,7 +190,7 @@ func (e *VertexEvaluator) explainError(err error) error {
 		hint = "; raise the service's quota, or run fewer cases at once with --parallel"
 	}
 	if failed.Code == 0 {
-		return fmt.Errorf("Vertex AI evaluation service: %s", failed.Message)
+		return fmt.Errorf("the Vertex AI evaluation service failed: %s", failed.Message)
 	}
-	return fmt.Errorf("Vertex AI evaluation service: %d %s: %s%s; a judge model scores instead with judge_model_options or --judge", failed.Code, failed.Status, failed.Message, hint)
+	return fmt.Errorf("the Vertex AI evaluation service failed: %d %s: %s%s; a judge model scores instead with judge_model_options or --judge", failed.Code, failed.Status, failed.Message, hint)
 }

@@ -62,7 +62,7 @@ func TestVertexEvaluatorErrors(t *testing.T) {
 		waits  []time.Duration
 		want   string
 	}{
-		{401, "", 1, nil, "Vertex AI evaluation service: 401 FAILED: no [hidden]; sign in with gcloud auth application-default login"},
+		{401, "", 1, nil, "the Vertex AI evaluation service failed: 401 FAILED: no [hidden]; sign in with gcloud auth application-default login"},
 		{403, "", 1, nil, "; enable aiplatform.googleapis.com in project p-1, and grant the credentials roles/aiplatform.user"},
 		{404, "", 1, nil, "; region europe-west1 or project p-1 may not have the service: set GOOGLE_CLOUD_LOCATION"},
 		{400, "", 1, nil, "400 FAILED: no [hidden]; a judge model scores instead with judge_model_options or --judge"},

@@ -21,7 +21,7 @@ func openService(in *Input) (Service, error) {
 		return nil, nil
 	}
 	if in.Service == nil {
-		return nil, errors.New("Vertex AI's evaluation service is not available: set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, and sign in with gcloud auth application-default login")
+		return nil, errors.New("the Vertex AI evaluation service is not available: set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, and sign in with gcloud auth application-default login")
 	}
 	return in.Service, nil
 }

@@ -140,7 +140,7 @@ multi_turn_tool_use_quality_v1 NOT_EVALUATED by vertex_ai/evaluation: Vertex AI 
 			t.Errorf("%s: %s, want the judge demo", name, got)
 		}
 	}
-	if got := run(&evalrun.PlanOptions{Vertex: true}, nil); !strings.Contains(got, "Vertex AI's evaluation service is not available: set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION") {
+	if got := run(&evalrun.PlanOptions{Vertex: true}, nil); !strings.Contains(got, "the Vertex AI evaluation service is not available: set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION") {
 		t.Errorf("a config that requires the service without it: %s", got)
 	}
 }

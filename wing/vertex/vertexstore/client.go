@@ -224,7 +224,7 @@ func (c *client) sendOnce(ctx context.Context, a *call, body []byte, into any) (
 		return 0, nil
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return 0, fmt.Errorf("Vertex AI's response is not the expected JSON: %w", err)
+		return 0, fmt.Errorf("the response from Vertex AI is not the expected JSON: %w", err)
 	}
 	return 0, nil
 }
