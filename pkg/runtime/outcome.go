@@ -10,7 +10,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// An outcome is what a part in an agent's run leads to. Each part returns its own, from one call to a
+// An outcome is what a part of an agent's run leads to. Each part returns its own, from one call to a
 // whole step, and the part above it decides; none sets a flag that another one reads:
 //
 //	runCall           one call: next, paused, finished or failed

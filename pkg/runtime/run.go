@@ -104,8 +104,8 @@ type twoWayRun struct {
 	drive func(context.Context, *TwoWayTurn)
 	// input is read by tools while the driver replaces it.
 	input atomic.Pointer[userInput]
-	// continues reports that the next agent continues another agent's conversation. No other agent
-	// starts over.
+	// continues reports that the next agent continues another agent's conversation; over, that
+	// no other agent starts.
 	continues, over bool
 }
 
