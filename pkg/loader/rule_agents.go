@@ -103,7 +103,7 @@ func checkNodeContents(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 		}
 	}
 	if first != nil {
-		c.addProblem(first.plan.Node.Warnf("node-contents", "node %s sees its input and no history, as in ADK 2.9; agenthost 0.1 sent it the conversation", first.name).
+		c.addProblem(first.plan.Node.Warnf("node-contents", "node %s sees its input and no history, as in ADK 2.9; builds before 0.1.0 sent it the conversation", first.name).
 			WithHint("write include_contents: none to accept this for the workflow %s, or default on each node that needs the conversation", p.name))
 	}
 }
@@ -124,7 +124,7 @@ func checkNodeMessage(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 		}
 	}
 	if first != nil {
-		c.addProblem(first.plan.Node.Warnf("node-message", "workflow %s ends with the output of %s, which is not a message, as in ADK; agenthost 0.1 sent it as one", p.name, first.name).
+		c.addProblem(first.plan.Node.Warnf("node-message", "workflow %s ends with the output of %s, which is not a message, as in ADK; builds before 0.1.0 sent it as one", p.name, first.name).
 			WithHint("write message: true to send it as a message, or message: false to accept this for the workflow"))
 	}
 }
@@ -141,7 +141,7 @@ func checkNodeCall(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 	})
 	for _, sub := range p.subs {
 		if reader >= 0 && sub.plan.Kind.Name == "ToolNode" && sub.plan.Node.Get("output_key").IsNull() && !asksUser(sub) {
-			c.addProblem(sub.plan.Node.Warnf("node-call", "node %s does not see the call of %s and its result, which are not part of the conversation, as in ADK 2.11; agenthost 0.1 stored both", p.subs[reader].name, sub.name).
+			c.addProblem(sub.plan.Node.Warnf("node-call", "node %s does not see the call of %s and its result, which are not part of the conversation, as in ADK 2.11; builds before 0.1.0 stored both", p.subs[reader].name, sub.name).
 				WithHint("set output_key on the ToolNode, and write the key into the instruction"))
 			return
 		}

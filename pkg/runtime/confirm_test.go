@@ -351,8 +351,8 @@ func TestCredentialAfterApproval(t *testing.T) {
 }
 
 // TestConfirmInterrupted: other calls' results are stored before requests (adk-python since 2.11).
-// An invocation that was interrupted in between requests the confirmation once, also if agenthost
-// 0.1 stored the events in the other order, and an answer runs the calls that never ran.
+// An invocation that was interrupted in between requests the confirmation once, also if a build
+// before 0.1.0 stored the events in the other order, and an answer runs the calls that never ran.
 func TestConfirmInterrupted(t *testing.T) {
 	const (
 		calls = `{"id":"2","invocationId":"e-1","author":"a","nodeInfo":{"path":"a@1"},"content":{"parts":[{"functionCall":{"args":{},"id":"c0","name":"pay"}},{"functionCall":{"args":{},"id":"c1","name":"look"}}],"role":"model"}}`

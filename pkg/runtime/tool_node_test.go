@@ -155,7 +155,7 @@ func appendStored(t *testing.T, e *testenv.Env, key session.Key, lines string) {
 	}
 }
 
-// TestToolNodeStoredCall: a ToolNode in agenthost 0.1 stored its call as a model's. A session in
+// TestToolNodeStoredCall: a ToolNode in builds before 0.1.0 stored its call as a model's. A session in
 // this form continues after each event.
 func TestToolNodeStoredCall(t *testing.T) {
 	const stored = `
