@@ -39,8 +39,8 @@ func (s *Server) codeActions(ctx context.Context, m *message) (any, error) {
 		}
 		actions = append(actions, codeAction{
 			Title: fmt.Sprintf("Change %s to %s", d.Fix.Old, d.Fix.New), Kind: quickFix, IsPreferred: true,
-			Diagnostics: []diagnostic{newDiagnostic(d, lines)},
-			Edit:        workspaceEdit{map[string][]textEdit{p.Document.URI: {{rangeOfFix(d.Fix, lines[line]), d.Fix.New}}}},
+			Diagnostics: []diagnostic{s.newDiagnostic(d, lines)},
+			Edit:        workspaceEdit{map[string][]textEdit{p.Document.URI: {{s.rangeOfFix(d.Fix, lines[line]), d.Fix.New}}}},
 		})
 	}
 	return actions, nil
@@ -54,8 +54,7 @@ func (p *codeActionParams) includesQuickFix() bool {
 }
 
 // rangeOfFix returns the text range that a fix replaces.
-func rangeOfFix(f spec.Fix, line string) textRange {
-	start := utf16Units(line, f.Col-1)
-	rest := line[byteOffset(line, start):]
-	return textRange{position{f.Line - 1, start}, position{f.Line - 1, start + utf16Units(rest, len(f.Old))}}
+func (s *Server) rangeOfFix(f spec.Fix, line string) textRange {
+	start := s.encoding.countUnits(line, f.Col-1)
+	return textRange{position{f.Line - 1, start}, position{f.Line - 1, start + s.encoding.countUnits(f.Old, len(f.Old))}}
 }

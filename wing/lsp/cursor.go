@@ -29,13 +29,13 @@ type cursor struct {
 	siblings map[string]string
 }
 
-func newCursorAt(path, text string, at position, files []loader.FileKind) *cursor {
-	c := &cursor{path: path, files: files, lines: splitIntoLines(text), line: at.Line, siblings: map[string]string{}}
+func newCursorAt(path, text string, at position, s *Server) *cursor {
+	c := &cursor{path: path, files: s.opts.Kinds.Files, lines: splitIntoLines(text), line: at.Line, siblings: map[string]string{}}
 	if at.Line >= len(c.lines) || at.Line < 0 {
 		return c
 	}
 	line := c.lines[at.Line]
-	offset := byteOffset(line, at.Character)
+	offset := s.encoding.byteOffset(line, at.Character)
 	c.before, c.after = line[:offset], line[offset:]
 	c.resolvePath()
 	return c

@@ -20,7 +20,7 @@ func (s *Server) definitionAtCursor(c *cursor) any {
 	}
 	if named, _, ok := s.findNamed(c, word); ok {
 		text, _ := s.files.readText(named.Pos.File)
-		at := rangeOfWord(spec.Pos{Line: named.Pos.Line, Col: 1}, splitIntoLines(text)).Start
+		at := s.rangeOfWord(spec.Pos{Line: named.Pos.Line, Col: 1}, splitIntoLines(text)).Start
 		return location{URI: uriFromPath(named.Pos.File), Range: textRange{at, at}}
 	}
 	return nil

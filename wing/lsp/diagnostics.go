@@ -48,7 +48,7 @@ func (s *Server) publishDiagnostics(file string, ds spec.Diagnostics) error {
 	lines := splitIntoLines(text)
 	p := publishParams{URI: uriFromPath(file), Diagnostics: []diagnostic{}}
 	for _, d := range ds {
-		p.Diagnostics = append(p.Diagnostics, newDiagnostic(d, lines))
+		p.Diagnostics = append(p.Diagnostics, s.newDiagnostic(d, lines))
 	}
 	params, err := json.Marshal(p)
 	if err != nil {
@@ -57,8 +57,8 @@ func (s *Server) publishDiagnostics(file string, ds spec.Diagnostics) error {
 	return writeMessage(s.out, &message{Method: "textDocument/publishDiagnostics", Params: params})
 }
 
-func newDiagnostic(d spec.Diagnostic, lines []string) diagnostic {
-	out := diagnostic{Range: rangeOfWord(d.Pos, lines), Severity: severityError, Code: d.Rule, Source: "agenthost", Message: d.Message}
+func (s *Server) newDiagnostic(d spec.Diagnostic, lines []string) diagnostic {
+	out := diagnostic{Range: s.rangeOfWord(d.Pos, lines), Severity: severityError, Code: d.Rule, Source: "agenthost", Message: d.Message}
 	if d.Severity == spec.Warning {
 		out.Severity = severityWarning
 	}
@@ -69,14 +69,14 @@ func newDiagnostic(d spec.Diagnostic, lines []string) diagnostic {
 }
 
 // rangeOfWord returns the word's range at a position.
-func rangeOfWord(pos spec.Pos, lines []string) textRange {
+func (s *Server) rangeOfWord(pos spec.Pos, lines []string) textRange {
 	n := max(pos.Line-1, 0)
 	if n >= len(lines) {
 		return textRange{position{n, 0}, position{n, 0}}
 	}
 	line := lines[n]
-	start := utf16Units(line, pos.Col-1)
-	rest := line[byteOffset(line, start):]
+	start := s.encoding.countUnits(line, pos.Col-1)
+	rest := line[s.encoding.byteOffset(line, start):]
 	end := strings.IndexAny(rest, " \t,]}:#")
 	switch {
 	case rest == "":
@@ -86,5 +86,5 @@ func rangeOfWord(pos spec.Pos, lines []string) textRange {
 	case end == 0:
 		end = 1
 	}
-	return textRange{position{n, start}, position{n, start + utf16Units(rest[:end], end)}}
+	return textRange{position{n, start}, position{n, start + s.encoding.countUnits(rest[:end], end)}}
 }

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"unicode/utf16"
 )
 
 // overlay holds the files that are open in the editor; their unsaved text takes
@@ -73,30 +72,6 @@ func pathFromURI(uri string) string {
 
 func uriFromPath(path string) string {
 	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(path)}).String()
-}
-
-// utf16Units returns how many UTF-16 code units, which the protocol counts, the first n
-// characters in a line have.
-func utf16Units(line string, n int) int {
-	count := 0
-	for _, r := range line {
-		if n--; n < 0 {
-			break
-		}
-		count += utf16.RuneLen(r)
-	}
-	return count
-}
-
-// byteOffset converts an offset in UTF-16 code units to bytes.
-func byteOffset(line string, count int) int {
-	for i, r := range line {
-		if count <= 0 {
-			return i
-		}
-		count -= max(1, utf16.RuneLen(r))
-	}
-	return len(line)
 }
 
 func splitIntoLines(text string) []string {

@@ -105,18 +105,4 @@ const (
 	severityWarning = 2
 )
 
-// initializeResult returns the server's capabilities and version.
-func initializeResult(version string) map[string]any {
-	return map[string]any{
-		"capabilities": map[string]any{
-			"textDocumentSync":   map[string]any{"openClose": true, "change": 1, "save": true},
-			"completionProvider": map[string]any{"triggerCharacters": []string{":", " ", "{", ".", "-"}},
-			"hoverProvider":      true,
-			"definitionProvider": true,
-			"codeActionProvider": map[string]any{"codeActionKinds": []string{quickFix}},
-		},
-		"serverInfo": map[string]any{"name": "agenthost", "version": version},
-	}
-}
-
 func newMarkdown(text string) *markup { return &markup{"markdown", text} }

@@ -116,7 +116,7 @@ func (s *Server) dispatchMessage(ctx context.Context, m *message) (any, error) {
 	}
 	switch m.Method {
 	case "initialize":
-		return initializeResult(s.opts.Version), nil
+		return s.answerInitialize(m)
 	case "shutdown":
 		s.shutdown = true
 		return nil, nil
@@ -126,16 +126,13 @@ func (s *Server) dispatchMessage(ctx context.Context, m *message) (any, error) {
 		return nil, s.onDocumentChange(m)
 	case "workspace/didChangeWatchedFiles":
 		return nil, s.onWatchedFiles(m)
-	case "textDocument/completion":
-		return s.answerAtCursor(ctx, m, s.completeAtCursor)
-	case "textDocument/hover":
-		return s.answerAtCursor(ctx, m, s.hoverAtCursor)
-	case "textDocument/definition":
-		return s.answerAtCursor(ctx, m, s.definitionAtCursor)
-	case "textDocument/codeAction":
-		return s.codeActions(ctx, m)
 	case "initialized", "$/cancelRequest", "$/setTrace", "workspace/didChangeConfiguration":
 		return nil, nil
+	}
+	for _, f := range s.listFeatures() {
+		if f.method == m.Method {
+			return f.answer(ctx, m)
+		}
 	}
 	return nil, &rpcError{codeUnknownMethod, "unknown method " + m.Method}
 }
@@ -187,25 +184,26 @@ func (s *Server) markDirty(path string) {
 	}
 }
 
-// answerAtCursor decodes a request about a position and calls answer with its
-// cursor.
-func (s *Server) answerAtCursor(ctx context.Context, m *message, answer func(*cursor) any) (any, error) {
-	var p positionParams
-	if err := decodeParams(m, &p); err != nil {
-		return nil, err
-	}
-	path := pathFromURI(p.Document.URI)
-	text, ok := s.files.readText(path)
-	if !ok {
-		return nil, nil
-	}
-	c := newCursorAt(path, text, p.Position, s.opts.Kinds.Files)
-	c.dir = s.files.findAppFolder(path)
-	// The last change may have added the name at the cursor.
-	if c.dir != "" && (s.dirty[c.dir] || s.apps[c.dir] == nil) {
-		if err := s.checkApp(ctx, c.dir); err != nil {
+// atCursor returns the answer to a request about a position: answer gets its cursor.
+func (s *Server) atCursor(answer func(*cursor) any) func(context.Context, *message) (any, error) {
+	return func(ctx context.Context, m *message) (any, error) {
+		var p positionParams
+		if err := decodeParams(m, &p); err != nil {
 			return nil, err
 		}
+		path := pathFromURI(p.Document.URI)
+		text, ok := s.files.readText(path)
+		if !ok {
+			return nil, nil
+		}
+		c := newCursorAt(path, text, p.Position, s)
+		c.dir = s.files.findAppFolder(path)
+		// The last change may have added the name at the cursor.
+		if c.dir != "" && (s.dirty[c.dir] || s.apps[c.dir] == nil) {
+			if err := s.checkApp(ctx, c.dir); err != nil {
+				return nil, err
+			}
+		}
+		return answer(c), nil
 	}
-	return answer(c), nil
 }

@@ -17,6 +17,8 @@ type Server struct {
 	dirty   map[string]bool
 
 	out io.Writer
+	// encoding is negotiated by initialize.
+	encoding encoding
 	// shutdown is set once the editor has sent a shutdown request.
 	shutdown bool
 }
@@ -45,7 +47,7 @@ func New(opts *Options) *Server {
 	if opts == nil {
 		opts = &Options{}
 	}
-	s := &Server{opts: *opts, files: newFileOverlay(), schemas: map[string]*schema{}, apps: map[string]*app{}, dirty: map[string]bool{}}
+	s := &Server{opts: *opts, files: newFileOverlay(), schemas: map[string]*schema{}, apps: map[string]*app{}, dirty: map[string]bool{}, encoding: utf16Encoding}
 	s.opts.Loader.Open = s.files.read
 	s.loader = loader.New(opts.Kinds, &s.opts.Loader)
 	return s
