@@ -1,7 +1,6 @@
 package agentconfig
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
 )
 
 // agentCallbackLists are the callbacks in YAML that all agents have.
@@ -266,7 +266,7 @@ func (d *callbackDecoder) compileExpr(src spec.Expr, env template.Env, compile f
 	}
 	x, err := compile(src.Value, env)
 	if err != nil {
-		d.addDiagnostics(diagnosticAt(src.Text, "expression", err))
+		d.addDiagnostics(tool.NewTemplateDiagnostic(src.Text, "expression", err))
 	}
 	return x
 }
@@ -326,7 +326,7 @@ func (d *callbackDecoder) compileSaves(saves toolconfig.ArtifactSaves, env templ
 func (d *callbackDecoder) compileText(t spec.Text, env template.Env) *template.Paths {
 	p, err := template.ParsePaths(t.Value)
 	if err != nil {
-		d.addDiagnostics(diagnosticAt(t, "placeholder", err))
+		d.addDiagnostics(tool.NewTemplateDiagnostic(t, "placeholder", err))
 		return &template.Paths{}
 	}
 	for _, ref := range p.Refs() {
@@ -338,14 +338,4 @@ func (d *callbackDecoder) compileText(t spec.Text, env template.Env) *template.P
 		}
 	}
 	return p
-}
-
-// diagnosticAt returns the diagnostic for a template error at its position.
-func diagnosticAt(t spec.Text, rule string, err error) spec.Diagnostic {
-	offset := 0
-	var te *template.Error
-	if errors.As(err, &te) {
-		offset = te.Offset
-	}
-	return t.Errorf(offset, rule, "%s", err)
 }

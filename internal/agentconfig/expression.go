@@ -6,6 +6,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
 )
 
 // A Condition is a boolean expression in YAML. It is compiled when it is decoded,
@@ -56,7 +57,7 @@ func expressionProblems(e spec.Expr, err error) spec.Diagnostics {
 	var te *template.Error
 	switch {
 	case errors.As(err, &te):
-		return spec.Diagnostics{e.Errorf(te.Offset, "expression", "%s", te.Msg)}
+		return spec.Diagnostics{tool.NewTemplateDiagnostic(e.Text, "expression", te)}
 	case err != nil:
 		return spec.Diagnostics{e.Errorf(0, "expression", "%s", err)}
 	}

@@ -105,7 +105,7 @@ func (s *StateSchemaConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 func unknownWriterError(at *spec.Node) spec.Diagnostic {
 	d := at.Errorf("state-schema", "writable must be one of %s, got %q", strings.Join(session.WriterNames(), ", "), at.Value)
 	if near := spec.Suggest(at.Value, session.WriterNames()); near != "" {
-		d = d.WithHint("did you mean %q?", near)
+		d = d.WithNearName(at.Value, near)
 	}
 	return d
 }

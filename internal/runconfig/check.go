@@ -97,7 +97,7 @@ func checkEnum(n *spec.Node, key, value string, words ...string) spec.Diagnostic
 	}
 	d := getAnySpelling(n, key).Errorf("enum", "%q is not one of: %s", value, strings.Join(words, ", "))
 	if near := spec.Suggest(value, words); near != "" {
-		d = d.WithHint("did you mean %q?", near)
+		d = d.WithNearName(value, near)
 	}
 	return spec.Diagnostics{d}
 }

@@ -140,7 +140,7 @@ func checkToolName(at *spec.Node, tools []string) spec.Diagnostics {
 	}
 	problem := at.Errorf("unknown-name", "the app has no tool %s", at.Value)
 	if near := spec.Suggest(at.Value, tools); near != "" {
-		problem = problem.WithHint("did you mean %q?", near)
+		problem = problem.WithNearName(at.Value, near)
 	}
 	return spec.Diagnostics{problem}
 }

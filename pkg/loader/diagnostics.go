@@ -70,7 +70,7 @@ func unknownNameError(at *spec.Node, what, name string, names []string) spec.Dia
 		near = names[i]
 	}
 	if near != "" {
-		d = d.WithHint("did you mean %q?", near)
+		d = d.WithNearName(name, near)
 	}
 	return d
 }

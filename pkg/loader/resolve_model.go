@@ -331,7 +331,7 @@ func (r *modelResolver) reportUnknownModel(name spec.Text, fallback defaultModel
 		r.report(r.unknownProviderError(name, vendor, rest))
 		return true
 	case near != "":
-		r.report(name.Errorf(0, "model", "unknown model %q", name.Value).WithHint("did you mean %q?", near))
+		r.report(name.Errorf(0, "model", "unknown model %q", name.Value).WithNearName(name.Value, near))
 		return true
 	}
 	if vendor, ok := agentconfig.FindProvider(name.Value); ok && !slices.Contains(r.loader.kinds.Models.Names(), vendor) {
@@ -364,7 +364,7 @@ func (r *modelResolver) unknownProviderError(name spec.Text, vendor, rest string
 	}
 	d := name.Errorf(0, "model", "unknown provider %q", vendor)
 	if near := spec.Suggest(vendor, prefixes); near != "" {
-		return d.WithHint("did you mean %s/%s?", near, rest)
+		return d.WithHint("did you mean %s/%s?", near, rest).WithProposal(vendor, near)
 	}
 	hint := "the prefixes are " + strings.Join(prefixes, ", ")
 	for _, kind := range r.loader.kinds.Models {

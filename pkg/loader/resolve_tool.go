@@ -174,7 +174,7 @@ func unknownToolError(ref *agentconfig.ToolRef, name string, builtins []string) 
 		return missingKindError(ref.Node.Get("name"), agentconfig.BuiltinList, name, builtins)
 	}
 	if near := spec.Suggest(name, builtins); near != "" { // the list is long
-		return ref.Node.Get("name").Errorf("unknown-name", "unknown built-in tool %q", name).WithHint("did you mean %q?", near)
+		return ref.Node.Get("name").Errorf("unknown-name", "unknown built-in tool %q", name).WithNearName(name, near)
 	}
 	return unknownNameError(ref.Node.Get("name"), "built-in tool %s", name, builtins)
 }

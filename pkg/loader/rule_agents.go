@@ -334,7 +334,7 @@ func (c *agentCheck) checkMention(p *resolvedAgent, m mention, own []string) {
 	}
 	d := m.text.Warnf(m.offset+1, "tool-mention", "agent %s has no tool %s", p.name, m.name)
 	if slip {
-		c.addProblem(d.WithHint("did you mean %q?", near))
+		c.addProblem(d.WithNearName(m.name, near))
 		return
 	}
 	c.addProblem(d.WithHint("add it to the tools of the agent"))

@@ -222,13 +222,16 @@ func (f *stateFlow) checkRead(r stateRead) {
 	d := r.at.Warnf(r.offset, "state-unwritten", "nothing in the app writes the state key %s", r.key)
 	switch declare := "if the initial state has it, declare it in the state_schema of the root agent"; {
 	case near != "":
-		d = d.WithHint("did you mean %q?", near)
+		d = d.WithNearName(r.key, near)
 	case strings.Contains(r.key, ":"):
 		d.Hint = r.hint
 	case r.hint != "":
 		d.Hint = r.hint + "; " + declare
 	default:
 		d.Hint = declare
+	}
+	if near == "" && r.hint != "" && strings.HasPrefix(r.at.Value[r.offset:], "{"+r.key+"}") {
+		d = d.WithProposal("{"+r.key+"}", "{"+r.key+"?}").WithProposal("{"+r.key+"}", "{!"+r.key+"}")
 	}
 	f.addProblem(d)
 }

@@ -43,6 +43,9 @@ type Diagnostic struct {
 	Source string
 	// Fix is an optional automatic fix.
 	Fix Fix
+	// Proposals are the edits that the hint names. Unlike Fix, they may differ from what the author
+	// meant: editors offer them, and check --fix does not apply them.
+	Proposals []Proposal
 	// Also lists a merged problem's other positions; see [Diagnostics.Merge].
 	Also []Place
 }
@@ -84,9 +87,15 @@ func (d Diagnostic) WithHint(format string, args ...any) Diagnostic {
 // withSuggestion adds the hint "did you mean" if a name is similar to a mistyped one.
 func (d Diagnostic) withSuggestion(name string, names []string) Diagnostic {
 	if near := Suggest(name, names); near != "" {
-		d.Hint = fmt.Sprintf("did you mean %q?", near)
+		return d.WithNearName(name, near)
 	}
 	return d
+}
+
+// WithNearName returns the diagnostic with the hint "did you mean" for a mistyped name at its
+// position, and with the proposal to replace it.
+func (d Diagnostic) WithNearName(name, near string) Diagnostic {
+	return d.WithHint("did you mean %q?", near).WithProposal(name, near)
 }
 
 // MarshalJSON encodes file, line, column, severity, rule and message, and the optional
@@ -245,7 +254,7 @@ func (ds Diagnostics) Redact() Diagnostics {
 	clean := slices.Clone(ds)
 	for i, d := range clean {
 		clean[i].Message, clean[i].Hint = redactWords(d.Message, d.Source), redactWords(d.Hint, d.Source)
-		clean[i].Source, clean[i].Fix, clean[i].Also = "", Fix{}, slices.Clone(d.Also)
+		clean[i].Source, clean[i].Fix, clean[i].Proposals, clean[i].Also = "", Fix{}, nil, slices.Clone(d.Also)
 		for j := range clean[i].Also {
 			clean[i].Also[j].Source = ""
 		}
@@ -275,6 +284,16 @@ type Fix struct {
 // WithFix returns the diagnostic with a fix at its position.
 func (d Diagnostic) WithFix(oldText, newText string) Diagnostic {
 	d.Fix = Fix{d.Pos.Line, d.Pos.Col, oldText, newText}
+	return d
+}
+
+// A Proposal replaces Old with New at its problem's position. Old is on one line; for a quoted
+// string it is the text without its quotes.
+type Proposal struct{ Old, New string }
+
+// WithProposal returns the diagnostic with one more proposal.
+func (d Diagnostic) WithProposal(oldText, newText string) Diagnostic {
+	d.Proposals = append(slices.Clip(d.Proposals), Proposal{oldText, newText})
 	return d
 }
 

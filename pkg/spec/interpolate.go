@@ -171,7 +171,8 @@ func (i *interpolator) resolveReference(n *Node, r reference) (string, bool) {
 		i.report(text.Errorf(r.from, lookupErr.Rule, "%s", lookupErr.Message).WithHint("%s", lookupErr.Hint))
 	case r.kind == "env":
 		i.report(text.Errorf(r.from, "env", "environment variable %s is not set", name).
-			WithHint("set %s, or write ${env:%s:-default}", name, name))
+			WithHint("set %s, or write ${env:%s:-default}", name, name).
+			WithProposal("${env:"+name+"}", "${env:"+name+":-default}"))
 	case r.kind == "secret" && (err == nil || errors.Is(err, ErrUnset)):
 		i.report(text.Errorf(r.from, "secret", "secret %s is not set or is empty", name).
 			WithHint("create the file %s in the --secrets directory, or set the environment variable %s", name, name))

@@ -164,7 +164,7 @@ func (n *Node) typeError(what string) Diagnostic {
 	if len(n.parts) > 0 && !n.isPlain() {
 		d.Hint = "quotes make the reference a string: remove them and write it on its own line"
 	} else if n.Kind == Scalar && !n.isPlain() && resolveTag(n.Value) != strTag {
-		d.Hint = "quotes make it a string: write " + n.Value
+		d = d.WithHint("quotes make it a string: write %s", n.Value).WithProposal(strconv.Quote(n.Value), n.Value).WithProposal("'"+n.Value+"'", n.Value)
 	}
 	if what == stringType && n.Kind == Mapping && n.src != nil && strings.HasPrefix(n.src.textFrom(n.Pos), "{") {
 		d.Hint = "quote text that begins with {"
@@ -175,7 +175,7 @@ func (n *Node) typeError(what string) Diagnostic {
 // scalarError is a typeError for a value whose quotes do not matter.
 func (n *Node) scalarError(what string) Diagnostic {
 	d := n.typeError(what)
-	d.Hint = ""
+	d.Hint, d.Proposals = "", nil
 	return d
 }
 

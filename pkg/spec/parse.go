@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -355,7 +356,8 @@ func (c *composer) composeScalar(n *Node, y *yaml.Node) {
 	n.Tag = adjustTag(y.Tag, y.Value)
 	if n.Tag == intTag && hasLeadingZero(n.Value) {
 		c.ds = append(c.ds, n.Warnf("yaml", "%s is read as the octal number %v", n.Value, parseIntScalar(n.Value)).
-			WithHint("quote it to keep it as a string, or remove the leading zero"))
+			WithHint("quote it to keep it as a string, or remove the leading zero").
+			WithProposal(n.Value, strconv.Quote(n.Value)).WithProposal(n.Value, strings.TrimLeft(n.Value, "0")))
 	}
 }
 
@@ -464,6 +466,7 @@ func (c *composer) checkTypography(n *Node, y *yaml.Node) {
 			WithHint("use an ordinary space, or quote the text"))
 	case strings.ContainsRune(typographicQuote, first) && strings.ContainsRune(typographicQuote, last) && !strings.ContainsAny(inner, typographicQuote):
 		c.ds = append(c.ds, n.Warnf("yaml", "the typographic quotes %c %c are part of this text", first, last).
-			WithHint(`use "…" to quote, or wrap the whole text in "…" to keep them`))
+			WithHint(`use "…" to quote, or wrap the whole text in "…" to keep them`).
+			WithProposal(n.Value, strconv.Quote(inner)).WithProposal(n.Value, strconv.Quote(n.Value)))
 	}
 }

@@ -148,7 +148,7 @@ func unknownTypeError(n *Node, name string) Diagnostic {
 		return d.WithHint("write a list of strings as [string]")
 	}
 	if word != "" {
-		d = d.WithHint("did you mean %q?", word)
+		d = d.WithNearName(name, word)
 		if n.isPlain() {
 			d = d.WithFix(name, word)
 		}

@@ -83,7 +83,8 @@ func explainSyntax(d Diagnostic, src *source) Diagnostic {
 		return explainStart(d, here)
 	case leadingBrace.MatchString(d.Source):
 		d.Message, d.Pos.Col = "text cannot start with {", strings.Index(d.Source, "{")+1
-		return d.WithHint("quote it, or write it as a block under %s: |", leadingBrace.FindStringSubmatch(d.Source)[1])
+		text := strings.TrimRight(d.Source[d.Pos.Col-1:], " \t\r")
+		return d.WithHint("quote it, or write it as a block under %s: |", leadingBrace.FindStringSubmatch(d.Source)[1]).WithProposal(text, strconv.Quote(text))
 	case strings.HasPrefix(message, "did not find expected ',' or"):
 		return explainFlow(d, here)
 	case message == "could not find expected ':'" && unspacedKey.MatchString(src.lineText(d.Pos.Line)):

@@ -287,15 +287,17 @@ func compileError(src string, env Env, err error) *Error {
 		if strings.HasPrefix(src[e.Offset+len(name):], "(") {
 			e.Msg = "unknown function " + name
 		}
-		near := suggestName(name, append(slices.Sorted(maps.Keys(env)), functionNames()...))
+		near := findNearName(name, append(slices.Sorted(maps.Keys(env)), functionNames()...))
 		if beforeText.MatchString(src[:e.Offset]) || near == "" && beforeValue.MatchString(src[:e.Offset]) {
-			near = "; strings need quotes: \"" + name + "\""
+			e.Msg += "; strings need quotes: \"" + name + "\""
+		} else {
+			e.suggestName(name, near)
 		}
-		e.Msg += near
 	}
 	if name, ok := strings.CutPrefix(e.Msg, "unknown field "); ok {
 		owner := ownerPath(src[:e.Offset])
-		e.Msg = "unknown member " + name + suggestName(name, envMembers(env, owner))
+		e.Msg = "unknown member " + name
+		e.suggestName(name, findNearName(name, envMembers(env, owner)))
 	}
 	return e
 }
@@ -318,14 +320,21 @@ func envMembers(env Env, path string) []string {
 	return slices.Sorted(maps.Keys(env))
 }
 
-// suggestName returns a "did you mean" question with the candidate nearest to
-// name, or "".
-func suggestName(name string, candidates []string) string {
+// suggestName adds a "did you mean" question, unless near is empty.
+func (e *Error) suggestName(name, near string) {
+	if near != "" {
+		e.Msg += "; did you mean " + near + "?"
+		e.Name, e.Near = name, near
+	}
+}
+
+// findNearName returns the candidate nearest to name, or "".
+func findNearName(name string, candidates []string) string {
 	switch name {
 	case "null", "None", "undefined":
-		return "; did you mean nil?"
+		return "nil"
 	case "True", "False":
-		return "; did you mean " + strings.ToLower(name) + "?"
+		return strings.ToLower(name)
 	}
 	best, least := "", 1+max(1, len(name)/3)
 	for _, c := range candidates {
@@ -333,10 +342,7 @@ func suggestName(name string, candidates []string) string {
 			best, least = c, d
 		}
 	}
-	if best == "" {
-		return ""
-	}
-	return "; did you mean " + best + "?"
+	return best
 }
 
 // editDistance counts the bytes to insert, delete, replace or swap with their

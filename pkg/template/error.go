@@ -14,6 +14,8 @@ import (
 type Error struct {
 	Offset int    // byte offset in the source
 	Msg    string // what is wrong, in YAML authors' terms; often with a hint
+	// Name is a misspelled name at Offset, and Near the name that Msg asks for; or both are empty.
+	Name, Near string
 
 	cause error
 }

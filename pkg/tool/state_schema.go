@@ -184,7 +184,7 @@ func (s *StateSchema) Samples() map[string]any {
 
 func (s *StateSchema) withKeyHint(d spec.Diagnostic, key string) spec.Diagnostic {
 	if near := spec.Suggest(key, s.Keys()); near != "" {
-		return d.WithHint("did you mean %q?", near)
+		return d.WithNearName(key, near)
 	}
 	return d.WithHint("declared keys: %s; keys with a prefix, such as user:%s, need no declaration", joinOrNone(s.Keys()), key)
 }
@@ -289,7 +289,7 @@ func (s *StateSchema) checkComparison(e spec.Expr, c template.Comparison) spec.D
 	}
 	d := e.Warnf(c.Offset, "state-value", "the state key %s can never be %q: its values are %s", c.Member, value, strings.Join(known, ", "))
 	if near := spec.Suggest(value, known); near != "" {
-		d = d.WithHint("did you mean %q?", near)
+		d = d.WithNearName(value, near)
 	}
 	return spec.Diagnostics{d}
 }

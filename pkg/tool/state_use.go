@@ -119,9 +119,13 @@ func (u *StateUse) AddConfirm(e spec.Expr, env template.Env) {
 
 // NewTemplateDiagnostic converts a template error to a diagnostic at its position in the text.
 func NewTemplateDiagnostic(t spec.Text, rule string, err error) spec.Diagnostic {
-	offset := 0
-	if te := (*template.Error)(nil); errors.As(err, &te) {
-		offset = te.Offset
+	te := (*template.Error)(nil)
+	if !errors.As(err, &te) {
+		return t.Errorf(0, rule, "%s", err)
 	}
-	return t.Errorf(offset, rule, "%s", err)
+	d := t.Errorf(te.Offset, rule, "%s", err)
+	if te.Near != "" {
+		d = d.WithProposal(te.Name, te.Near)
+	}
+	return d
 }

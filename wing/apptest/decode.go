@@ -216,7 +216,7 @@ func (d *decoder) checkName(at *spec.Node, what string, names []string) {
 	}
 	problem := at.Errorf("unknown-name", "the app has no "+what, at.Value)
 	if near := spec.Suggest(at.Value, names); near != "" {
-		problem = problem.WithHint("did you mean %q?", near)
+		problem = problem.WithNearName(at.Value, near)
 	}
 	d.addDiagnostics(problem)
 }

@@ -196,7 +196,7 @@ func suggestName(d spec.Diagnostic, name string, names []string) spec.Diagnostic
 		})
 	}
 	if near := spec.Suggest(name, candidates); near != "" {
-		return d.WithHint("did you mean %q?", near)
+		return d.WithNearName(name, near)
 	}
 	if len(names) <= warnOperations {
 		return d.WithHint("the document has: %s", strings.Join(names, ", "))

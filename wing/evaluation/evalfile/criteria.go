@@ -93,7 +93,7 @@ func (d *decoder) addUnknownMetric(at *spec.Node) {
 	names := append(eval.MetricNames(), d.names.Metrics...)
 	problem := at.Errorf("unknown-name", "unknown metric %q", at.Value)
 	if near := spec.Suggest(at.Value, names); near != "" {
-		problem = problem.WithHint("did you mean %q?", near)
+		problem = problem.WithNearName(at.Value, near)
 	} else {
 		problem = problem.WithHint("a custom metric requires expr; the others are %s", strings.Join(names, ", "))
 	}
@@ -103,7 +103,7 @@ func (d *decoder) addUnknownMetric(at *spec.Node) {
 func (d *decoder) addUnknownName(at *spec.Node, what string, names []string) {
 	problem := at.Errorf("unknown-name", "unknown %s %q", what, at.Value)
 	if near := spec.Suggest(at.Value, names); near != "" {
-		problem = problem.WithHint("did you mean %q?", near)
+		problem = problem.WithNearName(at.Value, near)
 	} else if len(names) > 0 && len(names) <= 30 {
 		problem = problem.WithHint("the names are %s", strings.Join(names, ", "))
 	}

@@ -196,7 +196,7 @@ func (p *personaNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	}
 	problem := n.Errorf("unknown-name", "unknown persona %q", n.Value).WithHint("the personas are %s", strings.Join(personaIDs(), ", "))
 	if near := spec.Suggest(n.Value, personaIDs()); near != "" {
-		problem = problem.WithHint("did you mean %q?", near)
+		problem = problem.WithNearName(n.Value, near)
 	}
 	return spec.Diagnostics{problem}
 }

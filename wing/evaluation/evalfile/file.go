@@ -72,7 +72,7 @@ func (d *decoder) checkTool(name spec.Text) {
 	}
 	problem := name.Errorf(0, "unknown-name", "the app has no tool %s", name.Value)
 	if near := spec.Suggest(name.Value, d.names.Tools); near != "" {
-		problem = problem.WithHint("did you mean %q?", near)
+		problem = problem.WithNearName(name.Value, near)
 	}
 	d.addDiagnostics(problem)
 }
