@@ -3,6 +3,7 @@ package agentconfig
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"agenthost/pkg/model"
@@ -137,7 +138,7 @@ type AgentRef struct {
 func (r *AgentRef) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	r.Node = n
 	if n.Kind != spec.Mapping {
-		return spec.Diagnostics{n.Errorf("type", "an agent must be {config_path: FILE}, {use: NAME}, or an inline agent with a name")}
+		return spec.Diagnostics{agentFormError(n)}
 	}
 	for _, form := range []struct {
 		key  string
@@ -154,6 +155,19 @@ func (r *AgentRef) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	}
 	r.Inline = n
 	return nil
+}
+
+// agentFormError reports an agent that is not a mapping, such as a file's name.
+func agentFormError(n *spec.Node) spec.Diagnostic {
+	d := n.Errorf("type", "an agent must be {config_path: FILE}, {use: NAME}, or an inline agent with a name")
+	switch {
+	case n.Kind != spec.Scalar || n.IsNull():
+		return d
+	case strings.HasSuffix(n.Value, ".yaml") || strings.HasSuffix(n.Value, ".yml"):
+		form := "{config_path: " + n.Value + "}"
+		return d.WithHint("write %s", form).WithFix(n.Value, form)
+	}
+	return d.WithHint("write {use: %s} for an agent under agents:, or {config_path: %[1]s.yaml} for one in a file", n.Value)
 }
 
 // SchemaSpec describes the forms; an inline agent is #/$defs/agent.
@@ -199,16 +213,54 @@ func (r *ToolRef) DecodeSpec(n *spec.Node) spec.Diagnostics {
 		return spec.Diagnostics{d}
 	case n.Kind != spec.Mapping:
 		return spec.Diagnostics{n.Errorf("type", "a tool must be {name: NAME}, {use: NAME}, or {KIND: {…}}")}
+	}
+	if d, ok := flatToolError(n); ok {
+		return spec.Diagnostics{d}
+	}
+	switch {
 	case n.Get("name") != nil:
 		return r.decodeNamed(n)
 	case len(n.Entries) != 1:
-		return spec.Diagnostics{n.Errorf("type", "a tool must have one key with its settings, such as http: {…}, or name with args")}
+		return spec.Diagnostics{n.Errorf("type", "a tool must have one key with its settings, such as http: {…}, or name with args").
+			WithHint("begin each tool with a dash, and write all its settings under its kind")}
 	case n.Get("use") != nil:
 		return r.Use.DecodeSpec(n.Get("use"))
 	}
 	e := n.Entries[0]
 	r.Config = e.Value
 	return r.Kind.DecodeSpec(e.Key)
+}
+
+// flatToolError reports a tool whose settings are not under their kind, as in programs where
+// `type: mcp` or `url: …` makes the kind.
+func flatToolError(n *spec.Node) (d spec.Diagnostic, ok bool) {
+	if len(n.Entries) < 2 && n.Get("type") == nil {
+		return d, false
+	}
+	of := map[string]string{"url": "http", "endpoint": "http", "method": "http", "value": "expr", "command": "mcp"}
+	name := ""
+	if at := n.Get("name"); at != nil && at.Kind == spec.Scalar {
+		name, of["command"] = "name: "+at.Value+", ", "command"
+	}
+	kinds := []string{"http", "mcp", "openapi", "expr", "command", "skills", "agent"}
+	var kind string
+	for _, e := range n.Entries {
+		switch key := e.Key.Value; {
+		case e.Value.IsNull() && slices.Contains(kinds, key):
+			return e.Key.Errorf("type", "the settings of %s must be indented under it", key).
+				WithHint("indent the lines below %s: by two more spaces, or write %[1]s: {…}", key), true
+		case slices.Contains(kinds, key) && e.Value.Kind == spec.Mapping:
+			return d, false
+		case (key == "type" || key == "kind") && slices.Contains(kinds, e.Value.Value):
+			kind = e.Value.Value
+		case of[key] != "" && kind == "":
+			kind = of[key]
+		}
+	}
+	if kind == "" {
+		return d, false
+	}
+	return n.Errorf("type", "a tool's settings must be under its kind").WithHint("write - %s: {%s…}, with the settings inside the braces", kind, name), true
 }
 
 // SchemaSpec refers to the tools' definition, which lists the kinds.

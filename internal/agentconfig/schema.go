@@ -57,6 +57,11 @@ func decodeSchema(n *spec.Node, into writtenSchema) (*tool.Schema, spec.Diagnost
 	}
 	ds := into.DecodeSpec(n)
 	if ds.HasErrors() {
+		for i, d := range ds {
+			if n.Kind == spec.Scalar && strings.HasPrefix(d.Message, "unknown type") && d.Fix == (spec.Fix{}) {
+				ds[i] = d.WithHint("declare %s under schemas: in app.yaml, or write the fields here, such as {score: integer}", n.Value)
+			}
+		}
 		return nil, ds
 	}
 	schema, err := declare.Schema(into.JSON())

@@ -25,6 +25,24 @@ type Config struct {
 	Async       AsyncConfig      `yaml:",inline"`
 }
 
+// Advice lists other programs' names for the settings.
+func (c *Config) Advice() spec.Advice {
+	return spec.Advice{
+		Fields: map[string]string{
+			"parameters": "params", "input_schema": "params", "inputSchema": "params", "args_schema": "params",
+			"require_confirmation": "confirm", "requires_confirmation": "confirm", "needs_approval": "confirm", "require_approval": ConfirmHint, "approval": ConfirmHint,
+			"is_long_running": "long_running",
+			"retry":           retryHint, "retries": retryHint, "max_retries": retryHint,
+		},
+	}
+}
+
+// ConfirmHint leads from other programs' approval settings to confirm.
+const ConfirmHint = "use confirm: true, or confirm with a condition, such as args.amount > 100"
+
+// retryHint leads from retries, which tools do not have, to what can be set.
+const retryHint = "remove it: a failed call is returned to the model, which may call again; plugins: [retry_and_reflect] in app.yaml adds advice and a limit"
+
 // DeclareTool builds the declaration. The error is a [spec.Diagnostics].
 func (c *Config) DeclareTool() (*tool.Declared, error) {
 	d, err := declare.Tool(c.Name.Value, c.Description, c.Params.JSON())

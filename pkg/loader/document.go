@@ -31,6 +31,26 @@ type document struct {
 	Retention    spec.Duration                   `yaml:"retention" doc:"How long to keep a session after its last event, such as 30d; then serve deletes it and its artifacts. By default sessions are not deleted."`
 }
 
+// Advice lists the fields that other programs have at the top of a document.
+func (d *document) Advice() spec.Advice {
+	const store = "configure the session store with --session-db, and the retention with retention: 30d"
+	const agent = "move it to the agent, in root_agent.yaml or under root_agent:"
+	const servers = "declare each server under tools: NAME: {mcp: {command: [PROGRAM, ARGUMENT]}}, or NAME: {mcp: {url: URL}}, and write - use: NAME under the tools of an agent"
+	return spec.Advice{Fields: map[string]string{
+		"session": store, "sessions": store,
+		"artifacts":  "configure the artifact store with --artifacts",
+		"memory":     "configure the memory store with --memory",
+		"sub_agents": "write sub_agents into the root agent: in root_agent.yaml, or under root_agent:",
+		"model":      "set model on an agent, or for all agents: defaults: {LlmAgent: {model: NAME}}",
+		"env":        "reference environment variables where you need them: ${env:NAME}",
+		"version":    "remove it: the language has no versions",
+		"mcpServers": servers, "mcp_servers": servers, "mcps": servers,
+		"instruction": agent, "agent_class": agent, "output_key": agent, "generate_content_config": agent,
+		"root":       "root_agent",
+		"model_list": "declare each model under models: NAME: {provider: openai, model: gpt-4o}",
+	}}
+}
+
 // rootRef is the root agent: a file, or the agent inline.
 type rootRef struct {
 	file   spec.Text
@@ -202,6 +222,22 @@ type parts struct {
 	Connections map[string]connectionNode `yaml:"connections" doc:"Connections by name, for auth: the credentials of tools, and the hosts that may receive them; see [connections.md](connections.md)."`
 	Schemas     map[string]schemaNode     `yaml:"schemas" doc:"Schemas by name, for output_schema, input_schema, state_schema and params."`
 	Defaults    map[string]defaultsNode   `yaml:"defaults" doc:"Default values for agents, by class."`
+}
+
+// Advice has hints for declarations that are lists in other programs.
+func (p *parts) Advice() spec.Advice {
+	return spec.Advice{Shapes: map[string]string{
+		"models: []": "write a mapping, with the names that agents use: models: {NAME: {provider: openai, model: gpt-4o}}",
+		"agents: []": "write a mapping from names to agents: agents: {NAME: {instruction: …}}, and - use: NAME under the sub_agents of an agent",
+		"tools: []":  "write a mapping from names to tools: tools: {NAME: {http: {…}}}, and - use: NAME under the tools of an agent",
+	}}
+}
+
+// Advice has a hint for sub-agents under agents.
+func (p *rootParts) Advice() spec.Advice {
+	return spec.Advice{Shapes: map[string]string{
+		"agents: []": "write sub_agents: for the agents below this one; agents: is a mapping from names to agents for {use: NAME}",
+	}}
 }
 
 // rootParts are the declarations that the root agent's file may contain next to the

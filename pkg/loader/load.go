@@ -232,7 +232,7 @@ func (r *resolver) readAppFile() {
 		return
 	}
 	r.app.appNode = n
-	ds = addFieldHints(spec.Decode(n, &r.app.doc), n, appFieldHints())
+	ds = spec.Decode(n, &r.app.doc)
 	if r.app.doc.ContextCache != nil && !ds.HasErrors() {
 		ds = append(ds, r.app.doc.ContextCache.Check(r.app.contextCacheNode())...)
 	}

@@ -108,7 +108,12 @@ func isFolder(dir string) bool {
 // check runs Check and makes the problems' paths relative to the app's parent folder.
 func check(t testing.TB, dir string) spec.Diagnostics {
 	t.Helper()
-	ds := loader.New(testenv.Kinds(), newOptions(dir)).Check(t.Context(), dir)
+	return checkWith(t, dir, newOptions(dir))
+}
+
+func checkWith(t testing.TB, dir string, opts *loader.Options) spec.Diagnostics {
+	t.Helper()
+	ds := loader.New(testenv.Kinds(), opts).Check(t.Context(), dir)
 	above := filepath.ToSlash(filepath.Dir(dir)) + "/"
 	for i := range ds {
 		ds[i].Pos.File = strings.TrimPrefix(ds[i].Pos.File, above)

@@ -108,7 +108,7 @@ func (r *resolver) decodeAgent(kind spec.Kind[agentconfig.AgentEnv, runtime.Agen
 	return getOrMake(r.src.cache, agentKey{kind.Name, n}, func() (*decodedAgent, bool) {
 		d := &decodedAgent{}
 		d.plan, d.ds = kind.Decode(n)
-		d.ds = d.plan.Check(addFieldHints(d.ds, n, agentFieldHints()))
+		d.ds = d.plan.Check(d.ds)
 		selfContained := r.readConfigFiles(d.plan.Config, &d.ds)
 		d.ds = append(d.ds, r.bindFunctions(d.plan.Config)...)
 		if c, ok := d.plan.Config.(agentconfig.ExecutorConfig); ok {
@@ -171,11 +171,31 @@ func (r *resolver) findAgentKind(n *spec.Node) (kind spec.Kind[agentconfig.Agent
 			"declare a replacement agent under functions in app.yaml, or use one of the classes "+strings.Join(kinds.Names(), ", ")))
 		return fallback, false
 	}
+	if kind, ok := findShortClass(kinds, name); ok {
+		r.report(class.Errorf("unknown-name", "unknown agent class %q", class.Value).WithHint("write %s", kind.Name).WithFix(class.Value, kind.Name))
+		return kind, true
+	}
 	r.report(unknownNameError(class, "agent class %s", name, kinds.Names()))
 	if near, ok := kinds.Lookup(spec.Suggest(name, kinds.Names())); ok {
 		return near, true
 	}
 	return fallback, false
+}
+
+// findShortClass returns the class that other programs call llm, sequential or loop_agent.
+func findShortClass(kinds spec.Kinds[agentconfig.AgentEnv, runtime.Agent], name string) (spec.Kind[agentconfig.AgentEnv, runtime.Agent], bool) {
+	shorten := func(name string) string {
+		return strings.TrimSuffix(strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name)), "agent")
+	}
+	short := shorten(name)
+	if short == "" || short == "react" { // "agent" alone
+		short = "llm"
+	}
+	at := slices.IndexFunc(kinds, func(k spec.Kind[agentconfig.AgentEnv, runtime.Agent]) bool { return shorten(k.Name) == short })
+	if at < 0 {
+		return spec.Kind[agentconfig.AgentEnv, runtime.Agent]{}, false
+	}
+	return kinds[at], true
 }
 
 // dropClassProblems removes problems that follow from an unknown class: unknown and

@@ -58,20 +58,22 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value) {
 		d.report(n.typeError("a mapping"))
 		return
 	}
-	fields := d.fields.fieldsOf(v.Type())
+	fields, advice := d.fields.fieldsOf(v.Type()), d.fields.adviceOf(v.Type())
 	found := make([]*Node, len(fields))
 	before := len(d.ds)
 	for _, e := range n.Entries {
-		d.matchField(e, fields, found)
+		d.matchField(e, fields, advice, found)
 	}
 	var matches map[string]int
 	if slices.ContainsFunc(d.ds[before:], func(diag Diagnostic) bool { return diag.Rule == "unknown-field" }) {
-		matches = d.suggestFields(n, fields)
+		matches = d.suggestFields(n, fields, advice)
 	}
 	for i, f := range fields {
 		switch at := v.FieldByIndex(f.index); {
 		case found[i] != nil && !found[i].IsNull():
+			before := len(d.ds)
 			d.decodeField(found[i], at, f)
+			advice.hintShape(d.ds[before:], f.Name, found[i])
 		case f.Required && at.IsZero() && matches[f.Name] > 0: // already reported as misspelled
 		case f.Required && at.IsZero():
 			d.report(n.Errorf("required", "missing field %q", f.Name))
@@ -82,7 +84,7 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value) {
 }
 
 // matchField records a key's value in found, at its field's index.
-func (d *decoder) matchField(e Entry, fields []Field, found []*Node) {
+func (d *decoder) matchField(e Entry, fields []Field, advice Advice, found []*Node) {
 	for i, f := range fields {
 		if !f.matchesKey(e.Key.Value) {
 			continue
@@ -96,12 +98,13 @@ func (d *decoder) matchField(e Entry, fields []Field, found []*Node) {
 		found[i] = e.Value
 		return
 	}
-	d.report(unknownFieldError(e.Key, fields))
+	d.report(unknownFieldError(e.Key, fields, advice))
 }
 
 // suggestFields adds a fix to each unknown field that unambiguously misspells a field that no other
-// key sets. It returns how many keys match each field, spelled correctly or not.
-func (d *decoder) suggestFields(n *Node, fields []Field) map[string]int {
+// key sets, or is another program's name for it. It returns how many keys match each field, spelled
+// correctly or not.
+func (d *decoder) suggestFields(n *Node, fields []Field, advice Advice) map[string]int {
 	names := make([]string, len(fields))
 	for i, f := range fields {
 		names[i] = f.Name
@@ -114,7 +117,7 @@ func (d *decoder) suggestFields(n *Node, fields []Field) map[string]int {
 	for _, e := range n.Entries {
 		if field := fieldForKey(e.Key.Value, fields); field != "" {
 			matches[field]++
-		} else if field = suggestUnambiguous(e.Key.Value, names); field != "" {
+		} else if field = advice.findField(e.Key.Value, names); field != "" {
 			matches[field]++
 			misspellings[e.Key.Pos] = misspelling{e.Key, field}
 		}
@@ -141,13 +144,17 @@ func fieldForKey(key string, fields []Field) string {
 // maxHintNames limits the names that a hint lists.
 const maxHintNames = 12
 
-func unknownFieldError(key *Node, fields []Field) Diagnostic {
+func unknownFieldError(key *Node, fields []Field, advice Advice) Diagnostic {
 	names := make([]string, len(fields))
 	for i, f := range fields {
 		names[i] = f.Name
 	}
 	diag := key.Errorf("unknown-field", "unknown field %q", key.Value).withSuggestion(key.Value, names)
 	if hint, ok := typographyHint(key.Value); ok {
+		diag.Hint = hint
+		return diag
+	}
+	if hint := advice.hintField(key.Value, names); hint != "" {
 		diag.Hint = hint
 		return diag
 	}
@@ -272,9 +279,9 @@ func Fields(t reflect.Type) []Field {
 	return fields
 }
 
-// fieldTable caches the fields by struct type: reading tags takes longer than decoding. It is safe
-// for concurrent use.
-type fieldTable struct{ fields sync.Map }
+// fieldTable caches the fields and the advice by struct type: reading tags takes longer than
+// decoding. It is safe for concurrent use.
+type fieldTable struct{ fields, advice sync.Map }
 
 func (t *fieldTable) fieldsOf(typ reflect.Type) []Field {
 	if fields, ok := t.fields.Load(typ); ok {
@@ -283,6 +290,15 @@ func (t *fieldTable) fieldsOf(typ reflect.Type) []Field {
 	fields := Fields(typ)
 	t.fields.Store(typ, fields)
 	return fields
+}
+
+func (t *fieldTable) adviceOf(typ reflect.Type) Advice {
+	if advice, ok := t.advice.Load(typ); ok {
+		return advice.(Advice)
+	}
+	advice := collectAdvice(typ)
+	t.advice.Store(typ, advice)
+	return advice
 }
 
 func newField(name string, sf reflect.StructField) Field {
@@ -454,7 +470,7 @@ func (k Kind[Env, T]) CheckKeys(n *Node) Diagnostics {
 	d := &decoder{fields: k.fields}
 	fields := k.fields.fieldsOf(k.ConfigType())
 	for _, e := range n.Entries {
-		d.matchField(e, fields, make([]*Node, len(fields)))
+		d.matchField(e, fields, k.fields.adviceOf(k.ConfigType()), make([]*Node, len(fields)))
 	}
 	return d.ds
 }

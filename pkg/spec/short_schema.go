@@ -197,7 +197,7 @@ func (r *shortSchemaParser) parseEnum(n *Node) map[string]any {
 				r.report(e.Value.typeError(stringType))
 			}
 		default:
-			r.report(unknownFieldError(e.Key, []Field{{Name: "enum"}, {Name: "default"}, {Name: "description"}}))
+			r.report(unknownFieldError(e.Key, []Field{{Name: "enum"}, {Name: "default"}, {Name: "description"}}, Advice{}))
 		}
 	}
 	return schema

@@ -79,6 +79,7 @@ func explainSyntax(d Diagnostic, src *source) Diagnostic {
 	case strings.HasPrefix(message, "unknown anchor"):
 		name := strings.Split(message, "'")[1]
 		d.Message = "anchor &" + name + " is not defined before this alias"
+		return d.WithHint("write &%s before the value that it stands for, or quote text that begins with *", name)
 	case strings.HasPrefix(message, "found character that cannot start any token"):
 		return explainStart(d, here)
 	case leadingBrace.MatchString(d.Source):

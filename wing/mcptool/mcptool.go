@@ -9,6 +9,7 @@ package mcptool
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"agenthost/internal/toolconfig"
@@ -86,6 +87,29 @@ func (c *config) Sampling() *spec.Node {
 // StateUse returns the headers' placeholders and the confirmation condition.
 func (c *config) StateUse(*spec.Node) tool.StateUse { return c.newServer().stateUse() }
 
+// Advice lists the settings in other programs' configuration.
+func (c *config) Advice() spec.Advice {
+	const stdio = "remove it with command, which starts a program; with url, use transport: http or transport: sse"
+	const env = "write a mapping: env: {NAME: value}, or env: {NAME: \"${env:NAME}\"} for a variable of the host"
+	return spec.Advice{
+		Fields: map[string]string{
+			"type": stdio, "name": "remove it: the tools have their names from the server; tool_name_prefix adds to them",
+			"serverUrl": "url", "httpUrl": "url", "endpoint": "url", "working_dir": "cwd", "workingDir": "cwd", "workdir": "cwd", "environment": "env",
+			"disabled": "remove the tool to disable it", "ref": "write command: [docker, run, -i, --rm, IMAGE] for a server in a container",
+		},
+		Shapes: map[string]string{"env: []": env, "env: text": env},
+	}
+}
+
+// DecodeSpec decodes the config.
+func (c *config) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	joined, ds := toolconfig.JoinCommand(n)
+	if ds = append(spec.Decode(joined, c), ds...); joined != n {
+		c.Command = nil // the policy is compared with the corrected one
+	}
+	return ds
+}
+
 // Check reports settings that belong to another transport.
 func (c *config) Check(n *spec.Node) spec.Diagnostics {
 	ds := append(toolconfig.CheckTimeout(n), c.newServer().checkConfig()...)
@@ -97,6 +121,10 @@ func (c *config) Check(n *spec.Node) spec.Diagnostics {
 		return append(ds, n.Errorf("required", "an mcp tool requires url or command"))
 	case url != nil && command != nil:
 		return append(ds, command.Errorf("tool", "url and command are mutually exclusive: use a separate mcp tool for each"))
+	}
+	if path := strings.TrimSuffix(c.URL.Value, "/"); strings.HasSuffix(path, "/sse") && n.Get("transport").IsNull() {
+		ds = append(ds, url.Warnf("transport", "the transport is http, and servers with the path /sse usually use the older one").
+			WithHint("write transport: sse, or transport: http if the server speaks streamable HTTP here"))
 	}
 	foreign, other := []string{"env", "cwd"}, "command"
 	if command != nil {

@@ -141,6 +141,15 @@ type offer struct {
 	Async toolconfig.AsyncConfig `yaml:",inline"`
 }
 
+// Advice lists other programs' names for the settings.
+func (o *offer) Advice() spec.Advice {
+	return spec.Advice{Fields: map[string]string{
+		"tools": "tool_filter", "allowed_tools": "tool_filter", "include_tools": "tool_filter", "toolFilter": "tool_filter", "enabled_tools": "tool_filter",
+		"prefix":               "tool_name_prefix",
+		"require_confirmation": "confirm", "requires_confirmation": "confirm", "require_approval": toolconfig.ConfirmHint,
+	}}
+}
+
 // checkElicitation reports settings that exclude questions.
 func (o *offer) checkElicitation(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics

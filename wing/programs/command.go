@@ -32,6 +32,15 @@ var (
 	_ spec.Checker       = (*commandConfig)(nil)
 )
 
+// DecodeSpec decodes the config.
+func (c *commandConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	joined, ds := toolconfig.JoinCommand(n)
+	if ds = append(spec.Decode(joined, c), ds...); joined != n {
+		c.Command = nil // the policy is compared with the corrected one
+	}
+	return ds
+}
+
 func newCommand(_ context.Context, env tool.Env, c *commandConfig) (tool.Set, error) {
 	d, err := c.Tool.DeclareTool()
 	if err != nil {

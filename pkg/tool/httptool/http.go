@@ -58,6 +58,14 @@ var (
 	_ connection.RefConfig = (*httpConfig)(nil)
 )
 
+// Advice lists other programs' names for the settings.
+func (c *httpConfig) Advice() spec.Advice {
+	return spec.Advice{Fields: map[string]string{
+		"json": "body", "payload": "body", "request_body": "body", "data": "use body: a mapping is sent as JSON, a string as it is",
+		"endpoint": "url", "uri": "url", "base_url": "write the whole address as url", "verb": "method", "http_method": "method", "header": "headers", "query_params": "query",
+	}}
+}
+
 func newHTTP(_ context.Context, env tool.Env, c *httpConfig) (tool.Set, error) {
 	d, err := c.Tool.DeclareTool()
 	if err != nil {

@@ -1,0 +1,92 @@
+package loader_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"agenthost/pkg/loader"
+)
+
+// TestMistakes covers what people who know other programs write. Each archive is a table: a folder
+// is a small app with one mistake, and its file want has the printed problems. Every mistake is
+// reported once, with its line, and with a hint that leads to the fix.
+func TestMistakes(t *testing.T) {
+	count := 0
+	for name, archive := range readArchives(t, "mistakes") {
+		var apps []string
+		for _, f := range archive.Files {
+			if app, _, _ := strings.Cut(f.Name, "/"); !slices.Contains(apps, app) {
+				apps = append(apps, app)
+			}
+		}
+		count += len(apps)
+		table := &txtar.Archive{Comment: archive.Comment}
+		for _, app := range apps {
+			t.Run(name+"/"+app, func(t *testing.T) { table.Files = append(table.Files, checkMistake(t, archive, app)...) })
+		}
+		if isUpdating() {
+			if err := os.WriteFile(filepath.Join("testdata", "mistakes", name+".txtar"), txtar.Format(table), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if count < 30 {
+		t.Errorf("testdata/mistakes has %d mistakes, want at least 30", count)
+	}
+}
+
+// checkMistake compares one app's problems with its file want. It returns the app's files, with
+// want as it should be.
+func checkMistake(t *testing.T, archive *txtar.Archive, app string) []txtar.File {
+	t.Helper()
+	top := t.TempDir()
+	want := txtar.File{Name: app + "/want"}
+	var files []txtar.File
+	for _, f := range archive.Files {
+		folder, _, _ := strings.Cut(f.Name, "/")
+		switch {
+		case folder != app:
+		case f.Name == want.Name:
+			want.Data = f.Data
+		default:
+			files = append(files, f)
+			write(t, filepath.Join(top, f.Name), string(f.Data))
+		}
+	}
+	dir := filepath.Join(top, app)
+	opts := newOptions(dir)
+	opts.Policy = readPolicy(t)
+	ds := checkWith(t, dir, opts)
+	got := renderText(t, ds)
+	if diff := cmp.Diff(string(want.Data), got); diff != "" && !isUpdating() {
+		t.Errorf("Check (-want +got):\n%s", diff)
+	}
+	if len(ds) != 1 {
+		t.Errorf("Check found %d problems, want one:\n%s", len(ds), got)
+	}
+	for _, d := range ds {
+		if d.Hint == "" {
+			t.Errorf("%s: no hint", d)
+		}
+	}
+	checkPlaces(t, top, ds)
+	return append(files, txtar.File{Name: want.Name, Data: []byte(got)})
+}
+
+// readPolicy returns the policy of a host that allows the programs in testdata/mistakes.
+func readPolicy(t *testing.T) *loader.Policy {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	write(t, file, "grants: [{commands: [[npx, '...']], env: [GITHUB_TOKEN, LEVEL], network: [crm.example, mcp.example]}]\n")
+	policy, err := loader.ReadPolicy(file, loader.PolicyHost{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return policy
+}
