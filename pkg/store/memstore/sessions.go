@@ -31,13 +31,18 @@ type Sessions struct {
 type memSession struct {
 	store.Head
 	created time.Time
-	events  []*session.Event
-	texts   []int64          // the events' JSON sizes
-	bytes   int64            // their sum
+	events  []memEvent
+	bytes   int64            // the events' JSON sizes
 	seqs    map[string]int64 // by event id; nil for a short session
 	state   map[string]any
 	initial map[string]any // the state at creation
 	lease   memLease
+}
+
+// A memEvent is an event with its JSON size.
+type memEvent struct {
+	*session.Event
+	text int64
 }
 
 // NewSessions returns a backend without sessions.
@@ -131,17 +136,22 @@ func (m *Sessions) ReadSession(_ context.Context, key session.Key, w store.Event
 	if !ok {
 		return nil, backend.SessionNotFound(key.ID)
 	}
-	events := s.events
+	stored := s.events
 	if w.ID == s.ID {
-		events = events[min(w.Since, s.Version):]
+		stored = stored[min(w.Since, s.Version):]
+	}
+	snap := &store.Snapshot{Head: s.Head, State: m.mergeState(key, s)}
+	if len(stored) == 0 {
+		return snap, nil
+	}
+	events := make([]*session.Event, len(stored))
+	for i, e := range stored {
+		events[i] = e.Event
 	}
 	events = w.FilterEvents(events)
-	snap := &store.Snapshot{Head: s.Head, State: m.mergeState(key, s)}
-	if len(events) > 0 {
-		snap.Events = make([]store.StoredEvent, len(events))
-		for i, e := range events {
-			snap.Events[i] = store.StoredEvent{Event: e, TextBytes: s.texts[e.Seq-1], CacheBytes: memEventBytes}
-		}
+	snap.Events = make([]store.StoredEvent, len(events))
+	for i, e := range events {
+		snap.Events[i] = store.StoredEvent{Event: e, TextBytes: s.events[e.Seq-1].text, CacheBytes: memEventBytes}
 	}
 	return snap, nil
 }
@@ -195,7 +205,7 @@ func (m *Sessions) AppendEvent(_ context.Context, rec store.AppendRecord) (store
 		if len(rec.Updates) > 0 {
 			rec.Event.Actions.StateDelta = s.events[seq-1].Actions.StateDelta
 		}
-		return store.AppendResult{Seq: seq, TextBytes: s.texts[seq-1], CacheBytes: memEventBytes}, nil
+		return store.AppendResult{Seq: seq, TextBytes: s.events[seq-1].text, CacheBytes: memEventBytes}, nil
 	}
 	if rec.Epoch != 0 && rec.Epoch != s.lease.epoch {
 		return store.AppendResult{}, backend.SessionFenced(rec.Key.ID)
@@ -258,14 +268,14 @@ func (s *memSession) findSeq(id string) int64 {
 	if s.seqs != nil {
 		return s.seqs[id]
 	}
-	return 1 + int64(slices.IndexFunc(s.events, func(ev *session.Event) bool { return ev.ID == id }))
+	return 1 + int64(slices.IndexFunc(s.events, func(ev memEvent) bool { return ev.ID == id }))
 }
 
 func (s *memSession) addEvent(ev *session.Event, text int64) {
 	if s.events == nil {
-		s.events, s.texts = make([]*session.Event, 0, firstEvents), make([]int64, 0, firstEvents)
+		s.events = make([]memEvent, 0, firstEvents)
 	}
-	s.events, s.texts, s.bytes = append(s.events, ev), append(s.texts, text), s.bytes+text
+	s.events, s.bytes = append(s.events, memEvent{ev, text}), s.bytes+text
 	s.Version, s.Updated = s.Version+1, ev.Timestamp
 	switch {
 	case s.seqs != nil:
