@@ -30,6 +30,18 @@ func limitMemory(logger *slog.Logger) {
 	logger.Info("memory limit set from the cgroup", "limit", limit, "cgroup", total)
 }
 
+// collectorPercent lets the heap grow to three times what is live before a collection, not twice. Most
+// hosts have a small heap: Go collects it every 4 MB, which is a few hundred turns. With 200 an idle
+// host has 61 MB of memory instead of 58 (400 would be 64), and a full one ends at its memory limit.
+const collectorPercent = 200
+
+// relaxCollector sets the collector's percentage, unless the environment sets GOGC.
+func relaxCollector() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(collectorPercent)
+	}
+}
+
 // findCgroupLimit returns the lowest memory limit, in bytes, that the process's cgroup and its
 // parents set (cgroup v2).
 func findCgroupLimit(root fs.FS) (limit int64, ok bool) {

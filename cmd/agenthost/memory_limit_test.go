@@ -55,3 +55,19 @@ func TestLimitMemoryFromEnvironment(t *testing.T) {
 		t.Errorf("with GOMEMLIMIT the limit is %d, log %q; want no change", got, &log)
 	}
 }
+
+// TestRelaxCollectorFromEnvironment: GOGC overrides the percentage that serve sets.
+func TestRelaxCollectorFromEnvironment(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	for _, tt := range []struct {
+		environment string
+		want        int
+	}{{"50", 100}, {"", collectorPercent}} {
+		t.Setenv("GOGC", tt.environment)
+		relaxCollector()
+		got := debug.SetGCPercent(100)
+		if got != tt.want {
+			t.Errorf("with GOGC=%q the percentage is %d, want %d", tt.environment, got, tt.want)
+		}
+	}
+}

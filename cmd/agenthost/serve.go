@@ -95,6 +95,7 @@ func serveApps(ctx context.Context, env command.Env, f *serveFlags, dirs []strin
 		return err
 	}
 	limitMemory(logger)
+	relaxCollector()
 	m := &serveMain{flags: f, dirs: dirs, env: env, logger: logger}
 	// Redirect the standard logger, which libraries use, to the host's log.
 	log.SetOutput(slog.NewLogLogger(m.logger.Handler(), slog.LevelDebug).Writer())
