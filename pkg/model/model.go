@@ -114,12 +114,19 @@ type Origin struct {
 	Step int
 	// Turn is the number of user messages in the session, including this one.
 	Turn int
-	// State reads the session's state; nil is an empty state.
-	State func(key string) (any, bool)
-	// RunConfig returns the run's settings, see [Origin.ReadRunConfig]; it may be nil.
-	RunConfig func() map[string]any
+	// Run reads the state and the settings of the run; nil has no state and default settings.
+	Run RunReader
 	// Now is the host's clock, or nil.
 	Now func() time.Time
+}
+
+// A RunReader reads what a run has while its request is answered.
+type RunReader interface {
+	// ReadState returns a key in the session's state, or its default.
+	ReadState(key string) (v any, isSet bool)
+	// ReadConfig returns the run's settings as [SampleRunConfig] declares them. The map belongs to
+	// the caller.
+	ReadConfig() map[string]any
 }
 
 // A Response is a complete or partial model response. As part of an event, it is immutable.

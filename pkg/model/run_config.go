@@ -14,8 +14,16 @@ func SampleRunConfig() map[string]any {
 // ReadRunConfig returns the settings for the run that made a request, as [SampleRunConfig]
 // declares them. Without a run they are the sample's.
 func (o *Origin) ReadRunConfig() map[string]any {
-	if o.RunConfig == nil {
+	if o.Run == nil {
 		return SampleRunConfig()
 	}
-	return o.RunConfig()
+	return o.Run.ReadConfig()
+}
+
+// ReadState returns a key in the state of the session that made a request, or its default.
+func (o *Origin) ReadState(key string) (v any, isSet bool) {
+	if o.Run == nil {
+		return nil, false
+	}
+	return o.Run.ReadState(key)
 }

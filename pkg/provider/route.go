@@ -164,10 +164,7 @@ func (r *routeModel) Generate(ctx context.Context, req *model.Request) iter.Seq2
 func (r *routeModel) chooseModel(ctx context.Context, from *model.Origin) (model.LLM, error) {
 	state := map[string]any{}
 	for _, key := range r.keys {
-		if from.State == nil {
-			break
-		}
-		if v, ok := from.State(key); ok {
+		if v, ok := from.ReadState(key); ok {
 			state[key] = v
 		}
 	}

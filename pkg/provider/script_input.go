@@ -29,10 +29,7 @@ type scriptInput struct {
 }
 
 func newScriptInput(req *model.Request, keys []string) *scriptInput {
-	q := &scriptInput{state: req.Origin.State}
-	if q.state == nil {
-		q.state = func(string) (any, bool) { return nil, false }
-	}
+	q := &scriptInput{state: req.Origin.ReadState}
 	state := map[string]any{}
 	for _, key := range keys {
 		if v, ok := q.state(key); ok {

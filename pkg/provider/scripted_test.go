@@ -70,7 +70,7 @@ func TestScriptedAnswersByCondition(t *testing.T) {
 		{"responses", model.Request{Contents: answered, Origin: model.Origin{Agent: "refund"}}, "model: [Done, : R1] STOP"},
 		{
 			"optional state",
-			model.Request{Contents: answered, Origin: model.Origin{State: state{"user:name": "Ann"}.get}},
+			model.Request{Contents: answered, Origin: model.Origin{Run: state{"user:name": "Ann"}}},
 			"model: [Done, Ann: R1] STOP",
 		},
 		{
@@ -90,7 +90,7 @@ func TestScriptedAnswersByCondition(t *testing.T) {
 		},
 		{
 			"state",
-			model.Request{Origin: model.Origin{UserText: "hi", State: state{"tier": "gold", "user:name": "Ann"}.get}},
+			model.Request{Origin: model.Origin{UserText: "hi", Run: state{"tier": "gold", "user:name": "Ann"}}},
 			"model: [Welcome, Ann of gold (gold)] STOP",
 		},
 		{
@@ -116,10 +116,14 @@ func TestScriptedAnswersByCondition(t *testing.T) {
 
 type state map[string]any
 
-func (s state) get(key string) (any, bool) {
+// ReadState implements [model.RunReader].
+func (s state) ReadState(key string) (any, bool) {
 	v, ok := s[key]
 	return v, ok
 }
+
+// ReadConfig implements [model.RunReader].
+func (state) ReadConfig() map[string]any { return model.SampleRunConfig() }
 
 func TestScriptedParts(t *testing.T) {
 	got, err := modeltest.Ask(t, provider.NewScripted(modeltest.Script(t, strings.ReplaceAll(demo, `"raw"`, `"hi"`)), nil), false)

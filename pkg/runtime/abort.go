@@ -20,36 +20,6 @@ const (
 	timedOutCallText = "This call was canceled because the turn exceeded its time limit."
 )
 
-// abortRecorder stores how an invocation ended whose client left or whose time was up, so
-// that the session stays valid and its readers see the reason.
-type abortRecorder struct {
-	inv *Invocation
-	// clientLeft is [RunRequest.ClientLeft].
-	clientLeft func() bool
-	// timeLimit is the error of a run that exceeded its time; nil for any other.
-	timeLimit *RunError
-	// canceled is set by the error of a canceled run, stopped by a consumer that does not
-	// want the events after an incomplete one.
-	canceled, stopped bool
-}
-
-// watchEvents wraps yield to find out how the run ends.
-func (a *abortRecorder) watchEvents(ctx context.Context, yield func(*session.Event, error) bool) func(*session.Event, error) bool {
-	return func(ev *session.Event, err error) bool {
-		if err != nil {
-			a.canceled = AsRunError(err).Code == CodeCanceled
-			if cause := timeLimitOf(ctx); a.canceled && cause != nil {
-				a.timeLimit, err = cause, cause
-			}
-			return yield(nil, err)
-		}
-		final := ev.IsFinal()
-		proceed := yield(ev, nil)
-		a.stopped = !proceed && !final
-		return proceed
-	}
-}
-
 // timeLimitOf returns the error with which the caller limited the run's time, if that ended the
 // context; otherwise nil.
 func timeLimitOf(ctx context.Context) *RunError {
@@ -60,21 +30,26 @@ func timeLimitOf(ctx context.Context) *RunError {
 	return nil
 }
 
-// storeAbort stores a response for each open call, or else one event with CodeAborted. An
-// event with CodeTimeLimit is always stored.
-func (a *abortRecorder) storeAbort(ctx context.Context) {
-	if a.timeLimit == nil && (!a.canceled && !a.stopped || a.clientLeft == nil || !a.clientLeft()) {
+// storeAbort stores how a run ended whose client left or whose time was up, so that the session stays
+// valid and its readers see the reason: a response for each open call, or else one event with
+// CodeAborted. An event with CodeTimeLimit is always stored. clientLeft is [RunRequest.ClientLeft].
+func (room *runRoom) storeAbort(clientLeft func() bool) {
+	r, limit := &room.run, room.output.timeLimit
+	if limit == nil && (!room.output.isAbandoned() || clientLeft == nil || !clientLeft()) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterRunTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(room.output.ctx), afterRunTimeout)
 	defer cancel()
-	r := a.inv.run
-	events := a.answerOpenCalls()
-	if len(events) == 0 || a.timeLimit != nil {
+	text := abortedCallText
+	if limit != nil {
+		text = timedOutCallText
+	}
+	events := room.root.answerOpenCalls(text)
+	if len(events) == 0 || limit != nil {
 		ev := (&Invocation{run: r, node: r.app.rootNode}).NewEvent()
 		ev.ErrorCode, ev.ErrorMessage = CodeAborted, "The client left before the invocation ended."
-		if a.timeLimit != nil {
-			ev.ErrorCode, ev.ErrorMessage = a.timeLimit.Code, a.timeLimit.Message
+		if limit != nil {
+			ev.ErrorCode, ev.ErrorMessage = limit.Code, limit.Message
 		}
 		events = append(events, ev)
 	}
@@ -86,16 +61,12 @@ func (a *abortRecorder) storeAbort(ctx context.Context) {
 	}
 }
 
-// answerOpenCalls returns an event with error responses for each event in the invocation whose
-// calls have none. Calls that wait for a person stay open, and so do tasks, which continue with the
+// answerOpenCalls returns an event with the error text for each event in the invocation whose calls
+// have no response. Calls that wait for a person stay open, and so do tasks, which continue with the
 // next message.
-func (a *abortRecorder) answerOpenCalls() []*session.Event {
-	r := a.inv.run
+func (inv *Invocation) answerOpenCalls(text string) []*session.Event {
+	r := inv.run
 	var own, answers []*session.Event
-	text := abortedCallText
-	if a.timeLimit != nil {
-		text = timedOutCallText
-	}
 	answered := map[string]bool{}
 	for _, ev := range r.sess.Events() {
 		if ev.InvocationID == r.id && !ev.IsFromUser() {
@@ -112,7 +83,7 @@ func (a *abortRecorder) answerOpenCalls() []*session.Event {
 				continue
 			}
 			if answer == nil {
-				answer = a.inv.NewEvent()
+				answer = inv.NewEvent()
 				answer.Author, answer.Branch, answer.NodePath, answer.IsolationScope = ev.Author, ev.Branch, ev.NodePath, ev.IsolationScope
 				answer.Content = &genai.Content{Role: genai.RoleUser}
 				answers = append(answers, answer)

@@ -109,14 +109,14 @@ func (t *boundAgentTool) runInInvocation(ctx context.Context, inv *Invocation, c
 	if err != nil {
 		return nil, err
 	}
-	r := t.newInnerRun(inv, call, request)
-	if r.message, err = r.storeUserMessage(ctx, &RunRequest{}); err != nil {
+	room := t.newInnerRun(inv, call, request)
+	if room.message, err = room.storeUserMessage(ctx, &RunRequest{}); err != nil {
 		return nil, err
 	}
 	var last *session.Event
 	var failure error
-	root := &Invocation{run: r, node: t.app.rootNode, path: rootPathOf(t.app.rootNode)}
-	r.runWithPlugins(ctx, root, func(ev *session.Event, err error) bool {
+	room.output.ctx = ctx
+	room.output.guard.yield = func(ev *session.Event, err error) bool {
 		if err != nil {
 			failure = err
 			return false
@@ -134,7 +134,8 @@ func (t *boundAgentTool) runInInvocation(ctx context.Context, inv *Invocation, c
 			last = ev
 		}
 		return true
-	})
+	}
+	room.runWithPlugins(ctx)
 	if failure != nil {
 		return nil, failure
 	}
@@ -176,7 +177,7 @@ func (t *boundAgentTool) buildResult(ctx context.Context, text string) (*tool.Re
 
 // newInnerRun returns a run in a temporary session. It shares the caller's
 // budget, so that it cannot evade the limit on model calls.
-func (t *boundAgentTool) newInnerRun(inv *Invocation, call *tool.Call, request string) *run {
+func (t *boundAgentTool) newInnerRun(inv *Invocation, call *tool.Call, request string) *runRoom {
 	state := call.State.All()
 	for k := range state {
 		if strings.HasPrefix(k, "_adk") {
@@ -184,10 +185,10 @@ func (t *boundAgentTool) newInnerRun(inv *Invocation, call *tool.Call, request s
 		}
 	}
 	outer := inv.run
-	r := &run{
+	room := &runRoom{run: run{
 		turn: turn{
-			inner: true,
-			id:    outer.host.newRunID(), host: outer.host, app: t.app, onModelWait: outer.onModelWait, traced: outer.traced,
+			inner: true, key: outer.key,
+			id: outer.host.newRunID(), host: outer.host, app: t.app, onModelWait: outer.onModelWait, traced: outer.traced,
 			sess: &session.Session{Key: outer.sess.Key, History: session.NewHistory(nil), State: session.NewState(state)},
 			config: RunConfig{
 				MaxLLMCalls: outer.config.MaxLLMCalls, ToolThreadPoolConfig: outer.config.ToolThreadPoolConfig,
@@ -197,12 +198,13 @@ func (t *boundAgentTool) newInnerRun(inv *Invocation, call *tool.Call, request s
 		},
 		message: userMessage{content: model.UserText(request)},
 		limits:  turnLimits{budget: outer.limits.budget, expressions: call.Expressions},
-	}
+	}}
+	r := &room.run
+	room.root.run, room.root.node, room.root.path = r, t.app.rootNode, rootPathOf(t.app.rootNode)
 	if call.Media != nil {
 		r.message.content.Parts = append(r.message.content.Parts, &genai.Part{InlineData: call.Media})
 	}
-	r.state = r.lookupState
-	return r
+	return room
 }
 
 // collectEventText returns an event's texts, without thoughts, one per line.

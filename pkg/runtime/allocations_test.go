@@ -59,10 +59,10 @@ func TestTurnAllocations(t *testing.T) {
 		root runtime.Agent
 		most float64
 	}{
-		{"one agent", newAgent("root"), 31},
-		{"three agents in sequence", runtime.NewSequential("root", "", three...), 65},
-		{"eight agents in parallel", runtime.NewParallel("root", "", eight...), 128},
-		{"100 chunks", newAgent("root", chunks...), 131}, // an event for each
+		{"one agent", newAgent("root"), 22},
+		{"three agents in sequence", runtime.NewSequential("root", "", three...), 56},
+		{"eight agents in parallel", runtime.NewParallel("root", "", eight...), 119},
+		{"100 chunks", newAgent("root", chunks...), 122}, // an event for each
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			st := memstore.New(nil)

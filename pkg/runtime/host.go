@@ -13,7 +13,6 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/internal/safe"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
@@ -153,17 +152,12 @@ func (req *RunRequest) validateRequest() error {
 func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 	return func(yield func(*session.Event, error) bool) {
 		ctx, span := h.beginRunSpan(ctx, req.App, req.SessionID)
-		guarded := panicGuard[*session.Event]{yield: span.recordErrors(yield)}
-		guarded.onPanic = func(_ *Invocation, p *safe.Panic) error { // outside any agent
-			p.Log(h.logger, "run panicked", "app", req.App, "session", req.SessionID)
-			return AsRunError(errPanicked)
-		}
-		defer guarded.recoverPanic()
+		room := h.newRunRoom(session.Key{App: req.App, User: req.UserID, ID: req.SessionID}, span, yield)
+		defer room.output.guard.recoverPanic()
 		defer span.endSpan()
-		yield = guarded.forwardValue
 		app, err := h.acquireApp(req.App)
 		if err != nil {
-			yield(nil, err)
+			room.deliverEvent(nil, err)
 			return
 		}
 		defer app.refs.release()
@@ -177,22 +171,22 @@ func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 			err = req.validateConfig(h)
 		}
 		if err != nil {
-			yield(nil, err)
+			room.deliverEvent(nil, err)
 			return
 		}
 		ctx, sess, free, err := h.acquireSession(ctx, app, req, wait)
 		if err != nil {
-			yield(nil, err)
+			room.deliverEvent(nil, err)
 			return
 		}
 		defer free()
 		span.recordSessionWait()
-		yield = reportingStoreCause(ctx, sess.Key, yield)
+		room.output.ctx = ctx
 		if req.drive != nil {
-			h.runTwoWay(ctx, app, sess, req, yield)
+			room.runTwoWay(ctx, app, sess, req)
 			return
 		}
-		h.runInvocation(ctx, app, sess, req, yield)
+		room.runInvocation(ctx, app, sess, req)
 	}
 }
 
@@ -217,19 +211,6 @@ func (h *Host) acquireSession(ctx context.Context, app *App, req *RunRequest, wa
 		if !errors.Is(err, session.ErrExists) {
 			return nil, nil, nil, storeFailure(key, err)
 		}
-	}
-}
-
-// reportingStoreCause wraps yield for a run that the store has canceled: it
-// replaces the resulting error with the cause.
-func reportingStoreCause(ctx context.Context, key session.Key, yield func(*session.Event, error) bool) func(*session.Event, error) bool {
-	return func(ev *session.Event, err error) bool {
-		if err != nil {
-			if cause := context.Cause(ctx); errors.Is(cause, session.ErrFenced) || errors.Is(cause, session.ErrNotFound) {
-				err = storeFailure(key, cause)
-			}
-		}
-		return yield(ev, err)
 	}
 }
 

@@ -89,7 +89,7 @@ func (i *Instruction) explainError(err error, inv *Invocation) error {
 // scope resolves the placeholders in an agent's texts.
 type scope struct{ inv *Invocation }
 
-func (s scope) Lookup(key string) (any, bool) { return s.inv.run.lookupState(key) }
+func (s scope) Lookup(key string) (any, bool) { return s.inv.run.ReadState(key) }
 
 func (s scope) Artifact(ctx context.Context, name string) (string, bool, error) {
 	part, err := s.inv.run.host.store.Artifacts.Load(ctx, s.inv.run.sess.Key, name, -1)
@@ -184,7 +184,7 @@ func (inv *Invocation) Inject(ctx context.Context, text string) (string, error) 
 
 // Lookup returns the value for a key in the session state, or its default in the app's state
 // schema.
-func (inv *Invocation) Lookup(key string) (any, bool) { return inv.run.lookupState(key) }
+func (inv *Invocation) Lookup(key string) (any, bool) { return inv.run.ReadState(key) }
 
 // computeInstruction calls the agent's instruction provider.
 func (inv *Invocation) computeInstruction(ctx context.Context, fn InstructionFunc) (string, error) {

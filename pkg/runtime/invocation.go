@@ -105,7 +105,7 @@ func (inv *Invocation) requestOrigin() model.Origin {
 	return model.Origin{
 		App: r.app.name, Agent: inv.node.agent.Name(),
 		UserID: r.sess.User, SessionID: r.sess.ID, InvocationID: r.id,
-		UserText: r.latestText(), Step: r.limits.budget.usedCalls(), Turn: r.latestTurn(), State: r.state, RunConfig: r.readConfig, Now: r.host.now,
+		UserText: r.latestText(), Step: r.limits.budget.usedCalls(), Turn: r.latestTurn(), Run: r, Now: r.host.now,
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 //	   │                 call which its message answers
 //	newInvocationRecord  the events of each frame: the run of one agent
 //	   │
-//	newRootInvocation    the agent that began the invocation
+//	initRootInvocation   the agent that began the invocation
 //	   │
 //	runFrame             each agent of the tree, from the root on:
 //
@@ -98,28 +98,28 @@ func (rec *invocationRecord) storedMessage() *genai.Content {
 	return rec.users[0].Content
 }
 
-// newRootInvocation returns inv as the first agent's invocation: the recorded one, or the one that
+// initRootInvocation initializes inv as the first agent's invocation: the recorded one, or the one that
 // chooseAgent returns.
-func (r *run) newRootInvocation(inv *Invocation) (*Invocation, error) {
-	if !r.app.resumable {
-		r.initTurnInvocation(inv)
-		return inv, nil
-	}
+func (r *run) initRootInvocation(inv *Invocation) error {
 	path := r.record.rootPath()
-	if path == "" {
+	if !r.app.resumable || path == "" {
 		r.initTurnInvocation(inv)
-		inv.frame = &frame{path: inv.path}
-		return inv, nil
+		if r.app.resumable {
+			inv.frame = &frame{path: inv.path}
+		}
+		return nil
 	}
 	name, first := strings.CutSuffix(path, "@1")
 	n := r.app.findNode(name)
 	switch {
 	case !first:
-		return nil, invalidRequest("the invocation cannot be resumed: its node path must begin with an agent's name and @1, got %.60q", path)
+		return invalidRequest("the invocation cannot be resumed: its node path must begin with an agent's name and @1, got %.60q", path)
 	case n == nil:
-		return nil, invalidRequest("the invocation cannot be resumed: agent %s, which started it, is no longer part of the app; start a new one", name)
+		return invalidRequest("the invocation cannot be resumed: agent %s, which started it, is no longer part of the app; start a new one", name)
 	}
-	return &Invocation{run: r, node: n, path: path, frame: &frame{path: path, prior: r.record.frameAt(path)}}, nil
+	inv.run, inv.node, inv.path = r, n, path
+	inv.frame = &frame{path: path, prior: r.record.frameAt(path)}
+	return nil
 }
 
 // newInvocationRecord collects one invocation's events.

@@ -42,38 +42,41 @@ type RewindRequest struct {
 // message the app need not exist.
 func (h *Host) Rewind(ctx context.Context, req *RewindRequest) Events {
 	return func(yield func(*session.Event, error) bool) {
-		if err := req.validateRequest(); err != nil {
-			yield(nil, err)
-			return
-		}
-		var app *App
+		key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
 		var span *runSpan
 		if req.Message != nil {
 			ctx, span = h.beginRunSpan(ctx, req.App, req.SessionID)
-			defer span.endSpan()
-			yield = span.recordErrors(yield)
+		}
+		room := h.newRunRoom(key, span, yield)
+		defer room.output.guard.recoverPanic()
+		defer span.endSpan()
+		if err := req.validateRequest(); err != nil {
+			room.deliverEvent(nil, err)
+			return
+		}
+		var app *App
+		if req.Message != nil {
 			var err error
 			if app, err = h.acquireApp(req.App); err != nil {
-				yield(nil, err)
+				room.deliverEvent(nil, err)
 				return
 			}
 			defer app.refs.release()
 		}
-		key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
 		ctx, free, err := h.store.Sessions.Acquire(ctx, key, h.wait)
 		if err != nil {
-			yield(nil, storeFailure(key, err))
+			room.deliverEvent(nil, storeFailure(key, err))
 			return
 		}
 		defer free()
 		span.recordSessionWait()
-		yield = reportingStoreCause(ctx, key, yield)
+		room.output.ctx = ctx
 		if err := h.rewindSession(ctx, key, req); err != nil {
 			var runErr *RunError
 			if !errors.As(err, &runErr) {
 				err = storeFailure(key, err)
 			}
-			yield(nil, err)
+			room.deliverEvent(nil, err)
 			return
 		}
 		if app == nil {
@@ -81,10 +84,10 @@ func (h *Host) Rewind(ctx context.Context, req *RewindRequest) Events {
 		}
 		sess, err := h.store.Sessions.Get(ctx, key, app.config.SessionWindow.storeOptions())
 		if err != nil {
-			yield(nil, storeFailure(key, err))
+			room.deliverEvent(nil, storeFailure(key, err))
 			return
 		}
-		h.runInvocation(ctx, app, sess, &RunRequest{Message: req.Message, Streaming: req.Streaming}, yield)
+		room.runInvocation(ctx, app, sess, &RunRequest{Message: req.Message, Streaming: req.Streaming})
 	}
 }
 

@@ -36,29 +36,26 @@ type run struct {
 	twoWay *twoWayRun
 }
 
-// A runRoom is a run with what each run of a message needs once, in one allocation.
+// A runRoom is a run with what it needs once, in one allocation.
 type runRoom struct {
 	run
 	root        Invocation
-	abort       abortRecorder
+	output      runOutput
 	budget      callBudget
 	expressions template.Budget
 }
 
 // A turn is what is known about a run when it starts.
 type turn struct {
-	id     string
-	host   *Host
+	id   string
+	host *Host
+	// key identifies the session; it is known before sess.
+	key    session.Key
 	app    *App
 	sess   *session.Session
 	config RunConfig
 	// inner marks the run of an agent that is called as a tool. Its session is temporary.
 	inner bool
-	// state reads the session's state, with its defaults.
-	state func(key string) (any, bool)
-	// readConfig returns configVars. Like state it is one function value for all requests of
-	// the run.
-	readConfig func() map[string]any
 	// onModelWait is [RunRequest.OnModelWait].
 	onModelWait func(model.Wait)
 	// traced are the attributes that all spans inside the run have; nil if it is not traced.
@@ -191,9 +188,8 @@ func (r *run) latestTurn() int {
 	return r.message.number
 }
 
-// configVars returns the run's effective settings that expressions can read, as
-// [model.SampleRunConfig] declares them.
-func (r *run) configVars() map[string]any {
+// ReadConfig implements [model.RunReader].
+func (r *run) ReadConfig() map[string]any {
 	c := &r.config
 	mode := cmp.Or(c.StreamingMode, StreamingNone)
 	if r.twoWay != nil {
@@ -219,8 +215,8 @@ func (r *run) sessionVars() map[string]any {
 	return map[string]any{"id": r.sess.ID, "user_id": r.sess.User, "app": r.sess.App}
 }
 
-// lookupState returns a state key's value, or its default.
-func (r *run) lookupState(key string) (any, bool) {
+// ReadState implements [model.RunReader].
+func (r *run) ReadState(key string) (any, bool) {
 	if v, ok := r.sess.State.Get(key); ok {
 		return v, true
 	}

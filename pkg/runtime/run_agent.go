@@ -236,7 +236,7 @@ func (inv *Invocation) ExprVars() map[string]any {
 		"state":      r.stateWithDefaults(),
 		"user":       r.latestText(),
 		"session":    r.sessionVars(),
-		"run_config": r.configVars(),
+		"run_config": r.ReadConfig(),
 		"invocation": map[string]any{"id": r.id},
 		"agent":      inv.node.agent.Name(),
 
@@ -251,7 +251,7 @@ func (m *CallbackContext) ExprVars() map[string]any {
 	return map[string]any{
 		"state": m.State, "user": r.latestText(), "agent": m.node.agent.Name(),
 		"session":    r.sessionVars(),
-		"run_config": r.configVars(),
+		"run_config": r.ReadConfig(),
 		"invocation": map[string]any{"id": r.id}, "now": r.host.now(),
 
 		template.BudgetName: r.expressionBudget(),

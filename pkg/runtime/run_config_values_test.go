@@ -12,7 +12,7 @@ import (
 // A run has a value with the right type for each setting that expressions can read.
 func TestConfigVars(t *testing.T) {
 	want := model.SampleRunConfig()
-	got := (&run{turn: turn{config: DefaultRunConfig()}}).configVars()
+	got := (&run{turn: turn{config: DefaultRunConfig()}}).ReadConfig()
 	if a, b := slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)); !slices.Equal(a, b) {
 		t.Fatalf("settings %v, want %v", a, b)
 	}

@@ -20,59 +20,47 @@ import (
 // runInvocation runs an invocation in ADK's order (adk-python runners.py,
 // classic path): store the user's event, choose the agent, then store each
 // event before it is yielded.
-func (h *Host) runInvocation(ctx context.Context, app *App, sess *session.Session, req *RunRequest, yield func(*session.Event, error) bool) {
-	current := app
-	req = req.answerByText(app, sess).joinTask(app, sess)
-	app, err := h.acquireRevision(ctx, app, sess, req)
+func (room *runRoom) runInvocation(ctx context.Context, current *App, sess *session.Session, req *RunRequest) {
+	h := room.run.host
+	req = req.answerByText(current, sess).joinTask(current, sess)
+	app, err := h.acquireRevision(ctx, current, sess, req)
 	if err != nil {
-		yield(nil, err)
+		room.deliverEvent(nil, err)
 		return
 	}
 	defer app.refs.release()
 	// The current revision's restrictions also apply to older revisions.
 	if err := cmp.Or(current.CheckWriter(req.Writer, req.StateDelta), app.CheckWriter(req.Writer, req.StateDelta)); err != nil {
-		yield(nil, err)
+		room.deliverEvent(nil, err)
 		return
 	}
-	room := h.newRun(app, sess, req)
-	r := &room.run
-	inv, err := h.prepareRun(ctx, room, req)
-	r.identifySpans(ctx)
+	room.initRun(app, sess, req)
+	err = room.prepareRun(ctx, req)
+	room.identifySpans(ctx)
 	if err != nil {
-		yield(nil, err)
+		room.deliverEvent(nil, err)
 		return
 	}
-	abort := &room.abort
-	*abort = abortRecorder{inv: inv, clientLeft: req.ClientLeft}
-	yield = abort.watchEvents(ctx, yield)
-	defer abort.storeAbort(ctx)
-	if app.compactor == nil {
-		if len(app.plugins) == 0 {
-			inv.onLastEvent = req.OnLastEvent
-		}
-		r.runWithPlugins(ctx, inv, yield)
-		return
+	defer room.storeAbort(req.ClientLeft)
+	if app.compactor == nil && len(app.plugins) == 0 {
+		room.root.onLastEvent = req.OnLastEvent
 	}
-	ended := true // without an error, and the consumer did not stop it
-	r.runWithPlugins(ctx, inv, func(ev *session.Event, err error) bool {
-		ended = yield(ev, err) && err == nil
-		return ended
-	})
-	if ended && ctx.Err() == nil {
-		compaction{inv}.compactAfter(ctx)
+	room.runWithPlugins(ctx)
+	if app.compactor != nil && room.output.isComplete() && ctx.Err() == nil {
+		compaction{&room.root}.compactAfter(ctx)
 	}
 }
 
 // prepareRun starts a new invocation or resumes an earlier one, stores the
 // user's event, and chooses the agent. It completes the run: later code only reads it.
-func (h *Host) prepareRun(ctx context.Context, room *runRoom, req *RunRequest) (*Invocation, error) {
-	r := &room.run
+func (room *runRoom) prepareRun(ctx context.Context, req *RunRequest) error {
+	r, h := &room.run, room.run.host
 	events := r.sess.Events()
 	if req.InvocationID != "" || req.joined.invocation != "" || len(model.ResponsesOf(req.Message)) > 0 {
 		if r.app.resumable && r.config.SessionWindow.storeOptions() != nil { // the run sees only the latest ones
 			all, err := h.store.Sessions.Get(ctx, r.sess.Key, nil)
 			if err != nil {
-				return nil, storeFailure(r.sess.Key, err)
+				return storeFailure(r.sess.Key, err)
 			}
 			events = all.Events()
 		}
@@ -80,7 +68,7 @@ func (h *Host) prepareRun(ctx context.Context, room *runRoom, req *RunRequest) (
 	}
 	id, rec, err := r.resolveInvocation(req, events)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if rec != nil {
 		r.id, r.record, r.taskScope = id, rec, req.joined.scope
@@ -91,29 +79,28 @@ func (h *Host) prepareRun(ctx context.Context, room *runRoom, req *RunRequest) (
 		}
 	}
 	if r.decisions, err = r.readDecisions(req); err != nil {
-		return nil, err
+		return err
 	}
 	if err := h.finishConsents(ctx, r.decisions, connection.User{App: r.app.Name(), UserID: r.sess.User}, r.sess.ID); err != nil {
-		return nil, err
+		return err
 	}
 	if req.Message != nil {
 		r.message.content = r.decisions.withoutCodes(r.message.content)
 		if r.message, err = r.storeUserMessage(ctx, req); err != nil {
-			return nil, storeFailure(r.sess.Key, err)
+			return storeFailure(r.sess.Key, err)
 		}
 	} else if r.decisions != nil && len(r.decisions.credentials) > 0 {
 		r.sess.State.Apply(r.decisions.credentials) // temp: keys are not stored
 	}
-	return r.newRootInvocation(&room.root)
+	return r.initRootInvocation(&room.root)
 }
 
-func (h *Host) newRun(app *App, sess *session.Session, req *RunRequest) *runRoom {
-	room := &runRoom{}
-	r := &room.run
-	*r = run{
-		turn:    turn{id: h.newRunID(), host: h, app: app, sess: sess, config: req.effectiveConfig(app), onModelWait: req.OnModelWait},
-		message: userMessage{content: req.Message},
-	}
+// initRun sets what is known about the run of a request with its session.
+func (room *runRoom) initRun(app *App, sess *session.Session, req *RunRequest) {
+	r, h := &room.run, room.run.host
+	r.id, r.app, r.sess = h.newRunID(), app, sess
+	r.config, r.onModelWait = req.effectiveConfig(app), req.OnModelWait
+	r.message.content = req.Message
 	if req.Streaming != nil {
 		r.config.StreamingMode = StreamingNone
 		if *req.Streaming {
@@ -130,11 +117,9 @@ func (h *Host) newRun(app *App, sess *session.Session, req *RunRequest) *runRoom
 	room.budget.setLimits(&r.config)
 	h.setExpressionLimits(&room.expressions)
 	r.limits.budget, r.limits.expressions = &room.budget, &room.expressions
-	r.state, r.readConfig = r.lookupState, r.configVars
 	if m := req.Message; m != nil && m.Role == "" {
 		r.message.content = &genai.Content{Role: genai.RoleUser, Parts: m.Parts}
 	}
-	return room
 }
 
 // newExpressionBudget returns a turn's expression budget.
@@ -241,26 +226,6 @@ func (r *run) storeEvent(ctx context.Context, ev *session.Event) error {
 	return r.commitEvent(ctx, ev)
 }
 
-// commitThenYield wraps yield: each event is stored before it is yielded, and
-// the agent continues after that.
-func (r *run) commitThenYield(ctx context.Context, yield func(*session.Event, error) bool) func(*session.Event, error) bool {
-	return func(ev *session.Event, err error) bool {
-		if err == nil {
-			if err = r.storeEvent(ctx, ev); err != nil {
-				err = eventFailure(r.sess.Key, ev.Author, err)
-				if refusal := r.storeRefusal(ctx, ev, err); refusal != nil && !yield(refusal, nil) {
-					return false
-				}
-			}
-		}
-		if err != nil {
-			yield(nil, err)
-			return false
-		}
-		return yield(ev, nil)
-	}
-}
-
 // storeRefusal stores the error event for an event that the store refused, so that the history
 // shows why the run ended. It answers the calls that the refused event answered, because no later
 // event does. It returns nil for any other error.
@@ -289,28 +254,23 @@ func (r *run) storeRefusal(ctx context.Context, refused *session.Event, err erro
 	return ev
 }
 
-// runWithPlugins runs an agent with the app's plugins.
-func (r *run) runWithPlugins(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) {
+// runWithPlugins runs the root agent with the app's plugins.
+func (room *runRoom) runWithPlugins(ctx context.Context) {
+	r, inv := &room.run, &room.root
 	if len(r.app.plugins) == 0 {
-		inv.runAgent(ctx, r.commitThenYield(ctx, yield))
+		inv.runAgent(ctx, room.commitThenYield)
 		return
 	}
-	var failure error
-	stopped := false
-	r.runAgentWithPlugins(ctx, inv, r.commitThenYield(ctx, func(ev *session.Event, err error) bool {
-		failure = cmp.Or(failure, err)
-		stopped = !yield(ev, err)
-		return !stopped
-	}))
-	if failure == nil && !stopped {
+	r.runAgentWithPlugins(ctx, inv, room.commitThenYield)
+	if room.output.isComplete() {
 		if err := r.runAfterRun(ctx, inv, true); err != nil {
-			yield(nil, err)
+			room.deliverEvent(nil, err)
 		}
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterRunTimeout)
 	defer cancel()
-	if failure != nil {
+	if failure := room.output.failure; failure != nil {
 		inv.reportFailure(ctx, "on_run_error", failure, func(p *Plugin) errorObserver { return p.OnRunError })
 	}
 	if err := r.runAfterRun(ctx, inv, false); err != nil {

@@ -46,17 +46,17 @@ func (h *Host) RunTwoWay(ctx context.Context, req *RunRequest, drive func(ctx co
 
 // runTwoWay runs the agent that continues the session, on the app's revision for the session,
 // which it holds until the end.
-func (h *Host) runTwoWay(ctx context.Context, app *App, sess *session.Session, req *RunRequest, yield func(*session.Event, error) bool) {
-	app, err := h.acquireRevision(ctx, app, sess, req)
+func (room *runRoom) runTwoWay(ctx context.Context, current *App, sess *session.Session, req *RunRequest) {
+	app, err := room.host.acquireRevision(ctx, current, sess, req)
 	if err != nil {
-		yield(nil, err)
+		room.deliverEvent(nil, err)
 		return
 	}
 	defer app.refs.release()
-	room := h.newRun(app, sess, req)
+	room.initRun(app, sess, req)
 	r := &room.run
 	if problem := r.config.checkModality(); problem != "" {
-		yield(nil, invalidRequest("%s", problem))
+		room.deliverEvent(nil, invalidRequest("%s", problem))
 		return
 	}
 	r.message.content = &genai.Content{Role: genai.RoleUser}
@@ -64,7 +64,7 @@ func (h *Host) runTwoWay(ctx context.Context, app *App, sess *session.Session, r
 	r.twoWay.input.Store(&userInput{turn: countTurns(sess.History), expressions: r.limits.expressions})
 	r.identifySpans(ctx)
 	r.initTurnInvocation(&room.root)
-	r.runWithPlugins(ctx, &room.root, yield)
+	room.runWithPlugins(ctx)
 }
 
 // runTwoWayBody runs an agent of a two-way run, without its callbacks. Only LLM agents, and
