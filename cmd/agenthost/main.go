@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"agenthost/internal/command"
+	"agenthost/internal/terminal"
 	"agenthost/wing/programs"
 )
 
@@ -19,7 +20,7 @@ func main() {
 	ctx, interrupts := command.WatchInterrupts(ctx)
 	// A second signal ends the process immediately.
 	context.AfterFunc(ctx, stop)
-	code := run(ctx, os.Args[1:], command.Env{In: os.Stdin, Out: command.GuardTerminal(os.Stdout), Err: command.GuardTerminal(os.Stderr), Interrupts: interrupts})
+	code := run(ctx, os.Args[1:], command.Env{In: os.Stdin, Out: terminal.OpenOutput(os.Stdout, os.Getenv), Err: terminal.OpenOutput(os.Stderr, os.Getenv), Interrupts: interrupts})
 	stop()
 	os.Exit(code)
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"agenthost/internal/command"
+	"agenthost/internal/terminal"
 	"agenthost/pkg/loader"
 )
 
@@ -17,7 +18,7 @@ func (t *conversation) runLoop(ctx context.Context, l *loader.Loader, dir string
 	ctx, end := t.openInput(ctx, l, dir)
 	defer end()
 	prompt := ""
-	if command.IsTerminal(t.env.In) {
+	if terminal.IsTerminal(t.env.In) {
 		prompt = "> "
 	}
 	for t.answerPending(ctx) {

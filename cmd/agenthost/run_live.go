@@ -11,6 +11,7 @@ import (
 
 	"agenthost/internal/command"
 	"agenthost/internal/safe"
+	"agenthost/internal/terminal"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
@@ -75,7 +76,7 @@ func (t *conversation) runLiveLoop(ctx context.Context, l *loader.Loader, dir st
 	ctx, end := t.openInput(ctx, l, dir)
 	defer end()
 	c := t.newLiveConversation()
-	if command.IsTerminal(t.env.In) {
+	if terminal.IsTerminal(t.env.In) {
 		c.prompt = "> "
 	}
 	c.askPending(ctx)

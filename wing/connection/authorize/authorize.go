@@ -15,6 +15,7 @@ import (
 	"agenthost/internal/command"
 	"agenthost/internal/policy"
 	"agenthost/internal/safe"
+	"agenthost/internal/terminal"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
@@ -76,8 +77,8 @@ func (f *TerminalFlags) NewAuthorizer(env command.Env, reserved *policy.Host, se
 // isPerson reports whether a stream is a terminal, and not the null device.
 func isPerson(stream any) bool {
 	f, ok := stream.(*os.File)
-	if !ok || !command.IsTerminal(stream) {
-		return command.IsTerminal(stream)
+	if !ok || !terminal.IsTerminal(stream) {
+		return terminal.IsTerminal(stream)
 	}
 	null, err := os.Stat(os.DevNull)
 	info, statErr := f.Stat()

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"agenthost/internal/command"
+	"agenthost/internal/terminal"
 	"agenthost/wing/evaluation/eval"
 	"agenthost/wing/evaluation/evalrun"
 )
@@ -35,10 +35,10 @@ type progressBar struct {
 
 // newProgressBar returns a bar for a terminal, else nil.
 func newProgressBar(out io.Writer, total int) *progressBar {
-	if !command.IsTerminal(out) {
+	if !terminal.IsTerminal(out) {
 		return nil
 	}
-	return &progressBar{out: command.UnguardTerminal(out), now: time.Now, began: time.Now(), total: total}
+	return &progressBar{out: terminal.Unfiltered(out), now: time.Now, began: time.Now(), total: total}
 }
 
 // wrapLog returns a log that counts results before it appends them.
