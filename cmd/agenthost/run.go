@@ -136,10 +136,14 @@ func runAppWith(ctx context.Context, env command.Env, f *runFlags, args []string
 	defer host.Store().Close()
 	defer host.Close()
 	t := &conversation{env: env, host: host, state: state, json: f.json, spent: &spent, authorizer: auth}
-	if t.key, err = f.ensureSession(ctx, env, session.Key{App: app, User: f.user, ID: f.session}, host.Store()); err != nil {
+	t.key = session.Key{App: app, User: f.user, ID: f.session}
+	if err = t.findSession(ctx); err != nil {
 		return err
 	}
 	if f.resume {
+		if !t.stored {
+			return f.AddLocation(fmt.Errorf("session %s: %w", t.key.ID, session.ErrNotFound))
+		}
 		if err = t.resumeInvocation(ctx); err == nil {
 			err = t.authorizePending(ctx)
 		}
@@ -155,13 +159,15 @@ func runAppWith(ctx context.Context, env command.Env, f *runFlags, args []string
 			err = t.authorizePending(ctx)
 		}
 		t.printPending(ctx, f.continueCommand(args[0], t.key.ID))
-		fmt.Fprintf(env.Err, "session %s\n", t.key.ID)
+		if t.stored {
+			fmt.Fprintf(env.Err, "session %s\n", t.key.ID)
+		}
 		return err
 	}
 	if opts, err = f.load.LoaderOptions(opts, args[0]); err != nil {
 		return err
 	}
-	defer t.printContinue(f.continueCommand(args[0], t.key.ID))
+	defer func() { t.printContinue(f.continueCommand(args[0], t.key.ID)) }()
 	if f.live {
 		return t.runLiveLoop(ctx, env.NewLoader(opts), args[0])
 	}
@@ -201,30 +207,46 @@ func quoteShell(arg string) string {
 	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 }
 
-// ensureSession creates the session unless it exists, and returns its key.
-func (f *runFlags) ensureSession(ctx context.Context, env command.Env, key session.Key, st *store.Store) (session.Key, error) {
-	if key.ID == "" {
-		key.ID = uuid.NewString()
+// findSession finds out whether the session is stored, and gives a new one its ID.
+func (t *conversation) findSession(ctx context.Context) error {
+	if t.key.ID == "" {
+		t.key.ID = uuid.NewString()
+		return nil
 	}
-	_, err := st.Sessions.Create(ctx, key, nil)
-	switch {
-	case errors.Is(err, session.ErrExists):
-		return key, nil
-	case err == nil && f.session != "":
+	_, err := t.host.Store().Sessions.Get(ctx, t.key, nil)
+	if errors.Is(err, session.ErrNotFound) {
 		// Report it, because the ID may be misspelt.
-		fmt.Fprintf(env.Err, "session %s created\n", key.ID)
+		fmt.Fprintf(t.env.Err, "session %s is new\n", t.key.ID)
+		return nil
 	}
-	return key, command.FailWith(err)
+	t.stored = err == nil
+	return command.FailWith(err)
+}
+
+// storeSession creates the session before its first message. A conversation without a message
+// leaves no session.
+func (t *conversation) storeSession(ctx context.Context) error {
+	if t.stored {
+		return nil
+	}
+	_, err := t.host.Store().Sessions.Create(ctx, t.key, nil)
+	if err != nil && !errors.Is(err, session.ErrExists) {
+		return command.FailWith(err)
+	}
+	t.stored = true
+	return nil
 }
 
 // A conversation is a session with one app in the terminal.
 type conversation struct {
-	env   command.Env
-	host  *runtime.Host
-	key   session.Key
-	state map[string]any
-	json  bool
-	spent *costMeter
+	env  command.Env
+	host *runtime.Host
+	key  session.Key
+	// stored reports that the session exists in the store.
+	stored bool
+	state  map[string]any
+	json   bool
+	spent  *costMeter
 	// authorizer lets the user authorize connections.
 	authorizer *authorize.Authorizer
 	// lines receives the lines that the user types.
@@ -246,6 +268,9 @@ func (t *conversation) sendText(ctx context.Context, text string) error {
 
 // runInvocation runs one invocation and prints its events.
 func (t *conversation) runInvocation(ctx context.Context, message *genai.Content) error {
+	if err := t.storeSession(ctx); err != nil {
+		return err
+	}
 	streaming := !t.json
 	req := &runtime.RunRequest{
 		App: t.key.App, UserID: t.key.User, SessionID: t.key.ID,

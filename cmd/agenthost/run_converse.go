@@ -103,6 +103,8 @@ func (t *conversation) handleLine(ctx context.Context, line string) error {
 	case line == "/answer":
 		clear(t.prompted) // answerPending prompts
 		return nil
+	case line == "/state" && !t.stored:
+		return t.env.PrintJSON(map[string]any{})
 	case line == "/state":
 		sess, err := t.host.Store().Sessions.Get(ctx, t.key, nil)
 		if err != nil {
@@ -126,9 +128,9 @@ func (t *conversation) runStoppable(ctx context.Context, part func(context.Conte
 	return err
 }
 
-// printContinue prints the command that continues the conversation.
+// printContinue prints the command that continues the conversation, if it has a message.
 func (t *conversation) printContinue(command string) {
-	if command != "" {
+	if command != "" && t.stored {
 		fmt.Fprintf(t.env.Err, "continue with: %s\n", command)
 	}
 }

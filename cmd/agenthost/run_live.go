@@ -154,6 +154,9 @@ func (c *liveConversation) handleLine(ctx context.Context, line string) error {
 
 // sendRequest sends a request, and begins a run if there is none.
 func (c *liveConversation) sendRequest(ctx context.Context, r *live.Request) error {
+	if err := c.storeSession(ctx); err != nil {
+		return err
+	}
 	if c.queue == nil {
 		c.startRun(ctx)
 	}
