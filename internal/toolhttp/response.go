@@ -100,12 +100,12 @@ type Response struct {
 	file *genai.Blob
 }
 
-// responseEnv declares the variables for the result expression.
-func responseEnv() template.Env {
+// ResponseEnv declares the variables for the result expression.
+func ResponseEnv() template.Env {
 	return template.Env{"status": int64(0), "headers": map[string]any{}, "body": nil}
 }
 
-// exprVars returns the values for the variables in responseEnv. Header names are in lower case.
+// exprVars returns the values for the variables in ResponseEnv. Header names are in lower case.
 func (r *Response) exprVars() map[string]any {
 	headers := make(map[string]any, len(r.Header))
 	for name, values := range r.Header {
@@ -123,7 +123,7 @@ func CompileResult(src spec.Expr) (*ResultRule, error) {
 	if src.Value == "" {
 		return nil, nil
 	}
-	x, err := template.Compile(src.Value, responseEnv())
+	x, err := template.Compile(src.Value, ResponseEnv())
 	if err != nil {
 		return nil, spec.Diagnostics{tool.NewTemplateDiagnostic(src.Text, "expression", err)}
 	}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"agenthost/internal/toolconfig"
 	"agenthost/pkg/spec"
 )
 
@@ -132,8 +131,8 @@ func expandNode(n *spec.Node, at map[*spec.Node]*resolvedAgent) *spec.Node {
 type Outline struct {
 	// Agents, Tools and Models are sorted by name.
 	Agents, Tools, Models []Symbol
-	// State are the state keys that the documents write or declare.
-	State []string
+	// State are the state keys, sorted by name.
+	State []StateKey
 	// Documents are the parsed files, by their paths in the app.
 	Documents map[string]*spec.Node
 }
@@ -189,7 +188,7 @@ func (a *appModel) buildOutline(documents map[string]*spec.Node) *Outline {
 	}
 	return &Outline{
 		Agents: sortSymbols(agents), Tools: sortSymbols(tools), Models: sortSymbols(models),
-		State: collectStateKeys(documents), Documents: documents,
+		State: collectStateKeys(documents, a.root), Documents: documents,
 	}
 }
 
@@ -205,36 +204,6 @@ func newSymbol(name string, n *spec.Node) Symbol {
 
 func sortSymbols(all map[string]Symbol) []Symbol {
 	return slices.SortedFunc(maps.Values(all), func(a, b Symbol) int { return cmp.Compare(a.Name, b.Name) })
-}
-
-// collectStateKeys returns the keys under output_key, under state_schema, and under the
-// verbs that write state.
-func collectStateKeys(documents map[string]*spec.Node) []string {
-	var keys []string
-	var walk func(n *spec.Node)
-	walk = func(n *spec.Node) {
-		for _, e := range n.Entries {
-			switch {
-			case e.Key.Value == "output_key" && e.Value.Kind == spec.Scalar && !e.Value.IsNull():
-				keys = append(keys, e.Value.Value)
-			case slices.Contains(toolconfig.WriteVerbs(), e.Key.Value) || e.Key.Value == "state_schema":
-				schema := e.Value
-				if properties := schema.Get("properties"); properties != nil {
-					schema = properties
-				}
-				keys = append(keys, schema.Keys()...)
-			}
-			walk(e.Value)
-		}
-		for _, item := range n.Items {
-			walk(item)
-		}
-	}
-	for _, n := range documents {
-		walk(n)
-	}
-	slices.Sort(keys)
-	return slices.Compact(keys)
 }
 
 // An Instruction is an agent's instruction as written in the app's file.

@@ -14,6 +14,9 @@ import (
 // agents/config_agent_utils.py). A schema that functions: maps becomes the field's value; other
 // code is reported, and its key dropped.
 func (r *resolver) inlineCode(n *spec.Node, kind spec.Kind[agentconfig.AgentEnv, runtime.Agent]) *spec.Node {
+	if !slices.ContainsFunc(n.Entries, func(e spec.Entry) bool { return strings.HasSuffix(e.Key.Value, "_code") }) {
+		return n
+	}
 	var fields []string
 	for _, f := range spec.Fields(kind.ConfigType()) {
 		fields = append(fields, f.Name)

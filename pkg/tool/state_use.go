@@ -11,6 +11,10 @@ import (
 // A StateConfig configures a tool that uses the state. n is its mapping.
 type StateConfig interface{ StateUse(n *spec.Node) StateUse }
 
+// A ResultConfig configures a tool whose result may be computed by expressions that do not use the
+// state.
+type ResultConfig interface{ ResultExprs() []StateExpr }
+
 // A StateUse describes how part of a document uses a session's state: the templates and expressions
 // that read it, and the keys that it writes.
 type StateUse struct {

@@ -1,6 +1,7 @@
 package lsp
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,17 +11,22 @@ import (
 	"agenthost/pkg/loader"
 )
 
-// completeAtCursor returns the completions at the cursor: state keys inside a placeholder,
-// otherwise document keys or values.
+// completeAtCursor returns the completions at the cursor: names in an expression or a placeholder,
+// otherwise document keys or values. They keep their order.
 func (s *Server) completeAtCursor(c *cursor) any {
-	var items []completionItem
+	parsed := c.parseDocument()
+	items, ok := s.completeInText(c, &parsed)
 	switch {
+	case ok:
 	case c.inPlaceholder():
 		items = s.completeStateKeys(c)
 	case c.key == "":
-		items = s.completeFields(c)
+		items = s.completeFields(c, &parsed)
 	default:
-		items = s.completeValues(c)
+		items = s.completeValues(c, &parsed)
+	}
+	for i := range items {
+		items[i].SortText = fmt.Sprintf("%05d", i)
 	}
 	return map[string]any{"isIncomplete": false, "items": items}
 }
@@ -46,21 +52,14 @@ func startsFlowMapping(before string) bool {
 	return text == "" || strings.ContainsAny(text[len(text)-1:], ":-[,{")
 }
 
-func (s *Server) completeStateKeys(c *cursor) []completionItem {
-	items := []completionItem{}
-	for _, key := range s.outlineOf(c).State {
-		items = append(items, completionItem{Label: key, Kind: kindVariable, Detail: "state key"})
-	}
-	return items
-}
-
-// completeFields returns the keys that the mapping does not have yet.
-func (s *Server) completeFields(c *cursor) []completionItem {
+// completeFields returns the keys that the mapping does not have yet: first the required and the
+// usual ones.
+func (s *Server) completeFields(c *cursor, parsed *parsedCursor) []completionItem {
 	items := []completionItem{}
 	for _, named := range s.namedKeys(c) {
 		items = append(items, completionItem{Label: named.Name, Kind: kindName, Documentation: newMarkdown(named.Doc), InsertText: named.Name + ": "})
 	}
-	for _, f := range sortedFields(filterBySiblings(s.loadSchema(c.documentKind()).schemasAt(c.keys), c.siblings)) {
+	for _, f := range orderFields(filterBySiblings(s.loadSchema(c.documentKind()).schemasAt(c.keys), c.siblings)) {
 		if _, set := c.siblings[f.name]; !set {
 			items = append(items, completionItem{
 				Label: f.name, Kind: kindProperty, Detail: schemaTypeName(f.schema),
@@ -69,7 +68,7 @@ func (s *Server) completeFields(c *cursor) []completionItem {
 		}
 	}
 	if len(items) == 0 || len(c.keys) > 0 && c.keys[len(c.keys)-1] == listItem {
-		items = append(items, s.completeValues(c)...)
+		items = append(items, s.completeValues(c, parsed)...)
 	}
 	return items
 }
@@ -101,26 +100,34 @@ func (s *Server) namesOfKind(c *cursor, key string) []loader.Symbol {
 	return nil
 }
 
+// schemaTypeName returns a schema's title or type as plain text.
 func schemaTypeName(one map[string]any) string {
 	if title := stringProperty(one, "title"); title != "" {
-		return title
+		return plainText(title)
 	}
 	return stringProperty(one, "type")
 }
 
 // completeValues returns the possible values for a key, or items for a list.
-func (s *Server) completeValues(c *cursor) []completionItem {
+func (s *Server) completeValues(c *cursor, parsed *parsedCursor) []completionItem {
 	items := []completionItem{}
+	own := parsed.agentNames()
 	for _, named := range s.namesForKey(c) {
+		if c.key == "use" && slices.Contains(own, named.Name) {
+			continue // an agent below itself
+		}
 		items = append(items, completionItem{Label: named.Name, Kind: kindName, Documentation: newMarkdown(named.Doc)})
 	}
 	switch c.key {
 	case "config_path", "script":
-		for _, file := range s.listDocuments(c.dir, filepath.Dir(c.path)) {
+		for _, file := range s.listDocuments(c, c.key == "script") {
 			items = append(items, completionItem{Label: file, Kind: kindFile})
 		}
 	case "output_key":
 		items = append(items, s.completeStateKeys(c)...)
+	}
+	if c.isSchemaField() {
+		items = append(items, s.completeTypes(c)...)
 	}
 	keys := c.keys
 	if c.key != "" {
@@ -155,21 +162,26 @@ func (s *Server) namesForKey(c *cursor) []loader.Symbol {
 	return nil
 }
 
-// listDocuments lists the YAML files below dir that may be documents, with paths relative to the
-// folder from.
-func (s *Server) listDocuments(dir, from string) []string {
-	if dir == "" {
+// listDocuments lists the YAML files in the app that a key may name, with paths relative to the
+// document: scripts, or agents other than the root agent and the document itself.
+func (s *Server) listDocuments(c *cursor, scripts bool) []string {
+	if c.dir == "" {
 		return nil
 	}
 	var files []string
-	_ = fs.WalkDir(os.DirFS(dir), ".", func(path string, d fs.DirEntry, err error) error {
+	_ = fs.WalkDir(os.DirFS(c.dir), ".", func(path string, d fs.DirEntry, err error) error {
+		file := filepath.Join(c.dir, path)
 		switch {
 		case err != nil || d.IsDir() && path != "." && strings.HasPrefix(d.Name(), "."):
 			return fs.SkipDir // omit unreadable files
-		case !strings.HasSuffix(path, ".yaml") || path == "app.yaml" || slices.ContainsFunc(s.opts.Kinds.Files, func(k loader.FileKind) bool { return k.Includes(path) }):
+		case !strings.HasSuffix(path, ".yaml") || strings.HasSuffix(path, ".script.yaml") != scripts:
+			return nil
+		case file == c.path || path == "root_agent.yaml" || path == "app.yaml" || strings.HasPrefix(path, "app.") && !strings.Contains(path, "/"):
+			return nil
+		case slices.ContainsFunc(s.opts.Kinds.Files, func(k loader.FileKind) bool { return k.Includes(path) }):
 			return nil
 		}
-		if rel, err := filepath.Rel(from, filepath.Join(dir, path)); err == nil && !strings.HasPrefix(rel, "..") {
+		if rel, err := filepath.Rel(filepath.Dir(c.path), file); err == nil && !strings.HasPrefix(rel, "..") {
 			files = append(files, filepath.ToSlash(rel))
 		}
 		return nil

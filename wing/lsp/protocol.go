@@ -1,5 +1,10 @@
 package lsp
 
+import (
+	"regexp"
+	"strings"
+)
+
 // The wire types for the supported part of the protocol.
 type (
 	position struct {
@@ -77,6 +82,9 @@ type (
 		Detail        string  `json:"detail,omitempty"`
 		Documentation *markup `json:"documentation,omitempty"`
 		InsertText    string  `json:"insertText,omitempty"`
+		SortText      string  `json:"sortText,omitempty"`
+		// TextEdit, if set, is what the item changes instead of the word at the cursor.
+		TextEdit *textEdit `json:"textEdit,omitempty"`
 	}
 	markup struct {
 		Kind  string `json:"kind"`
@@ -105,4 +113,15 @@ const (
 	severityWarning = 2
 )
 
-func newMarkdown(text string) *markup { return &markup{"markdown", text} }
+// newMarkdown returns text for editors. Links to pages of the documentation become their text.
+func newMarkdown(text string) *markup {
+	return &markup{"markdown", pageLink.ReplaceAllString(text, "$1")}
+}
+
+// pageLink matches a link to a page next to the one that the text was written for.
+var pageLink = regexp.MustCompile(`\[([^\]]*)\]\([\w./#-]*\.md[^)]*\)`)
+
+// plainText returns Markdown without links and marks.
+func plainText(markdown string) string {
+	return strings.NewReplacer("`", "", "**", "").Replace(pageLink.ReplaceAllString(markdown, "$1"))
+}

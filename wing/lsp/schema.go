@@ -1,6 +1,7 @@
 package lsp
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -114,6 +115,48 @@ func sortedFields(found []map[string]any) []field {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		fields = append(fields, field{name, all[name]})
 	}
+	return fields
+}
+
+// usualFields are the fields that most documents set, in the order in which people write them.
+var usualFields = []string{
+	"provider", "name", "description", "model", "instruction", "tools", "sub_agents", "agent_class", "output_key", "output_schema",
+	"when", "state_schema", "until", "max_iterations", "routes", "edges", "include_contents", "generate_content_config",
+	"use", "http", "expr", "mcp", "openapi", "agent", "command", "config_path", "url", "method", "params", "query", "headers", "auth", "body", "result", "confirm", "timeout",
+	"models", "agents", "schemas", "connections", "defaults", "run_config", "plugins", "include",
+	"user", "expect", "then", "calls", "cases", "metrics", "text", "return", "fail",
+}
+
+// orderFields returns the keys in all schemas: the required ones, the usual ones, the others by name,
+// and at last callbacks and deprecated ones.
+func orderFields(found []map[string]any) []field {
+	required := map[string]bool{}
+	for _, one := range found {
+		list, _ := one["required"].([]any)
+		for _, name := range list {
+			if text, ok := name.(string); ok {
+				required[text] = true
+			}
+		}
+	}
+	rank := func(f field) int {
+		usual := slices.Index(usualFields, f.name)
+		switch {
+		case f.schema["deprecated"] == true:
+			return 1003
+		case strings.HasSuffix(f.name, "_callbacks"):
+			return 1002
+		case required[f.name] && usual < 0:
+			return 99
+		case required[f.name]:
+			return usual
+		case usual < 0:
+			return 1001
+		}
+		return 100 + usual
+	}
+	fields := sortedFields(found)
+	slices.SortStableFunc(fields, func(a, b field) int { return cmp.Compare(rank(a), rank(b)) })
 	return fields
 }
 

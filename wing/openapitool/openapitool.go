@@ -77,6 +77,15 @@ func (c *config) ReadDocument(file string, content []byte) (tool.Document, spec.
 	return c.newToolset().readAPI(file, content)
 }
 
+// ResultExprs returns the operations' result expressions.
+func (c *config) ResultExprs() []tool.StateExpr {
+	var exprs []tool.StateExpr
+	for _, e := range c.Result {
+		exprs = append(exprs, tool.StateExpr{Expr: e, Env: toolhttp.ResponseEnv()})
+	}
+	return exprs
+}
+
 // StateUse returns the headers' placeholders and the confirmation condition.
 func (c *config) StateUse(*spec.Node) tool.StateUse {
 	u := toolconfig.ConfirmRuleUse(c.Confirm, confirmEnv())

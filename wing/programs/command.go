@@ -66,7 +66,7 @@ func newCommand(_ context.Context, env tool.Env, c *commandConfig) (tool.Set, er
 	}
 	t.capabilities.Confirm = read.CompileConfirm(c.Tool.Confirm, d.Declaration().Name)
 	if c.Result.Value != "" {
-		t.result = read.CompileExpr(c.Result, template.Env{"exit": int64(0), "stdout": "", "stderr": "", "files": []any{}})
+		t.result = read.CompileExpr(c.Result, resultEnv())
 	}
 	return read.BuildSet(t)
 }
@@ -273,6 +273,16 @@ func (c *commandConfig) Check(n *spec.Node) spec.Diagnostics {
 	ds = append(ds, c.Files.checkPatterns()...)
 	used := usedArgsOf(n, "command", "stdin", "env", "files")
 	return append(ds, c.Tool.CheckUnusedParams(n, used)...)
+}
+
+// resultEnv declares the variables for the result expression.
+func resultEnv() template.Env {
+	return template.Env{"exit": int64(0), "stdout": "", "stderr": "", "files": []any{}}
+}
+
+// ResultExprs returns the result's expression.
+func (c *commandConfig) ResultExprs() []tool.StateExpr {
+	return []tool.StateExpr{{Expr: c.Result, Env: resultEnv()}}
 }
 
 // StateUse returns the command's templates.

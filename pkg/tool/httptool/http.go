@@ -53,6 +53,7 @@ type httpConfig struct {
 var (
 	_ tool.AddressConfig = (*httpConfig)(nil)
 	_ tool.StateConfig   = (*httpConfig)(nil)
+	_ tool.ResultConfig  = (*httpConfig)(nil)
 	_ spec.Checker       = (*httpConfig)(nil)
 
 	_ connection.RefConfig = (*httpConfig)(nil)
@@ -317,6 +318,11 @@ func (t *httpTool) unusedArgs(args map[string]any) map[string]any {
 		drop(q.Text.Placeholders())
 	}
 	return rest
+}
+
+// ResultExprs returns the result's expression.
+func (c *httpConfig) ResultExprs() []tool.StateExpr {
+	return []tool.StateExpr{{Expr: c.Result, Env: toolhttp.ResponseEnv()}}
 }
 
 // StateUse returns the request's templates.
