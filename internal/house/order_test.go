@@ -12,12 +12,13 @@ import (
 )
 
 // A package of ten files or more reads from top to bottom: in its files' best order, at most 12 %
-// of the arrows point back. An arrow leads from a file to another that declares a name which the
-// first file uses.
+// of the arrows point back, in the runtime at most 10 %. An arrow leads from a file to another that
+// declares a name which the first file uses.
 const (
-	minOrderedFiles = 10
-	maxBackPercent  = 12
-	maxTypeMethods  = 90
+	minOrderedFiles       = 10
+	maxBackPercent        = 12
+	maxRuntimeBackPercent = 10
+	maxTypeMethods        = 90
 )
 
 func TestArrowsPointForward(t *testing.T) {
@@ -27,9 +28,13 @@ func TestArrowsPointForward(t *testing.T) {
 		}
 		g := newFileGraph(files)
 		back, all := g.countBackArrows(), g.countArrows()
-		if back*100 > maxBackPercent*all {
+		most := maxBackPercent
+		if dir == "pkg/runtime" {
+			most = maxRuntimeBackPercent
+		}
+		if back*100 > most*all {
 			t.Errorf("%s: %d of %d arrows between its %d files point back, at most %d %% are allowed: move functions to the file where a reader looks for them; back: %s",
-				dir, back, all, len(files), maxBackPercent, strings.Join(g.listBackArrows(), ", "))
+				dir, back, all, len(files), most, strings.Join(g.listBackArrows(), ", "))
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unique"
 
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/genai"
@@ -139,25 +138,6 @@ type CallbackContext struct {
 	// Event is the last event of the agent, or of one below it, in this run.
 	// It is set for callbacks after an agent only, and nil if there is none.
 	Event *session.Event
-}
-
-// hooks are the callbacks that apply to one agent, each with its owner. It is
-// nil for an agent without callbacks.
-type hooks struct {
-	beforeAgent  []ownedCallback[AgentFunc]
-	afterAgent   []ownedCallback[AgentFunc]
-	beforeModel  []ownedCallback[BeforeModelFunc]
-	afterModel   []ownedCallback[AfterModelFunc]
-	onModelError []ownedCallback[ModelErrorFunc]
-	beforeTool   []ownedCallback[BeforeToolFunc]
-	afterTool    []ownedCallback[AfterToolFunc]
-	onToolError  []ownedCallback[ToolErrorFunc]
-}
-
-// ownedCallback is a callback with its owner's name.
-type ownedCallback[F any] struct {
-	owner string
-	fn    F
 }
 
 // A Plugin applies to every run in an app (adk-python plugins/base_plugin.py). All functions are
@@ -336,96 +316,6 @@ func (a *App) Agent(name string) Agent {
 
 // findNode returns the first agent with this name, depth first from the root.
 func (a *App) findNode(name string) *node { return a.rootNode.findNode(name) }
-
-// node is an agent's place in the tree, with the data that depends on it.
-type node struct {
-	agent    Agent
-	parent   *node
-	children []*node
-	// rootPath is the path of the agent where it is the first one of an invocation.
-	rootPath string
-	// branch is the branch on which the agent runs in a parallel agent,
-	// relative to the parent's branch.
-	branch string
-
-	when         *Condition
-	llm          model.LLM
-	transferable bool
-	// tools are the static tools, which toolsets extend.
-	tools           *toolbox
-	staticTools     []tool.Tool
-	toolsets        []tool.Set
-	delimiters      unique.Handle[shownDelimiters]
-	transferTargets []*node
-	// transferText is the system instruction part that lists the transfer targets. It is built on
-	// first use, because it is long for agents with many peers.
-	transferText func() string
-	// fixedRequest is built on first use, too.
-	fixedRequest   func() *fixedRequest
-	responseSchema map[string]any
-	// hooks is nil if no callback applies.
-	hooks *hooks
-}
-
-// eventAuthor returns the author of the node's events.
-func (n *node) eventAuthor() string {
-	if n.parent != nil {
-		switch n.agent.(type) {
-		case *FunctionNode, *ToolNode, *JoinNode:
-			if _, ok := n.parent.agent.(*Workflow); ok {
-				return n.parent.agent.Name()
-			}
-		}
-	}
-	return n.agent.Name()
-}
-
-func (n *node) findNode(name string) *node {
-	if n.agent.Name() == name {
-		return n
-	}
-	for _, c := range n.children {
-		if hit := c.findNode(name); hit != nil {
-			return hit
-		}
-	}
-	return nil
-}
-
-// toolbox has an LLM agent's prepared tools.
-type toolbox struct {
-	byName   map[string]tool.Tool
-	names    []string
-	declared []*genai.Tool
-	editors  []namedEditor
-}
-
-// listTools returns the tools in order.
-func (b *toolbox) listTools() []tool.Tool {
-	all := make([]tool.Tool, len(b.names))
-	for i, name := range b.names {
-		all[i] = b.byName[name]
-	}
-	return all
-}
-
-type namedEditor struct {
-	name string
-	edit tool.RequestEditor
-}
-
-// fixedRequest is the part of an agent's requests that is the same in every
-// run.
-type fixedRequest struct {
-	// system is the system instruction; nil if it has placeholders.
-	system *genai.Content
-	// config is the config that requests share; nil if runs, callbacks or
-	// tools may change it.
-	config *genai.GenerateContentConfig
-}
-
-// shownDelimiters are the delimiters around code and results in requests to a model.
-type shownDelimiters struct{ code, result CodeDelimiters }
 
 // A Host holds apps and runs invocations of them. It is safe for concurrent
 // use.

@@ -60,7 +60,7 @@ func (a *ToolNode) Run(ctx context.Context, inv *Invocation) Events {
 // storesCall reports whether the node stores its call like a model's. An invocation that agenthost
 // 0.1 started continues in that way.
 func (a *ToolNode) storesCall(inv *Invocation) bool {
-	if !inv.node.isWorkflowNode() || tool.CapabilitiesOf(a.tool).LongRunning {
+	if !inv.node.inWorkflow || tool.CapabilitiesOf(a.tool).LongRunning {
 		return true
 	}
 	if inv.frame != nil {
@@ -68,15 +68,6 @@ func (a *ToolNode) storesCall(inv *Invocation) bool {
 	}
 	d := inv.run.decisions
 	return d != nil && d.author == a.AgentName && len(d.open) > 0
-}
-
-// isWorkflowNode reports whether the node's parent is a workflow.
-func (n *node) isWorkflowNode() bool {
-	if n.parent == nil {
-		return false
-	}
-	_, ok := n.parent.agent.(*Workflow)
-	return ok
 }
 
 // resultOf returns the tool's result in a response.

@@ -62,6 +62,18 @@ func (a *App) addToTree(agent Agent, parent *node, inherited model.LLM) (*node, 
 	n := &node{agent: agent, rootPath: agent.Name() + "@1", parent: parent, when: findCondition(agent), llm: inherited}
 	if parent != nil {
 		n.branch = parent.agent.Name() + "." + agent.Name()
+		_, n.inWorkflow = parent.agent.(*Workflow)
+	}
+	n.author = agent.Name()
+	switch a := agent.(type) {
+	case *LLMAgent, *SequentialAgent, *ParallelAgent, *LoopAgent, *RouterAgent, *Workflow, *JoinNode:
+		n.builtin = a.(builtinAgent)
+	}
+	switch agent.(type) {
+	case *FunctionNode, *ToolNode, *JoinNode: // as in adk-python workflow/_node_runner.py
+		if n.inWorkflow {
+			n.author = parent.agent.Name()
+		}
 	}
 	a.nodes[agent] = n
 	if err := n.checkMode(); err != nil {

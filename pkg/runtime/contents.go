@@ -367,3 +367,16 @@ func (v *contentsView) mergeTranscription(ev *session.Event) *session.Event {
 	merged.Content = &genai.Content{Role: next.role, Parts: []*genai.Part{{Text: next.text}}}
 	return &merged
 }
+
+// singleTurnText replaces the identity for an agent that runs as a single turn.
+const singleTurnText = "Complete this task in one turn. No user reads or answers your questions."
+
+// turnContents are the contents for an agent that sees only its own turn: its input, and the events
+// that belong to it.
+type turnContents struct{ *Invocation }
+
+// hasSingleTurn reports whether this agent run is a single turn with an input. A node without an
+// input, or one that another agent transfers to, sees the conversation.
+func (inv turnContents) hasSingleTurn() bool {
+	return inv.input != nil && inv.input.v != nil && inv.node.isSingleTurn()
+}

@@ -37,32 +37,6 @@ func (n *node) checkMode() error {
 	return fmt.Errorf("agent %s cannot have the mode single_turn: only an LLM agent's sub-agents and Workflow nodes can", n.agent.Name())
 }
 
-// declaredMode returns the mode that an LLM agent declares; empty for other agents.
-func (n *node) declaredMode() Mode {
-	if l, ok := n.agent.(*LLMAgent); ok {
-		return l.opts.Mode
-	}
-	return ""
-}
-
-// isDelegate reports whether the parent calls the agent as a tool.
-func (n *node) isDelegate() bool {
-	if mode := n.declaredMode(); n.parent == nil || mode != ModeSingleTurn && mode != ModeTask {
-		return false
-	}
-	_, byModel := n.parent.agent.(*LLMAgent)
-	return byModel
-}
-
-// findDelegator returns the agent to which a turn belongs: the nearest one that is not
-// called as a tool.
-func (n *node) findDelegator() *node {
-	for n.isDelegate() {
-		n = n.parent
-	}
-	return n
-}
-
 // A parent calls a sub-agent with the mode single_turn like a tool, in the same session:
 //
 //	parent  call helper#1 ──▶ branch helper@1   input, its own events      only the sub-agent sees them

@@ -77,7 +77,7 @@ func (inv *Invocation) newEventWithID(id string) *session.Event {
 	ev := &session.Event{
 		ID:           id,
 		InvocationID: inv.run.id,
-		Author:       inv.node.eventAuthor(),
+		Author:       inv.node.author,
 		Branch:       inv.branch,
 
 		IsolationScope: inv.scope,
@@ -372,4 +372,37 @@ func joinBranch(branch, name, run string) string {
 func (inv *Invocation) hasRecorded(ev *session.Event) bool {
 	return inv.frame != nil && inv.frame.prior != nil && framePathOf(ev) == inv.frame.path &&
 		ev.InvocationID == inv.run.id && ev.Author != session.UserAuthor
+}
+
+// eventsUnder returns the events in a frame and in the frames below it.
+func (rec *invocationRecord) eventsUnder(path string) []*session.Event {
+	if !rec.hasBegun(path) {
+		return nil
+	}
+	var all []*session.Event
+	for _, ev := range rec.events {
+		if ev.NodePath == path || strings.HasPrefix(ev.NodePath, path+"/") {
+			all = append(all, ev)
+		}
+	}
+	return all
+}
+
+// Paused reports whether an agent that this one has run has pending calls. The
+// agent must then start nothing new and return; it runs again when the
+// invocation is resumed.
+func (inv *Invocation) Paused() bool { return inv.frame != nil && inv.frame.paused.Load() }
+
+// Resumable reports whether the invocation can be resumed later. Checkpoints
+// are only useful then.
+func (inv *Invocation) Resumable() bool { return inv.frame != nil }
+
+// isSkip reports whether an event was created by newSkippedEvent.
+func isSkip(ev *session.Event) bool { return ev.Provenance.Skipped != "" }
+
+// newSkippedEvent returns an event with the reason why the agent was skipped.
+func (inv *Invocation) newSkippedEvent(reason string) *session.Event {
+	ev := inv.NewEvent()
+	ev.Provenance.Skipped = reason
+	return ev
 }

@@ -157,20 +157,6 @@ func (rec *invocationRecord) addEvent(ev *session.Event) {
 	p.ended = p.ended || ev.Actions.EndOfAgent
 }
 
-// eventsUnder returns the events in a frame and in the frames below it.
-func (rec *invocationRecord) eventsUnder(path string) []*session.Event {
-	if !rec.hasBegun(path) {
-		return nil
-	}
-	var all []*session.Event
-	for _, ev := range rec.events {
-		if ev.NodePath == path || strings.HasPrefix(ev.NodePath, path+"/") {
-			all = append(all, ev)
-		}
-	}
-	return all
-}
-
 // countModelAnswers counts the model calls that events show. Nodes without a model do not count.
 func (rec *invocationRecord) countModelAnswers(app *App) int {
 	n := 0
@@ -188,15 +174,6 @@ func (rec *invocationRecord) countModelAnswers(app *App) int {
 	}
 	return n
 }
-
-// Resumable reports whether the invocation can be resumed later. Checkpoints
-// are only useful then.
-func (inv *Invocation) Resumable() bool { return inv.frame != nil }
-
-// Paused reports whether an agent that this one has run has pending calls. The
-// agent must then start nothing new and return; it runs again when the
-// invocation is resumed.
-func (inv *Invocation) Paused() bool { return inv.frame != nil && inv.frame.paused.Load() }
 
 // runFrame runs a resumable app's agent with its callbacks, continues where it was interrupted, and
 // yields an event that marks its end. Completed work is not repeated.

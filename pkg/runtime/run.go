@@ -36,15 +36,6 @@ type run struct {
 	twoWay *twoWayRun
 }
 
-// A runRoom is a run with what it needs once, in one allocation.
-type runRoom struct {
-	run
-	root        Invocation
-	output      runOutput
-	budget      callBudget
-	expressions template.Budget
-}
-
 // A turn is what is known about a run when it starts.
 type turn struct {
 	id   string
@@ -121,38 +112,6 @@ func (r *run) logger() *slog.Logger { return r.withRunAttrs(r.host.logger) }
 // invocation to every record.
 func (r *run) withRunAttrs(logger *slog.Logger) *slog.Logger {
 	return logger.With("app", r.app.name, "revision", r.app.revision, "session", r.sess.ID, "invocation", r.id)
-}
-
-// commitEvent stores an event. An inner run only adds it to its temporary session: the caller's event
-// takes its updates to the store.
-func (r *run) commitEvent(ctx context.Context, ev *session.Event) error {
-	if !r.inner {
-		return r.host.store.Sessions.Append(ctx, r.sess, ev)
-	}
-	for _, key := range ev.Actions.UpdatedKeys() {
-		old, _ := r.sess.State.Get(key)
-		v, _, err := ev.Actions.Updated(key, old)
-		if err != nil {
-			return err
-		}
-		defer r.sess.State.Apply(map[string]any{key: v})
-	}
-	r.sess.State.Apply(ev.Actions.StateDelta)
-	ev.Actions.StateDelta = session.WithoutTemp(ev.Actions.StateDelta)
-	r.sess.History.Append(ev)
-	return nil
-}
-
-// stampMetadata adds the run's metadata and the app's revision to an event.
-// The event's own metadata takes precedence.
-func (r *run) stampMetadata(ev *session.Event) {
-	ev.Provenance.Revision = r.app.revision
-	ev.Provenance.Unresumable = !r.app.resumable && ev.NodePath != ""
-	if given := r.config.CustomMetadata; len(ev.CustomMetadata) == 0 {
-		ev.CustomMetadata = given // events share it: no one changes an event's map
-	} else if len(given) > 0 {
-		ev.CustomMetadata = mergeMaps(given, ev.CustomMetadata)
-	}
 }
 
 // mergeMaps returns a map with the entries of both; those of b take

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"agenthost/pkg/model"
@@ -120,25 +121,10 @@ func (inv *Invocation) runAgentBody(ctx context.Context, yield func(*session.Eve
 	if inv.run.twoWay != nil {
 		return inv.runTwoWayBody(ctx, yield)
 	}
-	// An agent that embeds one from this package is not built in: its own Run is called.
-	switch a := inv.node.agent.(type) {
-	case *LLMAgent, *SequentialAgent, *ParallelAgent, *LoopAgent, *RouterAgent, *Workflow, *JoinNode:
-		return a.(builtinAgent).run(ctx, inv, yield)
+	if a := inv.node.builtin; a != nil {
+		return a.run(ctx, inv, yield)
 	}
 	return inv.runCustomAgent(ctx, yield)
-}
-
-// A builtinAgent is an agent in this package. It passes its events directly to its parent's yield
-// function: an iterator at every tree level would allocate several closures for each agent.
-type builtinAgent interface {
-	// run passes the agent's events to yield. It returns false after it
-	// yielded an error or yield returned false.
-	run(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool
-}
-
-// streamEvents returns an agent's events as an iterator.
-func streamEvents(ctx context.Context, a builtinAgent, inv *Invocation) Events {
-	return func(yield func(*session.Event, error) bool) { a.run(ctx, inv, yield) }
 }
 
 // runCustomAgent runs an agent from another package. Its panic is that agent's error and does not
@@ -160,16 +146,6 @@ func (inv *Invocation) runCustomAgent(ctx context.Context, yield func(*session.E
 	}
 	return true
 }
-
-// newSkippedEvent returns an event with the reason why the agent was skipped.
-func (inv *Invocation) newSkippedEvent(reason string) *session.Event {
-	ev := inv.NewEvent()
-	ev.Provenance.Skipped = reason
-	return ev
-}
-
-// isSkip reports whether an event was created by newSkippedEvent.
-func isSkip(ev *session.Event) bool { return ev.Provenance.Skipped != "" }
 
 // NewCondition compiles a condition. The error is a [*template.Error] with the problem's position.
 func NewCondition(source string) (*Condition, error) {
@@ -257,3 +233,33 @@ func (m *CallbackContext) ExprVars() map[string]any {
 		template.BudgetName: r.expressionBudget(),
 	}
 }
+
+// reportAgentErrors wraps yield for plugins with OnAgentError.
+func (inv *Invocation) reportAgentErrors(ctx context.Context, yield func(*session.Event, error) bool) func(*session.Event, error) bool {
+	if !slices.ContainsFunc(inv.run.app.plugins, func(p *Plugin) bool { return p.OnAgentError != nil }) {
+		return yield
+	}
+	return func(ev *session.Event, err error) bool {
+		if err != nil {
+			inv.reportFailure(ctx, "on_agent_error", err, func(p *Plugin) errorObserver { return p.OnAgentError })
+		}
+		return yield(ev, err)
+	}
+}
+
+// reportFailure calls all plugins' observers. A panic in one is logged.
+func (inv *Invocation) reportFailure(ctx context.Context, hook string, failure error, observerOf func(*Plugin) errorObserver) {
+	_, err := askPlugins(ctx, inv, hook, func(p *Plugin) func() (*struct{}, error) {
+		observe := observerOf(p)
+		if observe == nil {
+			return nil
+		}
+		return func() (*struct{}, error) { observe(ctx, inv, AsRunError(failure)); return nil, nil }
+	})
+	if err != nil {
+		inv.run.logger().WarnContext(ctx, hook+" failed", "error", err)
+	}
+}
+
+// errorObserver is a plugin's OnAgentError or OnRunError; it may be nil.
+type errorObserver = func(ctx context.Context, inv *Invocation, failure *RunError)

@@ -4,9 +4,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/genai"
 
 	"agenthost/internal/safe"
 	"agenthost/pkg/session"
+	"agenthost/pkg/template"
 )
 
 // A runOutput passes a run's events to the consumer of [Host.Run]:
@@ -14,8 +20,8 @@ import (
 //	agent ── commitThenYield ──▶ deliverEvent ──▶ consumer
 //	         store first         replace an error by its cause
 //
-// It keeps how the run ends: with an error, because the consumer left, or neither. What follows the run,
-// such as plugins, a compaction and the record of an abort, decides by that.
+// It keeps how the run ends: with an error, because the consumer left, or neither. Plugins, a
+// compaction and the record of an abort follow the run and decide by that.
 //
 // Invariants: an event is stored before it is delivered, and after the consumer has left nothing is
 // delivered. One value does this for the whole run: a function around each other function would
@@ -32,6 +38,15 @@ type runOutput struct {
 	timeLimit *RunError
 	// final reports that the last event ends its agent's turn.
 	final bool
+}
+
+// A runRoom is a run with what it needs once, in one allocation.
+type runRoom struct {
+	run
+	root        Invocation
+	output      runOutput
+	budget      callBudget
+	expressions template.Budget
 }
 
 // newRunRoom returns a run that has neither an app nor a session yet. Its output is passed to yield.
@@ -67,6 +82,91 @@ func (room *runRoom) commitThenYield(ev *session.Event, err error) bool {
 	return false
 }
 
+// storeEvent commits one event. Partial events are not stored.
+func (r *run) storeEvent(ctx context.Context, ev *session.Event) error {
+	r.stampMetadata(ev)
+	if ev.Partial {
+		return nil
+	}
+	// Audio, video and images from a live model are yielded and not stored (adk-python runners.py
+	// _is_live_model_audio_event_with_inline_data).
+	if r.twoWay != nil && ev.Author != session.UserAuthor && ev.Content != nil &&
+		slices.ContainsFunc(ev.Content.Parts, func(p *genai.Part) bool { return p.InlineData != nil }) {
+		return nil
+	}
+	// Writes from tools and answers are checked earlier; this check is for callbacks and agents
+	// written in Go.
+	if ev.Author != session.UserAuthor {
+		if err := r.app.state.CheckDelta(ev.Actions.StateDelta); err != nil {
+			return fmt.Errorf("%w: %w", err, session.ErrInvalid)
+		}
+		for i, u := range ev.Actions.StateUpdates {
+			ev.Actions.StateUpdates[i] = r.typeStateUpdate(u)
+		}
+	}
+	return r.commitEvent(ctx, ev)
+}
+
+// stampMetadata adds the run's metadata and the app's revision to an event.
+// The event's own metadata takes precedence.
+func (r *run) stampMetadata(ev *session.Event) {
+	ev.Provenance.Revision = r.app.revision
+	ev.Provenance.Unresumable = !r.app.resumable && ev.NodePath != ""
+	if given := r.config.CustomMetadata; len(ev.CustomMetadata) == 0 {
+		ev.CustomMetadata = given // events share it: no one changes an event's map
+	} else if len(given) > 0 {
+		ev.CustomMetadata = mergeMaps(given, ev.CustomMetadata)
+	}
+}
+
+// commitEvent stores an event. An inner run only adds it to its temporary session: the caller's event
+// takes its updates to the store.
+func (r *run) commitEvent(ctx context.Context, ev *session.Event) error {
+	if !r.inner {
+		return r.host.store.Sessions.Append(ctx, r.sess, ev)
+	}
+	for _, key := range ev.Actions.UpdatedKeys() {
+		old, _ := r.sess.State.Get(key)
+		v, _, err := ev.Actions.Updated(key, old)
+		if err != nil {
+			return err
+		}
+		defer r.sess.State.Apply(map[string]any{key: v})
+	}
+	r.sess.State.Apply(ev.Actions.StateDelta)
+	ev.Actions.StateDelta = session.WithoutTemp(ev.Actions.StateDelta)
+	r.sess.History.Append(ev)
+	return nil
+}
+
+// storeRefusal stores the error event for an event that the store refused, so that the history
+// shows why the run ended. It answers the calls that the refused event answered, because no later
+// event does. It returns nil for any other error.
+func (r *run) storeRefusal(ctx context.Context, refused *session.Event, err error) *session.Event {
+	failure := AsRunError(err)
+	if failure.Code != CodeEventRefused || r.inner {
+		return nil
+	}
+	ev := &session.Event{
+		ID: r.host.newID(), InvocationID: r.id, Author: refused.Author, Branch: refused.Branch,
+		IsolationScope: refused.IsolationScope, NodePath: refused.NodePath, Timestamp: r.host.now(),
+	}
+	ev.ErrorCode, ev.ErrorMessage = failure.Code, failure.Message
+	for _, response := range refused.Responses() {
+		if ev.Content == nil {
+			ev.Content = &genai.Content{Role: genai.RoleUser}
+		}
+		ev.Content.Parts = append(ev.Content.Parts, &genai.Part{FunctionResponse: &genai.FunctionResponse{
+			ID: response.ID, Name: response.Name, Response: map[string]any{"error": failure.Message},
+		}})
+	}
+	if err := r.storeEvent(ctx, ev); err != nil {
+		r.logger().WarnContext(ctx, "storing the error event failed", "error", err)
+		return nil
+	}
+	return ev
+}
+
 // deliverEvent passes an event or the run's error to the consumer, and returns whether it accepts more.
 func (room *runRoom) deliverEvent(ev *session.Event, err error) bool {
 	o := &room.output
@@ -98,6 +198,16 @@ func (o *runOutput) findCause(key session.Key, err error) error {
 	return err
 }
 
+// timeLimitOf returns the error with which the caller limited the run's time, if that ended the
+// context; otherwise nil.
+func timeLimitOf(ctx context.Context) *RunError {
+	var cause *RunError
+	if errors.As(context.Cause(ctx), &cause) && cause.Code == CodeTimeLimit {
+		return cause
+	}
+	return nil
+}
+
 // isComplete reports that the run has no error, and that its consumer has not left.
 func (o *runOutput) isComplete() bool { return o.failure == nil && !o.guard.stopped }
 
@@ -108,4 +218,83 @@ func (o *runOutput) isAbandoned() bool {
 		return AsRunError(o.failure).Code == CodeCanceled
 	}
 	return o.guard.stopped && !o.final
+}
+
+// CodeAborted is the error code on the event that ends an invocation after its client left
+// (adk-python since 2.11).
+const CodeAborted = "INVOCATION_ABORTED"
+
+// The results for calls that were open when the client left or the time was up.
+const (
+	abortedCallText  = "This call was canceled because the client left."
+	timedOutCallText = "This call was canceled because the turn exceeded its time limit."
+)
+
+// afterRunTimeout limits what plugins do after a run that failed or was stopped.
+const afterRunTimeout = 5 * time.Second
+
+// storeAbort stores how a run ended whose client left or whose time was up, so that the session stays
+// valid and its readers see the reason: a response for each open call, or else one event with
+// CodeAborted. An event with CodeTimeLimit is always stored. clientLeft is [RunRequest.ClientLeft].
+func (room *runRoom) storeAbort(clientLeft func() bool) {
+	r, limit := &room.run, room.output.timeLimit
+	if limit == nil && (!room.output.isAbandoned() || clientLeft == nil || !clientLeft()) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(room.output.ctx), afterRunTimeout)
+	defer cancel()
+	text := abortedCallText
+	if limit != nil {
+		text = timedOutCallText
+	}
+	events := room.root.answerOpenCalls(text)
+	if len(events) == 0 || limit != nil {
+		ev := (&Invocation{run: r, node: r.app.rootNode}).NewEvent()
+		ev.ErrorCode, ev.ErrorMessage = CodeAborted, "The client left before the invocation ended."
+		if limit != nil {
+			ev.ErrorCode, ev.ErrorMessage = limit.Code, limit.Message
+		}
+		events = append(events, ev)
+	}
+	for _, ev := range events {
+		if err := r.storeEvent(ctx, ev); err != nil {
+			r.logger().WarnContext(ctx, "storing the abort of the invocation failed", "error", err)
+			return
+		}
+	}
+}
+
+// answerOpenCalls returns an event with the error text for each event in the invocation whose calls
+// have no response. Calls that wait for a person stay open, and so do tasks, which continue with the
+// next message.
+func (inv *Invocation) answerOpenCalls(text string) []*session.Event {
+	r := inv.run
+	var own, answers []*session.Event
+	answered := map[string]bool{}
+	for _, ev := range r.sess.Events() {
+		if ev.InvocationID == r.id && !ev.IsFromUser() {
+			own = append(own, ev)
+			for _, response := range ev.Responses() {
+				answered[response.ID] = true
+			}
+		}
+	}
+	for _, ev := range own {
+		var answer *session.Event
+		for _, call := range ev.Calls() {
+			if answered[call.ID] || slices.Contains(ev.LongRunningToolIDs, call.ID) || r.isTaskCall(ev, call) {
+				continue
+			}
+			if answer == nil {
+				answer = inv.NewEvent()
+				answer.Author, answer.Branch, answer.NodePath, answer.IsolationScope = ev.Author, ev.Branch, ev.NodePath, ev.IsolationScope
+				answer.Content = &genai.Content{Role: genai.RoleUser}
+				answers = append(answers, answer)
+			}
+			answer.Content.Parts = append(answer.Content.Parts, &genai.Part{FunctionResponse: &genai.FunctionResponse{
+				ID: call.ID, Name: call.Name, Response: map[string]any{"error": text},
+			}})
+		}
+	}
+	return answers
 }

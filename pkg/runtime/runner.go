@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"slices"
-	"time"
 
 	"google.golang.org/genai"
 
@@ -201,59 +199,6 @@ func (r *run) saveBlobs(ctx context.Context, ev *session.Event) error {
 	return nil
 }
 
-// storeEvent commits one event. Partial events are not stored.
-func (r *run) storeEvent(ctx context.Context, ev *session.Event) error {
-	r.stampMetadata(ev)
-	if ev.Partial {
-		return nil
-	}
-	// Audio, video and images from a live model are yielded and not stored (adk-python runners.py
-	// _is_live_model_audio_event_with_inline_data).
-	if r.twoWay != nil && ev.Author != session.UserAuthor && ev.Content != nil &&
-		slices.ContainsFunc(ev.Content.Parts, func(p *genai.Part) bool { return p.InlineData != nil }) {
-		return nil
-	}
-	// Writes from tools and answers are checked earlier; this check is for callbacks and agents
-	// written in Go.
-	if ev.Author != session.UserAuthor {
-		if err := r.app.state.CheckDelta(ev.Actions.StateDelta); err != nil {
-			return fmt.Errorf("%w: %w", err, session.ErrInvalid)
-		}
-		for i, u := range ev.Actions.StateUpdates {
-			ev.Actions.StateUpdates[i] = r.typeStateUpdate(u)
-		}
-	}
-	return r.commitEvent(ctx, ev)
-}
-
-// storeRefusal stores the error event for an event that the store refused, so that the history
-// shows why the run ended. It answers the calls that the refused event answered, because no later
-// event does. It returns nil for any other error.
-func (r *run) storeRefusal(ctx context.Context, refused *session.Event, err error) *session.Event {
-	failure := AsRunError(err)
-	if failure.Code != CodeEventRefused || r.inner {
-		return nil
-	}
-	ev := &session.Event{
-		ID: r.host.newID(), InvocationID: r.id, Author: refused.Author, Branch: refused.Branch,
-		IsolationScope: refused.IsolationScope, NodePath: refused.NodePath, Timestamp: r.host.now(),
-	}
-	ev.ErrorCode, ev.ErrorMessage = failure.Code, failure.Message
-	for _, response := range refused.Responses() {
-		if ev.Content == nil {
-			ev.Content = &genai.Content{Role: genai.RoleUser}
-		}
-		ev.Content.Parts = append(ev.Content.Parts, &genai.Part{FunctionResponse: &genai.FunctionResponse{
-			ID: response.ID, Name: response.Name, Response: map[string]any{"error": failure.Message},
-		}})
-	}
-	if err := r.storeEvent(ctx, ev); err != nil {
-		r.logger().WarnContext(ctx, "storing the error event failed", "error", err)
-		return nil
-	}
-	return ev
-}
-
 // runWithPlugins runs the root agent with the app's plugins.
 func (room *runRoom) runWithPlugins(ctx context.Context) {
 	r, inv := &room.run, &room.root
@@ -278,9 +223,6 @@ func (room *runRoom) runWithPlugins(ctx context.Context) {
 	}
 }
 
-// afterRunTimeout limits what plugins do after a run that failed or was stopped.
-const afterRunTimeout = 5 * time.Second
-
 // runAfterRun calls the plugins after a run. It is completed if it ended without an error, and its
 // consumer did not stop it.
 func (r *run) runAfterRun(ctx context.Context, inv *Invocation, completed bool) error {
@@ -294,36 +236,6 @@ func (r *run) runAfterRun(ctx context.Context, inv *Invocation, completed bool) 
 		return func() (*struct{}, error) { return nil, p.AfterRun(ctx, inv) }
 	})
 	return err
-}
-
-// errorObserver is a plugin's OnAgentError or OnRunError; it may be nil.
-type errorObserver = func(ctx context.Context, inv *Invocation, failure *RunError)
-
-// reportFailure calls all plugins' observers. A panic in one is logged.
-func (inv *Invocation) reportFailure(ctx context.Context, hook string, failure error, observerOf func(*Plugin) errorObserver) {
-	_, err := askPlugins(ctx, inv, hook, func(p *Plugin) func() (*struct{}, error) {
-		observe := observerOf(p)
-		if observe == nil {
-			return nil
-		}
-		return func() (*struct{}, error) { observe(ctx, inv, AsRunError(failure)); return nil, nil }
-	})
-	if err != nil {
-		inv.run.logger().WarnContext(ctx, hook+" failed", "error", err)
-	}
-}
-
-// reportAgentErrors wraps yield for plugins with OnAgentError.
-func (inv *Invocation) reportAgentErrors(ctx context.Context, yield func(*session.Event, error) bool) func(*session.Event, error) bool {
-	if !slices.ContainsFunc(inv.run.app.plugins, func(p *Plugin) bool { return p.OnAgentError != nil }) {
-		return yield
-	}
-	return func(ev *session.Event, err error) bool {
-		if err != nil {
-			inv.reportFailure(ctx, "on_agent_error", err, func(p *Plugin) errorObserver { return p.OnAgentError })
-		}
-		return yield(ev, err)
-	}
 }
 
 // runAgentWithPlugins yields the agent's events as the plugins return them, or one plugin's event

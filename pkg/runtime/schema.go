@@ -190,23 +190,3 @@ func (s *callRunner) checkWrites(actions *session.Actions) error {
 	}
 	return err
 }
-
-// storeOutputValue sets the agent's output key to an answer. If the value does not match the key's
-// type, it makes ev an error event.
-func (a *LLMAgent) storeOutputValue(s *tool.StateSchema, ev *session.Event, v any) *RunError {
-	checked, err := s.Check(a.opts.OutputKey, v)
-	if err != nil {
-		return rejectOutput(ev, err, "the answer of agent %s cannot be stored: %s", a.AgentName, err)
-	}
-	ev.Actions.SetState(a.opts.OutputKey, checked)
-	return nil
-}
-
-// rejectOutput makes ev an error event, unless it already is one.
-func rejectOutput(ev *session.Event, err error, format string, args ...any) *RunError {
-	failure := failf(CodeOutputInvalid, err, format, args...)
-	if ev.ErrorCode == "" {
-		ev.ErrorCode, ev.ErrorMessage = failure.Code, failure.Message
-	}
-	return failure
-}

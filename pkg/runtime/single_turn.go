@@ -10,36 +10,6 @@ import (
 	"agenthost/pkg/template"
 )
 
-// singleTurnText replaces the identity for an agent that runs as a single turn.
-const singleTurnText = "Complete this task in one turn. No user reads or answers your questions."
-
-// isSingleTurn reports whether an agent sees its input instead of the conversation: in
-// ModeSingleTurn, and as a workflow node without a mode (adk-python
-// workflow/_llm_agent_wrapper.py). IncludeDefault keeps such a node's conversation.
-func (n *node) isSingleTurn() bool {
-	a, isLLM := n.agent.(*LLMAgent)
-	switch {
-	case !isLLM || n.parent == nil || a.opts.Mode == ModeChat || a.opts.Mode == ModeTask:
-		return false
-	case a.opts.Mode == ModeSingleTurn:
-		return true
-	case a.opts.IncludeContents == IncludeDefault:
-		return false
-	}
-	_, isNode := n.parent.agent.(*Workflow)
-	return isNode
-}
-
-// turnContents are the contents for an agent that sees only its own turn: its input, and the events
-// that belong to it.
-type turnContents struct{ *Invocation }
-
-// hasSingleTurn reports whether this agent run is a single turn with an input. A node without an
-// input, or one that another agent transfers to, sees the conversation.
-func (inv turnContents) hasSingleTurn() bool {
-	return inv.input != nil && inv.input.v != nil && inv.node.isSingleTurn()
-}
-
 // buildTurn returns the contents of a single turn: the input as a user message, which is never
 // stored, and the events of this run. The input is the user's own message with its files, text, or
 // JSON of any other value.

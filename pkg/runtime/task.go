@@ -62,9 +62,6 @@ func (n *node) checkTask() error {
 	return nil
 }
 
-// isTaskNode reports whether the agent is a task and a workflow node.
-func (n *node) isTaskNode() bool { return n.declaredMode() == ModeTask && n.isWorkflowNode() }
-
 // isTaskNode reports whether a node talks with the user.
 func (w *workflowRun) isTaskNode(node int) bool { return w.inv.node.children[node].isTaskNode() }
 

@@ -290,11 +290,6 @@ func (s *callRunner) runCall(ctx context.Context, fc *genai.FunctionCall, turn *
 	return a
 }
 
-// invocationTool is a runtime tool that requires the invocation.
-type invocationTool interface {
-	runInInvocation(ctx context.Context, inv *Invocation, call *tool.Call) (*tool.Result, error)
-}
-
 var _ invocationTool = (*boundAgentTool)(nil)
 
 // invokeTool runs one tool within its timeout. A tool panic is an error in this call and does not
