@@ -144,6 +144,71 @@ func (f *useFinder) addComparison(side, other ast.Node) {
 	f.uses.Comparisons = append(f.uses.Comparisons, Comparison{same[0].Member, v, byteOffset(f.src, other.Location().From)})
 }
 
+// A MemberLiteral is a string that an expression compares with a member of any value, such as
+// calls[0].name == "find" and .author in ["desk"].
+type MemberLiteral struct {
+	Member, Value string
+	Offset        int // byte offset of the literal, with its quote, in the source
+}
+
+// MemberLiterals lists the strings that an expression compares with members, in source order. The
+// result is empty if the expression cannot be parsed.
+func MemberLiterals(src string) []MemberLiteral {
+	tree, err := parseSource(src)
+	if err != nil {
+		return nil
+	}
+	f := &literalFinder{src: src}
+	ast.Walk(&tree.Node, f)
+	slices.SortFunc(f.found, func(a, b MemberLiteral) int { return cmp.Compare(a.Offset, b.Offset) })
+	return f.found
+}
+
+// A literalFinder collects the strings that are compared with members.
+type literalFinder struct {
+	src   string
+	found []MemberLiteral
+}
+
+// Visit inspects one node after its children.
+func (f *literalFinder) Visit(node *ast.Node) {
+	n, ok := (*node).(*ast.BinaryNode)
+	if !ok || n.Operator != "==" && n.Operator != "!=" && n.Operator != "in" {
+		return
+	}
+	for _, sides := range [][2]ast.Node{{n.Left, n.Right}, {n.Right, n.Left}} {
+		member, values := sides[0], []ast.Node{sides[1]}
+		if list, ok := sides[1].(*ast.ArrayNode); ok {
+			values = list.Nodes
+		}
+		switch call := member.(type) {
+		case *ast.ChainNode:
+			member = call.Node
+		case *ast.BuiltinNode: // map(calls, .name) == ["find"]
+			if body, ok := lastArgument(call).(*ast.PredicateNode); ok && call.Name == "map" {
+				member = body.Node
+			}
+		}
+		m, ok := member.(*ast.MemberNode)
+		if !ok {
+			continue
+		}
+		name, ok := m.Property.(*ast.StringNode)
+		for _, v := range values {
+			if literal, isText := v.(*ast.StringNode); ok && isText {
+				f.found = append(f.found, MemberLiteral{name.Value, literal.Value, byteOffset(f.src, literal.Location().From)})
+			}
+		}
+	}
+}
+
+func lastArgument(call *ast.BuiltinNode) ast.Node {
+	if len(call.Arguments) == 0 {
+		return nil
+	}
+	return call.Arguments[len(call.Arguments)-1]
+}
+
 // A Call is a function's use in an expression.
 type Call struct {
 	// Text is the argument if Literal is true, which means that the only
