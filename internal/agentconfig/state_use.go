@@ -155,6 +155,27 @@ func CallbackUses(n *spec.Node) []CallbackUse {
 	return all
 }
 
+// RuleUse returns how a callback rule uses the state if its hook is not known. A placeholder counts if
+// it is a state key in each hook.
+func RuleUse(rule *spec.Node) tool.StateUse {
+	var c CallbackConfig
+	spec.Decode(rule, &c)
+	var u tool.StateUse
+	for i, h := range hookSpecs() {
+		one := h.describeRuleUse(rule, &c, false)
+		if i == 0 {
+			u = one
+			continue
+		}
+		u.Texts = slices.DeleteFunc(u.Texts, func(t tool.StateText) bool {
+			return !slices.ContainsFunc(one.Texts, func(o tool.StateText) bool {
+				return o.Text.Pos == t.Text.Pos && slices.Equal(o.Refs, t.Refs)
+			})
+		})
+	}
+	return u
+}
+
 // collectUses returns the uses in a callback list. A rule is certain to be evaluated if no earlier
 // rule can answer.
 func (h hookSpec) collectUses(list *spec.Node) []CallbackUse {

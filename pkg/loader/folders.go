@@ -148,6 +148,11 @@ func (f fileState) isSameFile(now fileState) bool {
 	return f.size == now.size && f.modified.Equal(now.modified) && f.changed.Equal(now.changed) && os.SameFile(f.id, now.id)
 }
 
+// isSettled reports whether equal times mean equal content.
+func (f fileState) isSettled() bool {
+	return f.read.Sub(f.modified) > racyWindow && f.read.Sub(f.changed) > racyWindow
+}
+
 // racyWindow is how old the times must be at reading for equal times to mean equal content: file
 // systems have coarse timestamps.
 const racyWindow = 2 * time.Second
@@ -204,8 +209,7 @@ func (t *folderHasher) hashFolder(ctx context.Context, dir string, outside []str
 // readState returns a file's state, from the cache if it is unchanged.
 func (t *folderHasher) readState(path string, info fs.FileInfo, now time.Time) (fileState, error) {
 	m := fileState{size: info.Size(), modified: info.ModTime(), changed: changeTime(info), id: info, read: now}
-	if old, known := t.states[path]; known && old.isSameFile(m) &&
-		old.read.Sub(old.modified) > racyWindow && old.read.Sub(old.changed) > racyWindow {
+	if old, known := t.states[path]; known && old.isSameFile(m) && old.isSettled() {
 		return old, nil
 	}
 	if info.Size() > int64(limit.AppFile.Bytes) {

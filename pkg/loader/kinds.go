@@ -81,9 +81,12 @@ type FileKind struct {
 	// Owns, if set, reports whether a YAML file without the schema belongs to the kind, by its
 	// path.
 	Owns func(file string) bool
-	// Names, if set, returns which names an editor offers from the app: for the mapping's keys at a
-	// path if key is empty, else for a key's value in it. The path has the step [] into a list.
+	// Names, if set, returns which names from the app an editor offers and finds: for the mapping's
+	// keys, or the list's items, at a path if key is empty, else for a key's value in it. The path has
+	// the step [] into a list.
 	Names func(path []string, key string) NameKind
+	// Suffixes end the names of all files that Names applies to, those without the schema included.
+	Suffixes []string
 	// Title, About and Reference are its reference chapter: the heading, a paragraph and the
 	// sections.
 	Title, About string
@@ -106,6 +109,16 @@ const (
 	AgentNames
 	ToolNames
 	ModelNames
+	// StateNames are state keys, StateValues those that the file gives values.
+	StateNames
+	StateValues
+	SchemaNames
+	FunctionNames
+	ConnectionNames
+	// Expressions are not names but read state keys, and may compare the names of agents and tools.
+	Expressions
+	// Scripts are a scripted model's answers, which call tools: a list, or a file.
+	Scripts
 )
 
 // A Gate decides by its own means whether a changed app is activated.

@@ -15,7 +15,7 @@ import (
 // side from where the string starts: what the file has more than the value is indentation, an
 // escape or a line break, and each style has its own rule for those.
 //
-// What must hold: a range that is reported as exact has the same bytes in the file as in the value.
+// Invariant: a range that is reported as exact has the same bytes in the file as in the value.
 // Whatever the walk does not understand is reported as inexact, never at another place.
 
 // A Range is a byte range [Start, End) in a file.
@@ -55,20 +55,22 @@ func (l *Locator) OffsetOf(p Pos) (int, bool) {
 }
 
 // Locate returns where the file has the text's bytes [from, to). If they are not in the file as they
-// are, because of an escape, a line break or a replaced reference, it returns where the string
-// starts, and false.
+// are, because of an escape, a line break or a reference, it returns where the string starts, and
+// false. A reference's default is in the file.
 func (l *Locator) Locate(t Text, from, to int) (Range, bool) {
 	start, ok := l.OffsetOf(t.Pos)
 	if !ok || t.node == nil || t.node.Kind != Scalar || from < 0 || to > len(t.Value) || from > to {
 		return Range{start, start}, false
 	}
 	n := t.node
+	value, first := n.sourceOffset(from)
 	for _, p := range n.parts {
 		if from < p.end && to > p.start {
-			return Range{start, start}, false
+			if first = p.writtenEnd - len("}") - (p.end - from); !n.isDefault(p) || from < p.start || to > p.end {
+				return Range{start, start}, false
+			}
 		}
 	}
-	value, first := n.sourceOffset(from)
 	w := l.walk
 	if w == nil || l.walked != n || w.in > first {
 		w = l.newWalk(n, value)
@@ -87,6 +89,11 @@ func (l *Locator) Locate(t Text, from, to int) (Range, bool) {
 		return Range{start, start}, false
 	}
 	return found, true
+}
+
+// isDefault reports whether a reference's value is its default, as it is written.
+func (n *Node) isDefault(p substitution) bool {
+	return strings.HasSuffix(n.written[p.writtenStart:p.writtenEnd], ":-"+n.Value[p.start:p.end]+"}")
 }
 
 // RangeOf returns the bytes of a value with its quotes or brackets. A value whose end cannot be

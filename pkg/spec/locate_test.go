@@ -13,9 +13,9 @@ func TestLocateByStyle(t *testing.T) {
 		name, src string
 		exact     bool
 	}{
-		{"plain", "a: say {KEY} now\n", true},
+		{"plain", "a: read {KEY} now\n", true},
 		{"plain with other scripts", "a: é𝄞 {KEY}\n", true},
-		{"plain over lines", "a: say\n  it  \n\n  {KEY} now\n", true},
+		{"plain over lines", "a: read\n  it  \n\n  {KEY} now\n", true},
 		{"single quotes", "a: 'it''s {KEY}'\n", true},
 		{"single quotes over lines", "a: 'it''s\n\n  a {KEY}'\n", true},
 		{"double quotes", `a: "a\tb\u00e9\" {KEY}"` + "\n", true},
@@ -36,8 +36,8 @@ func TestLocateByStyle(t *testing.T) {
 				t.Fatal(ds)
 			}
 			if tt.name == "an anchor and a tag" {
-				n, _ = spec.Parse("x.yaml", []byte("a: &x !!str say KEY\n"))
-				tt.src = "a: &x !!str say KEY\n"
+				n, _ = spec.Parse("x.yaml", []byte("a: &x !!str read KEY\n"))
+				tt.src = "a: &x !!str read KEY\n"
 			}
 			text := n.Get("a").Text()
 			from := strings.Index(text.Value, "KEY")
@@ -52,20 +52,26 @@ func TestLocateByStyle(t *testing.T) {
 	}
 }
 
-// A replaced reference is not in the file; text around it is.
+// A reference's value is not in the file, but text around it is, and so is a default.
 func TestLocateAroundReferences(t *testing.T) {
-	src := "a: x {KEY} ${env:A:-KEY} {KEY}\n"
-	n, _ := spec.Parse("x.yaml", []byte(src))
-	spec.Interpolate(n, func(string, string) (string, error) { return "long KEY", nil })
-	text, l := n.Get("a").Text(), spec.NewLocator([]byte(src))
-	first, last := strings.Index(text.Value, "KEY"), strings.LastIndex(text.Value, "KEY")
-	inner := first + 3 + strings.Index(text.Value[first+3:], "KEY")
-	for _, tt := range []struct {
-		from, want int
-		exact      bool
-	}{{first, strings.Index(src, "KEY"), true}, {inner, 3, false}, {last, strings.LastIndex(src, "KEY"), true}} {
-		if r, exact := l.Locate(text, tt.from, tt.from+3); r.Start != tt.want || exact != tt.exact {
-			t.Errorf("Locate(%d) = %v, %v, want %d, %v", tt.from, r, exact, tt.want, tt.exact)
+	src := "a: x {KEY} ${env:A:-a KEY} {KEY}\n"
+	at := []int{strings.Index(src, "KEY"), strings.Index(src, "KEY} {"), strings.LastIndex(src, "KEY")}
+	for value, want := range map[string][]int{"long KEY": {at[0], -1, at[2]}, "": at} {
+		n, _ := spec.Parse("x.yaml", []byte(src))
+		spec.Interpolate(n, func(string, string) (string, error) {
+			if value == "" {
+				return "", spec.ErrUnset
+			}
+			return value, nil
+		})
+		text, l, from := n.Get("a").Text(), spec.NewLocator([]byte(src)), 0
+		for _, start := range want {
+			from += strings.Index(text.Value[from:], "KEY")
+			r, exact := l.Locate(text, from, from+3)
+			if exact != (start >= 0) || exact && r.Start != start {
+				t.Errorf("value %q: Locate(%d) = %v, %v, want %d", value, from, r, exact, start)
+			}
+			from += 3
 		}
 	}
 }

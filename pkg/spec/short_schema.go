@@ -245,8 +245,18 @@ func ResolveSchemaNames(n *Node, find func(name string) *Node) (*Node, Diagnosti
 	return whole, s.ds
 }
 
+// SchemaNames returns the words in a short schema that are not types, and the schema with any type
+// instead of each.
+func SchemaNames(n *Node) (names []*Node, plain *Node) {
+	s := schemaResolver{budget: maxAliased, visit: func(at *Node) { names = append(names, at) }}
+	plain = s.resolveField(n)
+	return names, plain
+}
+
 type schemaResolver struct {
 	find func(name string) *Node
+	// visit, if set, gets each name instead of find.
+	visit func(at *Node)
 	// budget is how many values names may still add.
 	budget int
 	// resolving holds the names whose schemas are being resolved.
@@ -293,6 +303,10 @@ func anyTypeNode(n *Node) *Node { return &Node{Pos: n.Pos, Tag: strTag, Value: "
 func (s *schemaResolver) resolveName(n *Node) *Node {
 	if n.Tag != strTag || slices.Contains(shortTypes(), n.Value) {
 		return n
+	}
+	if s.visit != nil {
+		s.visit(n)
+		return anyTypeNode(n)
 	}
 	found := s.find(n.Value)
 	switch {

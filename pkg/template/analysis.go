@@ -147,8 +147,9 @@ func (f *useFinder) addComparison(side, other ast.Node) {
 // A MemberLiteral is a string that an expression compares with a member of any value, such as
 // calls[0].name == "find" and .author in ["desk"].
 type MemberLiteral struct {
-	Member, Value string
-	Offset        int // byte offset of the literal, with its quote, in the source
+	// Owner is the last name before the member, such as args in calls[0].args.id; it may be empty.
+	Owner, Member, Value string
+	Offset               int // byte offset of the literal, with its quote, in the source
 }
 
 // MemberLiterals lists the strings that an expression compares with members, in source order. The
@@ -194,9 +195,17 @@ func (f *literalFinder) Visit(node *ast.Node) {
 			continue
 		}
 		name, ok := m.Property.(*ast.StringNode)
+		owner := ""
+		if of, isMember := m.Node.(*ast.MemberNode); isMember {
+			if last, isText := of.Property.(*ast.StringNode); isText {
+				owner = last.Value
+			}
+		} else if of, isName := m.Node.(*ast.IdentifierNode); isName {
+			owner = of.Value
+		}
 		for _, v := range values {
 			if literal, isText := v.(*ast.StringNode); ok && isText {
-				f.found = append(f.found, MemberLiteral{name.Value, literal.Value, byteOffset(f.src, literal.Location().From)})
+				f.found = append(f.found, MemberLiteral{owner, name.Value, literal.Value, byteOffset(f.src, literal.Location().From)})
 			}
 		}
 	}

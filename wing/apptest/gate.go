@@ -28,21 +28,33 @@ func Files() loader.FileKind {
 	return loader.FileKind{
 		Name: "test", Matches: func(file string) bool { return strings.HasSuffix(file, testSuffix) }, Schema: Schema,
 		Title: "Tests", About: "A file `*.test.yaml` in an app is a list of tests; see [testing.md](testing.md).", Reference: Reference,
-		Check: func(ctx context.Context, in *loader.Inspection) { readSuite(ctx, in) }, Names: nameCompletions,
+		Check: func(ctx context.Context, in *loader.Inspection) { readSuite(ctx, in) }, Names: findNames, Suffixes: []string{testSuffix},
 	}
 }
 
-// nameCompletions returns the names from an app in a test: the agents with models, and the
-// stubbed tools.
-func nameCompletions(keys []string, key string) loader.NameKind {
-	if key != "" || len(keys) != 2 { // an item of the list, and its key
-		return loader.NoNames
+// findNames returns the names from an app in a test: the agents with models and their scripts, the
+// stubbed tools, state keys, and expectations.
+func findNames(keys []string, key string) loader.NameKind {
+	in := func(name string) bool { return len(keys) > 0 && keys[len(keys)-1] == name }
+	turn := len(keys) == 1 || len(keys) == 3 && keys[1] == "then"
+	parent := []string{}
+	if len(keys) > 0 {
+		parent = keys[:len(keys)-1]
 	}
-	switch keys[1] {
-	case "model":
+	inTurn := len(parent) == 1 || len(parent) == 3 && parent[1] == "then"
+	switch {
+	case key == "model" && (len(keys) == 1 || len(keys) == 2 && in("simulation")):
+		return loader.Scripts
+	case key == "expect" && turn, key == "" && in("[]") && len(keys) > 1 && keys[len(keys)-2] == "expect":
+		return loader.Expressions
+	case key != "":
+		return loader.NoNames
+	case in("model") && len(keys) == 2:
 		return loader.AgentNames
-	case "tools":
+	case in("tools") && len(keys) == 2, in("respond") && inTurn:
 		return loader.ToolNames
+	case in("state") && (inTurn || len(parent) > 2 && parent[1] == "tools" && (len(parent) == 3 || len(parent) == 4 && parent[3] == "[]")):
+		return loader.StateValues
 	}
 	return loader.NoNames
 }

@@ -1,5 +1,6 @@
 // Package lsp implements a language server (LSP) for apps: diagnostics while the
-// user types, completion, hover, definitions and quick fixes. Its diagnostics are
+// user types, completion, hover, quick fixes, and
+// definitions, references, renames and symbols of the names in apps. Its diagnostics are
 // the loader's, computed from the unsaved contents of open files:
 //
 //	err := lsp.New(&lsp.Options{Version: "1.0"}).Serve(ctx, os.Stdin, os.Stdout)

@@ -20,7 +20,13 @@ func (s *Server) listFeatures() []feature {
 	return []feature{
 		{"textDocument/completion", "completionProvider", map[string]any{"triggerCharacters": []string{":", " ", "{", ".", "-"}}, s.atCursor(s.completeAtCursor)},
 		{"textDocument/hover", "hoverProvider", true, s.atCursor(s.hoverAtCursor)},
-		{"textDocument/definition", "definitionProvider", true, s.atCursor(s.definitionAtCursor)},
+		{"textDocument/definition", "definitionProvider", true, s.defineName},
+		{"textDocument/references", "referencesProvider", true, s.referName},
+		{"textDocument/documentHighlight", "documentHighlightProvider", true, s.atName(s.highlightName)},
+		{"textDocument/rename", "renameProvider", map[string]any{"prepareProvider": true}, s.renameName},
+		{"textDocument/prepareRename", "", nil, s.prepareRename},
+		{"textDocument/documentSymbol", "documentSymbolProvider", true, s.listDocumentSymbols},
+		{"workspace/symbol", "workspaceSymbolProvider", true, s.listWorkspaceSymbols},
 		{"textDocument/codeAction", "codeActionProvider", map[string]any{"codeActionKinds": []string{quickFix}}, s.codeActions},
 	}
 }
@@ -41,6 +47,9 @@ func (s *Server) answerInitialize(m *message) (any, error) {
 	}
 	if slices.Contains(p.Capabilities.General.PositionEncodings, utf8Encoding) {
 		s.encoding = utf8Encoding
+	}
+	if err := s.readClient(m); err != nil {
+		return nil, err
 	}
 	capabilities := map[string]any{
 		"positionEncoding": s.encoding,

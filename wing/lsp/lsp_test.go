@@ -428,19 +428,22 @@ func TestDefinitionOfFilesAndNames(t *testing.T) {
 	for _, tt := range []struct{ name, file, text, want string }{
 		{"config_path", "root_agent.yaml", "sub_agents:\n  - config_path: more/s¦ub.yaml\n", "more/sub.yaml:0"},
 		{"use of an agent", "root_agent.yaml", "sub_agents: [{use: ans¦wer}]\n", "app.yaml:4"},
-		{"use of a tool", "root_agent.yaml", "tools: [{use: sto¦ck}]\n", "app.yaml:7"},
+		{"use of a tool", "root_agent.yaml", "tools: [{use: sto¦ck}]\n", "app.yaml:6"},
 		{"model", "root_agent.yaml", "model: fa¦st\n", "app.yaml:2"},
 		{"script", "app.yaml", "models: {fast: {provider: scripted, script: s.scr¦ipt.yaml}}", "s.script.yaml:0"},
 		{"agent of a test", "root_agent.test.yaml", "- name: a\n  model: {de¦sk: [{text: x}]}\n", "root_agent.yaml:0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e.T = t
-			var at struct {
+			var at []struct {
 				URI   string
 				Range struct{ Start struct{ Line int } }
 			}
 			e.call("textDocument/definition", e.openAtCursor(tt.file, tt.text), &at)
-			if got := fmt.Sprintf("%s:%d", strings.TrimPrefix(at.URI, "file://"+e.dir+"/"), at.Range.Start.Line); got != tt.want {
+			if len(at) == 0 {
+				t.Fatal("no definition")
+			}
+			if got := fmt.Sprintf("%s:%d", strings.TrimPrefix(at[0].URI, "file://"+e.dir+"/"), at[0].Range.Start.Line); got != tt.want {
 				t.Errorf("definition = %s, want %s", got, tt.want)
 			}
 			e.notify("textDocument/didClose", map[string]any{"textDocument": map[string]any{"uri": e.uri(tt.file)}})
@@ -452,7 +455,7 @@ func TestDefinitionOfFilesAndNames(t *testing.T) {
 // TestProtocolErrors covers invalid messages, unknown methods and a missing shutdown.
 func TestProtocolErrors(t *testing.T) {
 	e := startEditor(t)
-	if m := e.call("workspace/symbol", map[string]any{}, nil); m.Error == nil || m.Error.Code != -32601 || m.Error.Message != "unknown method workspace/symbol" {
+	if m := e.call("textDocument/declaration", map[string]any{}, nil); m.Error == nil || m.Error.Code != -32601 || m.Error.Message != "unknown method textDocument/declaration" {
 		t.Errorf("unknown method = %+v", m.Error)
 	}
 	if m := e.call("textDocument/hover", 7, nil); m.Error == nil || m.Error.Code != -32602 {

@@ -12,15 +12,25 @@ import (
 // precedence over the files on disk.
 type overlay struct {
 	mu   sync.Mutex
-	open map[string]string
+	open map[string]document
 }
 
-func newFileOverlay() *overlay { return &overlay{open: map[string]string{}} }
+func newFileOverlay() *overlay { return &overlay{open: map[string]document{}} }
 
-func (f *overlay) set(path, text string) {
+func (f *overlay) set(path string, d document) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.open[path] = text
+	f.open[path] = d
+}
+
+// versionOf returns the version of an open document, or nil if it is not open.
+func (f *overlay) versionOf(path string) *int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if d, ok := f.open[path]; ok {
+		return &d.Version
+	}
+	return nil
 }
 
 func (f *overlay) remove(path string) {
@@ -33,8 +43,8 @@ func (f *overlay) remove(path string) {
 func (f *overlay) read(path string) ([]byte, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	text, ok := f.open[path]
-	return []byte(text), ok
+	d, ok := f.open[path]
+	return []byte(d.Text), ok
 }
 
 // readText returns a file's text, from the editor if open, else from disk.
@@ -68,6 +78,16 @@ func pathFromURI(uri string) string {
 		return uri
 	}
 	return filepath.FromSlash(u.Path)
+}
+
+// uriOf returns a document's URI as the editor writes it, or a file URI if it is not open.
+func (s *Server) uriOf(path string) string {
+	s.files.mu.Lock()
+	defer s.files.mu.Unlock()
+	if d, ok := s.files.open[path]; ok {
+		return d.URI
+	}
+	return uriFromPath(path)
 }
 
 func uriFromPath(path string) string {

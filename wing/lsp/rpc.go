@@ -19,6 +19,7 @@ const (
 	codeUnknownMethod = -32601
 	codeInvalidParams = -32602
 	codeInvalidCall   = -32600
+	codeRequestFailed = -32803
 )
 
 // message is a request, a notification or a response.

@@ -145,7 +145,7 @@ func (s *Server) onDocumentEvent(m *message) error {
 	path := pathFromURI(p.Document.URI)
 	switch m.Method {
 	case "textDocument/didOpen":
-		s.files.set(path, p.Document.Text)
+		s.files.set(path, p.Document)
 	case "textDocument/didClose":
 		s.files.remove(path)
 	}
@@ -160,7 +160,8 @@ func (s *Server) onDocumentChange(m *message) error {
 	}
 	path := pathFromURI(p.Document.URI)
 	for _, c := range p.Changes {
-		s.files.set(path, c.Text)
+		p.Document.Text = c.Text
+		s.files.set(path, p.Document)
 	}
 	s.markDirty(path)
 	return nil

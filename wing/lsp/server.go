@@ -15,10 +15,13 @@ type Server struct {
 	schemas map[string]*schema
 	apps    map[string]*app
 	dirty   map[string]bool
+	// names are the apps' indexes, by folder.
+	names map[string]*loader.NameIndex
 
 	out io.Writer
 	// encoding is negotiated by initialize.
 	encoding encoding
+	client   clientInfo
 	// shutdown is set once the editor has sent a shutdown request.
 	shutdown bool
 }
@@ -47,7 +50,7 @@ func New(opts *Options) *Server {
 	if opts == nil {
 		opts = &Options{}
 	}
-	s := &Server{opts: *opts, files: newFileOverlay(), schemas: map[string]*schema{}, apps: map[string]*app{}, dirty: map[string]bool{}, encoding: utf16Encoding}
+	s := &Server{opts: *opts, files: newFileOverlay(), schemas: map[string]*schema{}, apps: map[string]*app{}, dirty: map[string]bool{}, names: map[string]*loader.NameIndex{}, encoding: utf16Encoding}
 	s.opts.Loader.Open = s.files.read
 	s.loader = loader.New(opts.Kinds, &s.opts.Loader)
 	return s

@@ -35,18 +35,37 @@ func (k *Kind) Files() loader.FileKind {
 		Name: "eval", Matches: func(file string) bool { return strings.HasSuffix(file, evalfile.Suffix) }, Schema: evalfile.Schema,
 		Title: "Evaluations", About: "A file `*.eval.yaml` in an app is an eval set; see [eval-sets.md](eval-sets.md#eval-sets-in-yaml).", Reference: evalfile.Reference,
 		Check: k.checkFiles,
-		Owns:  func(file string) bool { return strings.HasSuffix(file, evalfile.SetSuffix) }, Names: nameCompletions,
+		Owns:  func(file string) bool { return strings.HasSuffix(file, evalfile.SetSuffix) }, Names: findNames,
+		Suffixes: []string{evalfile.Suffix, evalfile.SetSuffix, eval.SetSuffix, eval.TestSuffix, eval.ConfigFile},
 	}
 }
 
-// nameCompletions returns the names from an app in an eval set: judges, the tools in expected
-// calls, and those with criteria.
-func nameCompletions(keys []string, key string) loader.NameKind {
+// findNames returns the names from an app in an eval set, in YAML or ADK's JSON: judges, the tools in
+// expected calls, those with criteria or stubs, agents, state keys, and the expressions of metrics.
+func findNames(keys []string, key string) loader.NameKind {
+	in := func(names ...string) bool { return len(keys) > 0 && slices.Contains(names, keys[len(keys)-1]) }
+	itemIn := func(names ...string) bool {
+		return len(keys) > 1 && in("[]") && slices.Contains(names, keys[len(keys)-2])
+	}
+	inValue := slices.ContainsFunc(keys, func(step string) bool {
+		return slices.Contains([]string{"args", "return", "response", "payload"}, step)
+	})
+	inMetric := len(keys) > 1 && keys[len(keys)-2] == "metrics"
 	switch {
-	case key == "judge_model":
+	case key == "judge_model", key == "model" && in("simulation", "user_simulator_config"):
 		return loader.ModelNames
-	case key == "name" && slices.Contains(keys, "calls"), key == "" && len(keys) > 0 && keys[len(keys)-1] == "tools":
+	case key == "name" && itemIn("calls", "tool_uses", "tool_responses"), key == "" && in("tools", "respond"):
 		return loader.ToolNames
+	case key == "author" && itemIn("invocation_events"), key == "agent_name" && in("args"):
+		return loader.AgentNames
+	case inValue:
+		return loader.NoNames
+	case key == "expr" && inMetric:
+		return loader.Expressions
+	case key == "" && in("final_state", "final_session_state"):
+		return loader.StateNames
+	case key == "" && in("state"):
+		return loader.StateValues
 	}
 	return loader.NoNames
 }
