@@ -157,7 +157,7 @@ func ExplainMissing(err error) error {
 // ShiftError adds offset to the position of a template error.
 func ShiftError(err error, offset int) error {
 	if te := (*template.Error)(nil); errors.As(err, &te) {
-		return &template.Error{Offset: offset + te.Offset, Msg: te.Msg, Name: te.Name, Near: te.Near}
+		return &template.Error{Offset: offset + te.Offset, Msg: te.Msg, Name: te.Name, Near: te.Near, Hint: te.Hint}
 	}
 	return err
 }

@@ -46,7 +46,7 @@ type appModel struct {
 	// listModelLimits returns a model's context limits by its name in the app.
 	listModelLimits func(name string) []namedLimits
 	// findGeminiToolRefuser returns the name of a model that rejects Gemini's tools.
-	findGeminiToolRefuser func(name string) string
+	findGeminiToolRefuser func(name string) (refuser string, isFallback bool)
 }
 
 // An unusedPart is a declaration that nothing uses, with its kind and name.

@@ -155,7 +155,7 @@ func ruleIn(n ast.Node) string {
 			return ruleOf(n.Value)
 		}
 	case *ast.CallExpr:
-		if !slices.Contains([]string{"Errorf", "Warnf", "located", "reportBuild", "fail"}, calleeOf(n)) {
+		if !slices.Contains([]string{"Errorf", "Warnf", "located", "reportBuild", "fail", "NewTemplateDiagnostic"}, calleeOf(n)) {
 			return ""
 		}
 		for _, arg := range n.Args {

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"slices"
@@ -59,27 +60,42 @@ func (r *modelResolver) listModelLimits(name string) []namedLimits {
 }
 
 // findGeminiToolRefuser returns the model itself, or one on its routes, if it rejects the tools
-// that run inside Gemini's service; else "". An empty name is the default model.
-func (r *modelResolver) findGeminiToolRefuser(name string) string {
+// that run inside Gemini's service; else "". isFallback is set if only fallbacks reject them. An
+// empty name is the default model.
+func (r *modelResolver) findGeminiToolRefuser(name string) (refuser string, isFallback bool) {
 	if r.loader.opts.Model != nil {
-		return ""
+		return "", false
 	}
 	if name == "" {
 		name = r.loader.defaultModelName()
 		r.app.defaultModel()
 	}
 	plan := r.modelPlans[name]
-	if c, ok := plan.config.(provider.GeminiToolRefuser); ok && c.RefusesGeminiTools() {
-		return name
+	if refusesGeminiTools(plan) {
+		return name, false
 	}
 	if routes, ok := plan.config.(provider.RouteConfig); ok {
 		for _, route := range routes.RouteModels() {
-			if refuser := r.findGeminiToolRefuser(route.Value); refuser != "" {
-				return refuser
+			found, fallback := r.findGeminiToolRefuser(route.Value)
+			if found != "" && !fallback {
+				return found, false
+			}
+			refuser = cmp.Or(refuser, found)
+		}
+	}
+	if c, ok := plan.config.(provider.FallbackConfig); ok {
+		for _, f := range c.Fallbacks() { // a fallback's own fallbacks are not called
+			if name := f.Model.Value; refuser == "" && refusesGeminiTools(r.modelPlans[name]) {
+				refuser = name
 			}
 		}
 	}
-	return ""
+	return refuser, refuser != ""
+}
+
+func refusesGeminiTools(plan modelPlan) bool {
+	c, ok := plan.config.(provider.GeminiToolRefuser)
+	return ok && c.RefusesGeminiTools()
 }
 
 // listModelUses returns the models that the app uses. r.app has been resolved without

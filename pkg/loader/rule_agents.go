@@ -416,7 +416,11 @@ func checkGeminiTools(app *appModel) spec.Diagnostics {
 			if !slices.ContainsFunc(t.tools, tool.IsModelTool) {
 				continue
 			}
-			if refuser := app.findGeminiToolRefuser(inherited); refuser != "" {
+			switch refuser, isFallback := app.findGeminiToolRefuser(inherited); {
+			case isFallback:
+				ds = append(ds, t.at.Warnf("gemini-tool", "the fallback %s of agent %s has no %s: that is a Gemini tool", refuser, p.name, strings.Join(t.names, " and ")).
+					WithHint("use a Gemini model as the fallback, or move the tool to a separate agent that this one calls as a tool"))
+			case refuser != "":
 				ds = append(ds, t.at.Errorf("gemini-tool", "the model %s of agent %s has no %s: that is a Gemini tool", refuser, p.name, strings.Join(t.names, " and ")).
 					WithHint("use a Gemini model, for example in a separate agent that this one calls as a tool"))
 			}

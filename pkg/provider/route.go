@@ -12,6 +12,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
 )
 
 type routeConfig struct {
@@ -87,7 +88,7 @@ func (c *routeConfig) compileRoute(i int, when spec.Expr) spec.Diagnostics {
 			return nil
 		}
 	}
-	return spec.Diagnostics{when.Errorf(offsetOf(err), "expression", "%v", err)}
+	return spec.Diagnostics{tool.NewTemplateDiagnostic(when.Text, "expression", err)}
 }
 
 // A RouteConfig is the config for a model that calls other models in the app.

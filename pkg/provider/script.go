@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"container/list"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
 )
 
 // A ScriptEntry is one reply in a script. It requires at least one of text, json, calls, thought,
@@ -249,23 +249,16 @@ func (d *scriptDecoder) compileCondition(src spec.Expr) *template.Expr {
 			return compiled
 		}
 	}
-	d.addDiagnostics(src.Errorf(offsetOf(err), "expression", "%v", err))
+	d.addDiagnostics(tool.NewTemplateDiagnostic(src.Text, "expression", err))
 	return nil
 }
 
 func (d *scriptDecoder) compilePaths(src spec.Text) *template.Paths {
 	compiled, err := template.ParsePaths(src.Value)
 	if err != nil {
-		d.addDiagnostics(src.Errorf(offsetOf(err), "template", "%v", err))
+		d.addDiagnostics(tool.NewTemplateDiagnostic(src, "template", err))
 	}
 	return compiled
-}
-
-func offsetOf(err error) int {
-	if at, ok := errors.AsType[*template.Error](err); ok {
-		return at.Offset
-	}
-	return 0
 }
 
 // fileName returns the script's file, or "the script".

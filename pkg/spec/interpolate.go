@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // redacted replaces secrets in all output.
@@ -303,6 +304,21 @@ func (t Text) nodeSource() *source {
 		return nil
 	}
 	return t.node.src
+}
+
+// FindCuttingComment returns where a comment ends a plain scalar on one line, which may have been
+// meant as a part of it.
+func (t Text) FindCuttingComment() (at Pos, ok bool) {
+	if t.node == nil || t.node.src == nil || !t.node.isPlain() || t.node.HasReference() {
+		return at, false
+	}
+	rest, ok := strings.CutPrefix(t.node.src.textFrom(t.Pos), t.Value)
+	if gap := len(rest) - len(strings.TrimLeft(rest, " ")); ok && gap > 0 && strings.HasPrefix(rest[gap:], "#") {
+		at = t.Pos
+		at.Col += utf8.RuneCountInString(t.Value) + gap
+		return at, true
+	}
+	return at, false
 }
 
 // Errorf returns an error at a byte offset in the text.

@@ -171,7 +171,7 @@ func compileExpr(src string, env Env, wantBool bool) (_ *Expr, err error) {
 	src, large := replaceLiterals(src)
 	if err := checkTypes(src, env, large, wantBool); err != nil {
 		failed := compileError(src, env, err)
-		failed.Msg = large.restoreLiterals(failed.Msg)
+		failed.Msg, failed.Hint = large.restoreLiterals(failed.Msg), large.restoreLiterals(failed.Hint)
 		return nil, failed
 	}
 	program, g, err := buildProgram(src, env, large)
@@ -193,7 +193,9 @@ func buildProgram(src string, env Env, large literals) (*vm.Program, *guard, err
 		err = g.firstError(src)
 	}
 	if err != nil {
-		return nil, nil, convertError(src, err)
+		failed := convertError(src, err)
+		failed.Hint = large.restoreLiterals(findForeignForm(src, failed.Offset))
+		return nil, nil, failed
 	}
 	return program, g, nil
 }
@@ -287,9 +289,25 @@ func compileError(src string, env Env, err error) *Error {
 		if strings.HasPrefix(src[e.Offset+len(name):], "(") {
 			e.Msg = "unknown function " + name
 		}
-		near := findNearName(name, append(slices.Sorted(maps.Keys(env)), functionNames()...))
+		candidates := append(slices.Sorted(maps.Keys(env)), "true", "false", "nil")
+		isCall := strings.HasPrefix(strings.TrimLeft(src[e.Offset+len(name):], " "), "(")
+		if isCall {
+			candidates = append(candidates, functionNames()...)
+		}
+		near, literal := foreignLiterals()[name]
+		if !literal {
+			near = findNearName(name, candidates)
+		}
 		if beforeText.MatchString(src[:e.Offset]) || near == "" && beforeValue.MatchString(src[:e.Offset]) {
 			e.Msg += "; strings need quotes: \"" + name + "\""
+		} else if owner := findOwner(name, env); owner != "" && !isCall && !literal {
+			e.suggestName(name, owner)
+		} else if _, ok := env["state"]; ok && near == "" && !isCall && !strings.HasPrefix(src[e.Offset+len(name):], ".") {
+			e.Name, e.Near = name, "state."+name
+			e.Hint = "write " + e.Near + " for a state key"
+			if _, ok := env["args"]; ok {
+				e.Hint += ", or args." + name + " for an argument"
+			}
 		} else {
 			e.suggestName(name, near)
 		}
@@ -298,6 +316,9 @@ func compileError(src string, env Env, err error) *Error {
 		owner := ownerPath(src[:e.Offset])
 		e.Msg = "unknown member " + name
 		e.suggestName(name, findNearName(name, envMembers(env, owner)))
+	}
+	if hint := findForeignForm(src, e.Offset); hint != "" {
+		e.Hint = hint
 	}
 	return e
 }
@@ -328,14 +349,17 @@ func (e *Error) suggestName(name, near string) {
 	}
 }
 
+// foreignLiterals maps other languages' literals to ours.
+func foreignLiterals() map[string]string {
+	return map[string]string{
+		"null": "nil", "None": "nil", "undefined": "nil", "True": "true", "False": "false",
+		"yes": "true", "Yes": "true", "on": "true", "On": "true", "always": "true",
+		"no": "false", "No": "false", "off": "false", "Off": "false", "never": "false",
+	}
+}
+
 // findNearName returns the candidate nearest to name, or "".
 func findNearName(name string, candidates []string) string {
-	switch name {
-	case "null", "None", "undefined":
-		return "nil"
-	case "True", "False":
-		return strings.ToLower(name)
-	}
 	best, least := "", 1+max(1, len(name)/3)
 	for _, c := range candidates {
 		if d := editDistance(name, c); d < least && d < len(c) {

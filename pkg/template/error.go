@@ -14,8 +14,11 @@ import (
 type Error struct {
 	Offset int    // byte offset in the source
 	Msg    string // what is wrong, in YAML authors' terms; often with a hint
-	// Name is a misspelled name at Offset, and Near the name that Msg asks for; or both are empty.
+	// Name is a misspelled name at Offset, and Near the name that Msg or Hint proposes; or both are
+	// empty.
 	Name, Near string
+	// Hint is how to write what the source writes as another language does, or "".
+	Hint string
 
 	cause error
 }

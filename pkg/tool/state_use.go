@@ -131,5 +131,12 @@ func NewTemplateDiagnostic(t spec.Text, rule string, err error) spec.Diagnostic 
 	if te.Near != "" {
 		d = d.WithProposal(te.Name, te.Near)
 	}
+	switch at, cut := t.FindCuttingComment(); {
+	case cut && te.Offset >= len(t.Value)-1:
+		d.Pos = at
+		return d.WithHint("\" #\" begins a comment in YAML: put the expression in single quotes")
+	case te.Hint != "":
+		return d.WithHint("%s", te.Hint)
+	}
 	return d
 }

@@ -1,7 +1,6 @@
 package apptest
 
 import (
-	"errors"
 	"slices"
 
 	"agenthost/internal/toolstub"
@@ -9,6 +8,7 @@ import (
 	"agenthost/pkg/provider"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
 )
 
 // Names are the names that an app's tests may refer to. Names are not checked against a nil
@@ -125,11 +125,7 @@ func (d *decoder) compileExpectation(src spec.Expr) *expectation {
 	env := turn.NewEnv(d.names.State)
 	compiled, err := template.CompileBool(src.Value, env)
 	if err != nil {
-		offset := 0
-		if at, ok := errors.AsType[*template.Error](err); ok {
-			offset = at.Offset
-		}
-		d.addDiagnostics(src.Errorf(offset, "expression", "%v", err))
+		d.addDiagnostics(tool.NewTemplateDiagnostic(src.Text, "expression", err))
 		return nil
 	}
 	return &expectation{src: src, when: compiled, parts: turn.CompileParts(src.Value, env)}

@@ -123,7 +123,7 @@ func (c *config) Check(n *spec.Node) spec.Diagnostics {
 		return append(ds, command.Errorf("tool", "url and command are mutually exclusive: use a separate mcp tool for each"))
 	}
 	if path := strings.TrimSuffix(c.URL.Value, "/"); strings.HasSuffix(path, "/sse") && n.Get("transport").IsNull() {
-		ds = append(ds, url.Warnf("transport", "the transport is http, and servers with the path /sse usually use the older one").
+		ds = append(ds, url.Warnf("tool", "the transport is http, and servers with the path /sse usually use the older one").
 			WithHint("write transport: sse, or transport: http if the server speaks streamable HTTP here"))
 	}
 	foreign, other := []string{"env", "cwd"}, "command"

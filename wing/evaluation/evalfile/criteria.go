@@ -2,14 +2,13 @@ package evalfile
 
 import (
 	"cmp"
-	"errors"
 	"math"
 	"regexp"
 	"slices"
 	"strings"
 
 	"agenthost/pkg/spec"
-	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
 	"agenthost/wing/evaluation/eval"
 )
 
@@ -173,11 +172,7 @@ func (d *decoder) decodeExpression(metric *eval.Metric, n *spec.Node) *eval.Crit
 		return got // reported by spec.Decode
 	}
 	if _, err := CompileExpression(c.Expr.Value, d.names.State); err != nil {
-		offset := 0
-		if at, ok := errors.AsType[*template.Error](err); ok {
-			offset = at.Offset
-		}
-		d.addDiagnostics(c.Expr.Errorf(offset, "expression", "%v", err))
+		d.addDiagnostics(tool.NewTemplateDiagnostic(c.Expr.Text, "expression", err))
 	}
 	return got
 }
