@@ -20,7 +20,8 @@ func newDBCommand(env command.Env) *cobra.Command {
 		Short: "Manage the session database, and import sessions from ADK",
 		Long: `Db manages the session database: show its status, migrate its schema, check its
 integrity, or import sessions from databases of Google's ADKs. URL has the same
-form as --session-db, which is the default.`,
+form as --session-db, which is the default; an app's folder selects its default
+database.`,
 	}
 	command.AddSubcommands(cmd, newDBStatusCommand(env), newDBMigrateCommand(env), newDBCheckCommand(env), adkcommand.NewImportCommand(env))
 	return cmd
@@ -36,7 +37,9 @@ program requires, pending migrations, and how much is stored. It writes nothing 
 creates no database. The exit status is 1 when the schema is newer than this program
 supports.`,
 		Args: command.RequireArgs(0, 1),
-	}, func(ctx context.Context, args []string) error { return dbStatus(ctx, env, &f, f.DatabaseURL(args)) })
+	}, func(ctx context.Context, args []string) error {
+		return dbStatus(ctx, env, &f, f.DatabaseURL(env, args))
+	})
 }
 
 func dbStatus(ctx context.Context, env command.Env, f *command.DatabaseFlags, url string) error {
@@ -92,7 +95,9 @@ SQLite file is created; a database on a server must exist. serve and run also
 migrate when they start; no other command does. Afterwards no older agenthost can start
 on the database. Concurrent migrations are safe: one process applies each step.`,
 		Args: command.RequireArgs(0, 1),
-	}, func(ctx context.Context, args []string) error { return dbMigrate(ctx, env, &f, f.DatabaseURL(args)) })
+	}, func(ctx context.Context, args []string) error {
+		return dbMigrate(ctx, env, &f, f.DatabaseURL(env, args))
+	})
 }
 
 func dbMigrate(ctx context.Context, env command.Env, f *command.DatabaseFlags, url string) error {
@@ -123,7 +128,7 @@ writes nothing, and can run while the host is serving. A database with an older 
 such as a backup, is checked with the rules of its version. The exit status is 1 when it
 finds damage.`,
 		Args: command.RequireArgs(0, 1),
-	}, func(ctx context.Context, args []string) error { return dbCheck(ctx, env, &f, f.DatabaseURL(args)) })
+	}, func(ctx context.Context, args []string) error { return dbCheck(ctx, env, &f, f.DatabaseURL(env, args)) })
 }
 
 func dbCheck(ctx context.Context, env command.Env, f *command.DatabaseFlags, url string) error {

@@ -56,6 +56,8 @@ func printPreview(ctx context.Context, env command.Env, f *previewFlags, args []
 	}
 	if f.session == "" {
 		f.SessionDB = "memory:"
+	} else {
+		f.PrintLocation(env, args[0])
 	}
 	open := func(ctx context.Context, _ *slog.Logger) (*store.Store, error) {
 		return f.OpenStoreFor(ctx, command.ReadDatabase)

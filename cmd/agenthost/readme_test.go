@@ -41,7 +41,7 @@ func TestReadmeCommands(t *testing.T) {
 		{"apps/tools/README.md", `agenthost run apps/tools "good morning in Portuguese, please"`, "In Portuguese: Bom dia"},
 	} {
 		if folders[tt.file] == "" {
-			folders[tt.file] = linkApps(t, apps)
+			folders[tt.file] = copyApps(t, apps)
 		}
 		t.Run(tt.command, func(t *testing.T) {
 			text := readText(t, filepath.Join(repo, tt.file))
@@ -56,10 +56,10 @@ func TestReadmeCommands(t *testing.T) {
 	}
 }
 
-func linkApps(t *testing.T, apps string) string {
+func copyApps(t *testing.T, apps string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Symlink(apps, filepath.Join(dir, "apps")); err != nil {
+	if err := os.CopyFS(filepath.Join(dir, "apps"), os.DirFS(apps)); err != nil {
 		t.Fatal(err)
 	}
 	return dir

@@ -71,6 +71,7 @@ func expandDBFlag(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 }
 
 func recordSession(ctx context.Context, env command.Env, f *recordFlags, args []string) error {
+	f.PrintLocation(env, args[0])
 	l, err := f.load.NewLoader(args[0])
 	if err != nil {
 		return err

@@ -111,6 +111,7 @@ func runAppWith(ctx context.Context, env command.Env, f *runFlags, args []string
 	if err != nil {
 		return err
 	}
+	f.PrintLocation(env, args[0])
 	if f.resume && (f.session == "" || len(args) == 2) {
 		return errors.New("--resume requires --session and does not accept TEXT")
 	}
@@ -184,7 +185,7 @@ func (f *runFlags) continueCommand(dir, id string) string {
 	if f.user != defaultUser {
 		args = append(args, "--user", f.user)
 	}
-	if f.SessionDB != command.DefaultSessionDB && os.Getenv(command.FlagVariable("session-db")) != f.SessionDB {
+	if !f.IsDefaultDatabase() && os.Getenv(command.FlagVariable("session-db")) != f.SessionDB {
 		args = append(args, "--session-db", store.Redacted(f.SessionDB))
 	}
 	if f.live {

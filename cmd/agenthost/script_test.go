@@ -80,7 +80,14 @@ func runScripts(t *testing.T, dir string) {
 }
 
 func setUpScript(env *testscript.Env) error {
-	for name, path := range map[string]string{"APPS": "../../apps", "USAGE": "usage", "SUITE": "../../conformance", "INTERPRETERS": interpretersFolder} {
+	// A copy, because an app's sessions are stored next to it.
+	apps := env.WorkDir + ".apps"
+	env.Defer(func() { _ = os.RemoveAll(apps) }) // the folder is temporary in any case
+	if err := os.CopyFS(filepath.Join(apps, "apps"), os.DirFS("../../apps")); err != nil {
+		return err
+	}
+	env.Setenv("APPS", filepath.Join(apps, "apps"))
+	for name, path := range map[string]string{"SCHEMAS": "../../schemas", "USAGE": "usage", "SUITE": "../../conformance", "INTERPRETERS": interpretersFolder} {
 		full, err := filepath.Abs(path)
 		if err != nil {
 			return err

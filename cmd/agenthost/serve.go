@@ -127,7 +127,7 @@ func serveApps(ctx context.Context, env command.Env, f *serveFlags, dirs []strin
 	defer listener.Close()
 	f.reserveListener(load, listener.Addr())
 	defer f.serveDemo(ctx, m.logger)()
-	if m.store, err = f.OpenStore(ctx, m.logger); err != nil {
+	if err := m.openStore(ctx); err != nil {
 		return err
 	}
 	defer m.store.Close()
@@ -183,6 +183,20 @@ func (m *serveMain) loadOptions() (*loader.Options, *connections.Keys, error) {
 	}
 	load, err := m.flags.load.LoaderOptions(&loader.Options{Logger: m.logger}, m.dirs...)
 	return load, keys, err
+}
+
+// openStore opens the store, and reports defaults that may surprise.
+func (m *serveMain) openStore(ctx context.Context) (err error) {
+	if m.flags.databaseNotice != "" {
+		m.flags.observe.printNotice(m.env, m.logger, m.flags.databaseNotice)
+	}
+	if m.store, err = m.flags.OpenStore(ctx, m.logger); err != nil {
+		return err
+	}
+	if folder := m.flags.LocalArtifacts(); folder != "" {
+		m.logger.Warn("artifacts are stored on this machine, where replicas on others do not find them; set --artifacts", "folder", folder)
+	}
+	return nil
 }
 
 // openGrants opens the users' grants in the store, for app connections.
@@ -242,7 +256,7 @@ func (m *serveMain) printGreeting(url string) {
 	// Write once, so that a reader that waits for the greeting gets all of it.
 	out := new(bytes.Buffer)
 	defer func() { _, _ = out.WriteTo(m.env.Out) }()
-	fmt.Fprintf(out, "agenthost serves at %s\nOpen %s/ in a browser to talk to the apps; %s/docs documents the API.\n\n", url, url, url)
+	fmt.Fprintf(out, "agenthost serves at %s\nOpen %s/ in a browser to talk to the apps; %s/docs documents the API.\nSessions are in %s.\n\n", url, url, url, m.flags.DescribeDatabase())
 	example := ""
 	for _, s := range m.host.Watch().Statuses() {
 		state := m.host.App(s.App)

@@ -216,5 +216,6 @@ func (f *serveFlags) resolveSettings(cmd *cobra.Command, dirs []string) ([]strin
 	if len(dirs) == 0 {
 		return nil, errors.New("DIR is required, as an argument or as dirs: in the --config file")
 	}
+	f.databaseNotice = f.LocateDatabase(dirs...)
 	return dirs, nil
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/loader"
 )
 
@@ -34,6 +35,9 @@ func describeFolder(dir string) string {
 	}
 	var inside []string
 	for _, e := range entries {
+		if _, err := os.Stat(filepath.Join(dir, e.Name(), command.DatabaseName)); err == nil {
+			continue // the folder with the sessions
+		}
 		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(e.Name(), "_") {
 			inside = append(inside, e.Name())
 		}

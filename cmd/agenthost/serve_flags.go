@@ -23,7 +23,10 @@ const minLease = time.Second
 // serveFlags are the flags for serve.
 type serveFlags struct {
 	command.StoreFlags
-	load          command.LoadFlags
+	load command.LoadFlags
+	// databaseNotice describes a choice of the default database that may surprise.
+	databaseNotice string
+
 	addr          string
 	addrGiven     bool
 	drain         time.Duration

@@ -49,7 +49,10 @@ and prune --dry-run read older schemas, and the others require the current one.`
 // setupCommand adds the flags that session's subcommands share, and the function to run.
 func (f *sessionFlags) setupCommand(env command.Env, cmd *cobra.Command, run func(ctx context.Context, args []string) error) *cobra.Command {
 	cmd.PreRunE = command.ApplyEnvironment
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return f.AddLocation(run(cmd.Context(), args)) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		f.PrintLocation(env, args...)
+		return f.AddLocation(run(cmd.Context(), args))
+	}
 	f.RegisterFlags(env, cmd.Flags())
 	return cmd
 }

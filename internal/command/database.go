@@ -2,12 +2,10 @@ package command
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 )
-
-// DefaultSessionDB is --session-db's default.
-const DefaultSessionDB = "sqlite:///data/agenthost.db"
 
 // DatabaseFlags are the flags for commands that use a database without a store.
 type DatabaseFlags struct {
@@ -19,15 +17,23 @@ type DatabaseFlags struct {
 func (f *DatabaseFlags) SetupCommand(cmd *cobra.Command, run func(ctx context.Context, args []string) error) *cobra.Command {
 	cmd.PreRunE = ApplyEnvironment
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args) }
-	cmd.Flags().StringVar(&f.SessionDB, "session-db", DefaultSessionDB, "session database URL: sqlite:///relative.db, sqlite:////absolute.db, postgres://user@host/database or mysql://user@host/database")
+	cmd.Flags().StringVar(&f.SessionDB, "session-db", "", "session database URL: sqlite:///relative.db, sqlite:////absolute.db, postgres://user@host/database or mysql://user@host/database (default: data/agenthost.db of the current folder, or next to it if it is an app)")
 	cmd.Flags().BoolVar(&f.JSON, "json", false, "print JSON")
 	return cmd
 }
 
-// DatabaseURL returns the argument, or the flag if there is none.
-func (f *DatabaseFlags) DatabaseURL(args []string) string {
-	if len(args) > 0 {
+// DatabaseURL returns the argument, or without one the flag, or the default database. An argument can
+// also be an app's folder, for its default database.
+func (f *DatabaseFlags) DatabaseURL(env Env, args []string) string {
+	switch {
+	case len(args) > 0 && !isFolder(args[0]):
 		return args[0]
+	case len(args) == 0 && f.SessionDB != "":
+		return f.SessionDB
 	}
-	return f.SessionDB
+	found := findDefaultDatabase(append(args, ".")[0])
+	if found.notice != "" {
+		fmt.Fprintln(env.Err, found.notice)
+	}
+	return found.url
 }

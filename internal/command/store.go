@@ -25,12 +25,14 @@ type StoreFlags struct {
 	SessionDB, artifacts, memory, revisions string
 	Lease                                   time.Duration // 0 means the store's default
 	limits                                  *limitFlags
+	// nextToApp reports that SessionDB is the default that [StoreFlags.LocateDatabase] has found.
+	nextToApp bool
 }
 
 // RegisterFlags adds the flags, and sets the schemes.
 func (f *StoreFlags) RegisterFlags(env Env, flags *pflag.FlagSet) {
 	f.Schemes = env.Schemes
-	flags.StringVar(&f.SessionDB, "session-db", DefaultSessionDB, "session database URL: sqlite:///relative.db, sqlite:////absolute.db, postgres://user@host/database, mysql://user@host/database, agentengine://engine or memory:")
+	flags.StringVar(&f.SessionDB, "session-db", "", "session database URL: sqlite:///relative.db, sqlite:////absolute.db, postgres://user@host/database, mysql://user@host/database, agentengine://engine or memory: (default: data/agenthost.db next to the app)")
 	flags.StringVar(&f.artifacts, "artifacts", "", "artifact store URL: dir:///folder, gs://bucket/prefix, s3://bucket/prefix or memory: (default: next to the database file, or in data/)")
 	flags.StringVar(&f.memory, "memory", "", "memory store URL: a database as for --session-db, agentengine://engine or rag://corpus (default: the session database)")
 	flags.StringVar(&f.revisions, "revisions", "", "database URL for revisions and evaluation results when sessions are in agentengine: (default: the memory database)")
@@ -47,6 +49,7 @@ func (f *StoreFlags) RegisterLimits(flags *pflag.FlagSet) {
 func (f *StoreFlags) SetupCommand(env Env, cmd *cobra.Command, use DatabaseUse, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
 	cmd.PreRunE = ApplyEnvironment
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		f.PrintLocation(env, args...)
 		st, err := f.OpenStoreFor(cmd.Context(), use)
 		if err != nil {
 			return err
@@ -90,7 +93,7 @@ func (f *StoreFlags) OpenStoreFor(ctx context.Context, use DatabaseUse) (*store.
 	case f.onlyMemories():
 		return nil, FailWithf("no memory database at %s: set --memory, or change to the folder in which agenthost was run", displayDatabase(f.memory))
 	default:
-		return nil, FailWithf("no session database at %s: set --session-db, or change to the folder in which agenthost was run", displayDatabase(f.SessionDB))
+		return nil, FailWithf("no session database at %s: set --session-db, or name the folder of an app that has sessions", displayDatabase(f.SessionDB))
 	}
 }
 
@@ -108,6 +111,8 @@ func (f *StoreFlags) openWith(ctx context.Context, opts *storeurl.Options) (*sto
 	switch {
 	case err != nil && f.onlyMemories():
 		return nil, FailWithf("opening the memories: %w", err)
+	case errors.Is(err, fs.ErrPermission) && f.nextToApp:
+		return nil, FailWithf("opening the session database: %w: the app's folder is read-only for this user, set --session-db, such as --session-db %s", err, DefaultSessionDB)
 	case err != nil:
 		return nil, FailWithf("opening the session database: %w", err)
 	}

@@ -35,7 +35,7 @@ The exit status is 1 when something was left out; the report lists the reasons.`
 }
 
 func dbImport(ctx context.Context, env command.Env, f *command.DatabaseFlags, from string, o *adkdb.Options) error {
-	r, err := adkdb.Import(ctx, env.Engines, from, f.SessionDB, o)
+	r, err := adkdb.Import(ctx, env.Engines, from, f.DatabaseURL(env, nil), o)
 	if r != nil {
 		printReport := printImport
 		if f.JSON {
