@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/genai"
 
@@ -16,6 +17,15 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/wing/connection/authorize"
 )
+
+// An eventPrinter prints a run's events.
+type eventPrinter interface {
+	printEvent(ev *session.Event)
+	// flushProblem prints the last event's error, which did not end the run.
+	flushProblem()
+	// endLine ends the unfinished line.
+	endLine()
+}
 
 // printer prints events for people: text as it streams, calls and their responses on
 // separate lines, and the author if it is not the root agent.
@@ -152,18 +162,53 @@ type costMeter struct {
 	mu            sync.Mutex
 	usd           float64
 	input, output int32
+	// total has the sums of the conversation, for all model calls.
+	total struct {
+		usd           float64
+		input, output int64
+	}
+	// began is when the turn began; zero between turns. last is the duration of the last one.
+	began time.Time
+	last  time.Duration
 }
 
 // addCall adds a model call; see [runtime.Options.Observe].
 func (c *costMeter) addCall(m runtime.Measurement) {
-	if m.Cost == 0 || m.Usage == nil {
+	if m.Usage == nil {
 		return
 	}
+	input := m.Usage.PromptTokenCount + m.Usage.ToolUsePromptTokenCount
+	output := m.Usage.CandidatesTokenCount + m.Usage.ThoughtsTokenCount
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.total.usd += m.Cost
+	c.total.input += int64(input)
+	c.total.output += int64(output)
+	if m.Cost == 0 {
+		return
+	}
 	c.usd += m.Cost
-	c.input += m.Usage.PromptTokenCount + m.Usage.ToolUsePromptTokenCount
-	c.output += m.Usage.CandidatesTokenCount + m.Usage.ThoughtsTokenCount
+	c.input += input
+	c.output += output
+}
+
+func (c *costMeter) beginTurn() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.began = time.Now()
+}
+
+func (c *costMeter) endTurn() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.began.IsZero() {
+		c.last, c.began = time.Since(c.began), time.Time{}
+	}
+}
+
+// formatDollars formats an amount above 0, in millionths of a dollar.
+func formatDollars(usd float64) string {
+	return strconv.FormatFloat(math.Max(1, math.Round(usd*1e6))/1e6, 'f', -1, 64)
 }
 
 // printCost prints the cost since the last call, if there is any.
@@ -171,8 +216,7 @@ func (c *costMeter) printCost(w io.Writer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.usd > 0 {
-		usd := strconv.FormatFloat(math.Max(1, math.Round(c.usd*1e6))/1e6, 'f', -1, 64)
-		fmt.Fprintf(w, "cost $%s for %d input tokens and %d output tokens\n", usd, c.input, c.output)
+		fmt.Fprintf(w, "cost $%s for %d input tokens and %d output tokens\n", formatDollars(c.usd), c.input, c.output)
 	}
 	c.usd, c.input, c.output = 0, 0, 0
 }

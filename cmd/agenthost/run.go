@@ -18,6 +18,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/wing/chat"
 	connections "agenthost/wing/connection"
 	"agenthost/wing/connection/authorize"
 )
@@ -35,6 +36,7 @@ type runFlags struct {
 	json          bool
 	record        string
 	resume, live  bool
+	plain         bool
 	replay        string
 }
 
@@ -65,8 +67,14 @@ which was interrupted. The app must be resumable.
 Files that you save during a conversation apply from the next answer on; a file with
 errors is reported and changes nothing.
 
-^C stops the answer, and the conversation continues. At the prompt, ^C, ^D or /quit
-ends the conversation and prints the command that continues it. /state prints the
+In a terminal, keys edit the message as in a shell: the arrows show earlier messages, ^R
+searches them, alt+enter, ^J or a backslash at the end begins another line, and a pasted
+text is one message. Messages are stored in agenthost/history.jsonl in the user's folder
+for state (XDG_STATE_HOME), except those that begin with a space. --plain prints only
+lines, without colours and without redrawing, for screen readers.
+
+^C stops the answer, and the conversation continues. At the prompt, ^C twice, ^D or
+/quit ends the conversation and prints the command that continues it. /state prints the
 session's state, /session its ID, and /answer prompts again for pending calls.`,
 		Args:    command.RequireArgs(1, 2),
 		PreRunE: command.ApplyEnvironment,
@@ -86,6 +94,7 @@ session's state, /session its ID, and /answer prompts again for pending calls.`,
 	flags.BoolVar(&f.live, "live", false, "hold a live conversation, by text")
 	flags.BoolVar(&f.resume, "resume", false, "resume the last, interrupted invocation of --session")
 	flags.StringVar(&f.record, "record", "", "append model and tool responses to this script, for --replay and for scripted models")
+	flags.BoolVar(&f.plain, "plain", false, "in a terminal, print only plain lines: nothing is redrawn, no colours, no status line; for screen readers")
 	flags.StringVar(&f.replay, "replay", "", "replay model and tool responses from this record, without calling them")
 	return cmd
 }
@@ -120,6 +129,16 @@ func runAppWith(ctx context.Context, env command.Env, f *runFlags, args []string
 	}
 	var spent costMeter
 	f.load.Observe = spent.addCall
+	person, err := f.openTerminal(env, args, &spent)
+	if err != nil {
+		return err
+	}
+	if person != nil {
+		defer person.Close()
+		defer context.AfterFunc(ctx, person.Close)() // also if a blocked disk or program delays the end
+	}
+	env.Out, env.Err = f.openOutput(env.Out, person), f.openOutput(env.Err, person)
+	f.load.SetErrorOutput(env.Err)
 	auth, err := f.authorize.NewAuthorizer(env, &f.load.Reserved, f.SessionDB)
 	if err != nil {
 		return err
@@ -136,7 +155,7 @@ func runAppWith(ctx context.Context, env command.Env, f *runFlags, args []string
 	auth.UseStore(host.Store())
 	defer host.Store().Close()
 	defer host.Close()
-	t := &conversation{env: env, host: host, state: state, json: f.json, spent: &spent, authorizer: auth}
+	t := &conversation{env: env, host: host, state: state, json: f.json, spent: &spent, authorizer: auth, person: person}
 	t.key = session.Key{App: app, User: f.user, ID: f.session}
 	if err = t.findSession(ctx); err != nil {
 		return err
@@ -251,7 +270,11 @@ type conversation struct {
 	// authorizer lets the user authorize connections.
 	authorizer *authorize.Authorizer
 	// lines receives the lines that the user types.
-	lines chan string
+	lines <-chan string
+	// person is the terminal that the conversation has; nil if it reads and prints plain lines.
+	person *chat.Terminal
+	// lastAnswer is the text of the last answer, for /copy.
+	lastAnswer string
 	// prompted has the call IDs that the user was prompted for.
 	prompted map[string]bool
 	// reloads holds the latest reload status until it is printed.
@@ -303,7 +326,9 @@ func (t *conversation) resumeInvocation(ctx context.Context) error {
 // is reported at once.
 func (t *conversation) runRequest(ctx context.Context, req *runtime.RunRequest) error {
 	req.OnModelWait = t.printWait
-	defer t.spent.printCost(t.env.Err)
+	defer t.printCost()
+	t.spent.beginTurn()
+	defer t.spent.endTurn()
 	return t.printEvents(t.host.Run(ctx, req))
 }
 
@@ -311,7 +336,7 @@ func (t *conversation) printWait(wait model.Wait) { fmt.Fprintln(t.env.Err, wait
 
 // printEvents prints a run's events.
 func (t *conversation) printEvents(events runtime.Events) error {
-	p := &printer{out: t.env.Out, root: t.host.App(t.key.App).Root().Name()}
+	p := t.newPrinter()
 	for ev, err := range events {
 		if err != nil {
 			p.endLine()
@@ -326,7 +351,7 @@ func (t *conversation) printEvents(events runtime.Events) error {
 	return nil
 }
 
-func (t *conversation) printEvent(p *printer, ev *session.Event) error {
+func (t *conversation) printEvent(p eventPrinter, ev *session.Event) error {
 	if !t.json {
 		p.printEvent(ev)
 		return nil

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/command"
+	"agenthost/wing/chat"
 	"agenthost/wing/connection/authorize"
 )
 
@@ -61,6 +62,12 @@ func (t *conversation) answerCall(ctx context.Context, call *genai.FunctionCall)
 	if !t.authorizer.IsEnabled() {
 		fmt.Fprintf(t.env.Err, "%s: authorize it in a terminal, or with --authorize\n", c.DescribePending())
 		return nil, true
+	}
+	if t.person != nil {
+		t.person.OpenPrompt(chat.Prompt{Text: "address [Enter: later] ", Question: true, Secret: true, Keep: true})
+		t.person.SetBusy(true)
+		defer t.person.ClosePrompt()
+		defer t.person.SetBusy(false)
 	}
 	var response map[string]any
 	err := t.runStoppable(ctx, func(ctx context.Context) (err error) {

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"agenthost/internal/command"
 	"agenthost/internal/terminal"
 	"agenthost/pkg/loader"
+	"agenthost/wing/chat"
 )
 
 // runLoop handles lines until /quit, or until the input or ctx ends. It hot-reloads the app when
@@ -17,20 +19,33 @@ import (
 func (t *conversation) runLoop(ctx context.Context, l *loader.Loader, dir string) error {
 	ctx, end := t.openInput(ctx, l, dir)
 	defer end()
-	prompt := ""
-	if terminal.IsTerminal(t.env.In) {
-		prompt = "> "
-	}
 	for t.answerPending(ctx) {
-		line, ok := t.readLine(ctx, prompt)
+		line, ok := t.readLine(ctx, chat.Prompt{Text: t.messagePrompt()})
 		if !ok {
 			return nil
 		}
 		if err := t.handleLine(ctx, line); err != nil {
-			fmt.Fprintf(t.env.Err, "%s\n", err)
+			t.printFailure(err)
 		}
 	}
 	return nil
+}
+
+// messagePrompt returns the prompt for a message: none if no person reads it.
+func (t *conversation) messagePrompt() string {
+	if terminal.IsTerminal(t.env.In) {
+		return "> "
+	}
+	return ""
+}
+
+// printFailure prints why an answer or a command failed.
+func (t *conversation) printFailure(err error) {
+	text := err.Error()
+	if t.person != nil && errors.Is(err, command.ErrAnswerStopped) {
+		text = "answer stopped" // here ^C does not end the conversation at once
+	}
+	_ = terminal.Print(t.env.Err, terminal.StylesOf(t.env.Err).Format(terminal.Warning, text)+"\n") // a terminal that is gone ends the input
 }
 
 // openInput reads lines and watches the files in dir, until end is called.
@@ -40,44 +55,60 @@ func (t *conversation) openInput(ctx context.Context, l *loader.Loader, dir stri
 	t.reloads = make(chan loader.Status, 1)
 	t.reportedRevision = t.host.App(t.key.App).Revision()
 	watching.Go(func() { t.watchFiles(ctx, l, dir) })
-	fmt.Fprintf(t.env.Err, "Talking to %s, session %s. Type /quit to exit.\n", t.key.App, t.key.ID)
-	t.lines, t.prompted = make(chan string), map[string]bool{}
-	go func() {
-		defer close(t.lines)
-		for in := bufio.NewScanner(t.env.In); in.Scan(); {
-			select {
-			case t.lines <- in.Text():
-			case <-ctx.Done():
-				return
+	t.prompted = map[string]bool{}
+	if t.person != nil {
+		t.printGreeting()
+		t.lines = t.person.Lines()
+	} else {
+		fmt.Fprintf(t.env.Err, "Talking to %s, session %s. Type /quit to exit.\n", t.key.App, t.key.ID)
+		lines := make(chan string)
+		t.lines = lines
+		go func() {
+			defer close(lines)
+			for in := bufio.NewScanner(t.env.In); in.Scan(); {
+				select {
+				case lines <- in.Text():
+				case <-ctx.Done():
+					return
+				}
 			}
-		}
-	}()
+		}()
+	}
 	return ctx, func() {
 		cancel()
 		watching.Wait()
 	}
 }
 
+// openPrompt shows a prompt.
+func (t *conversation) openPrompt(p chat.Prompt) {
+	if t.person != nil {
+		t.person.OpenPrompt(p)
+		return
+	}
+	fmt.Fprint(t.env.Err, p.Text)
+}
+
 // readLine reads a line; it returns false at /quit, and when the input or ctx ends.
-func (t *conversation) readLine(ctx context.Context, prompt string) (string, bool) {
-	fmt.Fprint(t.env.Err, prompt)
+func (t *conversation) readLine(ctx context.Context, p chat.Prompt) (string, bool) {
+	t.openPrompt(p)
 	for {
 		select {
 		case <-ctx.Done():
-			t.endPrompt(prompt)
+			t.endPrompt(p.Text)
 			return "", false
 		case s := <-t.reloads:
 			before := ""
-			if prompt != "" {
+			if p.Text != "" && t.person == nil {
 				before = "\n"
 			}
-			if t.printReload(s, before) {
-				fmt.Fprint(t.env.Err, prompt)
+			if t.printReload(s, before) && t.person == nil {
+				t.openPrompt(p)
 			}
 		case line, ok := <-t.lines:
 			t.printQueuedReload()
 			if !ok {
-				t.endPrompt(prompt)
+				t.endPrompt(p.Text)
 			}
 			line = strings.TrimSpace(line)
 			return line, ok && line != "/quit"
@@ -87,7 +118,7 @@ func (t *conversation) readLine(ctx context.Context, prompt string) (string, boo
 
 // endPrompt ends a prompt line that the user has not answered.
 func (t *conversation) endPrompt(prompt string) {
-	if prompt != "" {
+	if prompt != "" && t.person == nil {
 		fmt.Fprintln(t.env.Err)
 	}
 }

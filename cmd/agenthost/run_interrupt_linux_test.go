@@ -39,8 +39,8 @@ tools:
 `,
 }
 
-// ^C during an answer stops the answer: the conversation continues. ^C or ^D at the prompt
-// ends it, and prints the command that continues it.
+// With --plain, ^C during an answer stops the answer: the conversation continues. ^C or ^D at the
+// prompt ends it, and prints the command that continues it.
 func TestRunInterruptedInTerminal(t *testing.T) {
 	for _, live := range []string{"", "--live"} {
 		for _, leave := range []string{"\x03", "\x04"} {
@@ -124,9 +124,9 @@ type interruptedRun struct {
 	output  []byte
 }
 
-// startInterruptedRun starts a conversation in a terminal.
+// startInterruptedRun starts a conversation with plain lines in a terminal.
 func startInterruptedRun(t *testing.T, flags ...string) *interruptedRun {
-	c := newInterruptedRun(t, flags...)
+	c := newInterruptedRun(t, append(flags, "--plain")...)
 	c.cmd.Stdin = c.tty
 	c.start()
 	return c

@@ -11,10 +11,10 @@ import (
 
 	"agenthost/internal/command"
 	"agenthost/internal/safe"
-	"agenthost/internal/terminal"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
+	"agenthost/wing/chat"
 	"agenthost/wing/connection/authorize"
 	"agenthost/wing/live"
 )
@@ -32,7 +32,7 @@ type liveConversation struct {
 	answering, outdated, ending bool
 	// interrupted counts the answers that a message has interrupted and that have not ended yet.
 	interrupted int
-	printer     *printer
+	printer     eventPrinter
 	// stopRun cancels the run. An interrupt (^C) calls it while the agent answers.
 	stopRun context.CancelCauseFunc
 	// questions are the pending calls that the next lines answer, reply the answers so far.
@@ -62,12 +62,12 @@ func (t *conversation) sendLive(ctx context.Context, text string) error {
 			l.endRun()
 		}
 	}
-	t.spent.printCost(t.env.Err)
+	t.printCost()
 	return failure
 }
 
 func (t *conversation) newLiveConversation() *liveConversation {
-	return &liveConversation{conversation: t, printer: &printer{out: t.env.Out, root: t.host.App(t.key.App).Root().Name()}}
+	return &liveConversation{conversation: t, printer: t.newPrinter()}
 }
 
 // runLiveLoop handles lines and events until /quit, or until the input or ctx ends. It hot-reloads
@@ -76,9 +76,7 @@ func (t *conversation) runLiveLoop(ctx context.Context, l *loader.Loader, dir st
 	ctx, end := t.openInput(ctx, l, dir)
 	defer end()
 	c := t.newLiveConversation()
-	if terminal.IsTerminal(t.env.In) {
-		c.prompt = "> "
-	}
+	c.prompt = t.messagePrompt()
 	c.askPending(ctx)
 	c.printPrompt()
 	lines := t.lines
@@ -121,7 +119,7 @@ func (t *conversation) runLiveLoop(ctx context.Context, l *loader.Loader, dir st
 func (c *liveConversation) printError(err error) {
 	if err != nil {
 		c.printer.endLine()
-		fmt.Fprintf(c.env.Err, "%s\n", err)
+		c.printFailure(err)
 	}
 }
 
@@ -130,9 +128,9 @@ func (c *liveConversation) printPrompt() {
 	switch {
 	case c.answering:
 	case len(c.questions) > 0:
-		fmt.Fprint(c.env.Err, newQuestion(c.questions[0]).prompt)
+		c.openPrompt(chat.Prompt{Text: newQuestion(c.questions[0]).prompt, Question: true})
 	default:
-		fmt.Fprint(c.env.Err, c.prompt)
+		c.openPrompt(chat.Prompt{Text: c.prompt, Keep: true})
 	}
 }
 
@@ -164,7 +162,11 @@ func (c *liveConversation) sendRequest(ctx context.Context, r *live.Request) err
 	if c.answering {
 		c.interrupted++
 	}
+	if !c.answering {
+		c.spent.beginTurn()
+	}
 	c.answering = true
+	c.setBusy(true)
 	c.env.Interrupts.SetStopAnswer(c.stopRun)
 	return c.queue.Send(ctx, r)
 }
@@ -233,6 +235,8 @@ func (c *liveConversation) receiveEvent(ctx context.Context, e liveEvent, ok boo
 // endAnswer ends that the agent answers, and that an interrupt stops it.
 func (c *liveConversation) endAnswer() {
 	c.answering = false
+	c.spent.endTurn()
+	c.setBusy(false)
 	c.env.Interrupts.SetStopAnswer(nil)
 }
 
@@ -241,7 +245,7 @@ func (c *liveConversation) completeTurn(ctx context.Context) {
 	c.printer.flushProblem()
 	c.printer.endLine()
 	c.endAnswer()
-	c.spent.printCost(c.env.Err)
+	c.printCost()
 	if c.outdated {
 		c.endRun()
 	}

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/pkg/runtime"
+	"agenthost/wing/chat"
 )
 
 // answerPending prompts once for each of the session's pending calls, and sends the responses. It
@@ -35,7 +36,7 @@ func (t *conversation) answerPending(ctx context.Context) bool {
 			continue
 		}
 		if err := t.runStoppable(ctx, func(ctx context.Context) error { return t.runInvocation(ctx, reply) }); err != nil {
-			fmt.Fprintf(t.env.Err, "%s\n", err)
+			t.printFailure(err)
 		}
 	}
 	return true
@@ -70,7 +71,7 @@ func (t *conversation) promptUser(ctx context.Context, q *question) (map[string]
 		fmt.Fprintf(t.env.Err, "%s\n", q.message)
 	}
 	for {
-		line, ok := t.readLine(ctx, q.prompt)
+		line, ok := t.readLine(ctx, chat.Prompt{Text: q.prompt, Question: true})
 		if !ok || line == "" && q.optional {
 			return nil, ok
 		}

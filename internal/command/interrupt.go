@@ -41,6 +41,13 @@ func WatchInterrupts(ctx context.Context) (context.Context, *Interrupter) {
 	return ctx, i
 }
 
+// Interrupt handles an interrupt that does not come as a signal. It accepts a nil Interrupter.
+func (i *Interrupter) Interrupt() {
+	if i != nil {
+		i.handleInterrupt()
+	}
+}
+
 // handleInterrupt handles an interrupt.
 func (i *Interrupter) handleInterrupt() {
 	i.mu.Lock()

@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -41,6 +42,9 @@ type LoadFlags struct {
 func (f *LoadFlags) SetConnections(kind connection.Kind, consents runtime.ConsentFinisher) {
 	f.env.Kinds.Connections, f.consents = kind, consents
 }
+
+// SetErrorOutput replaces the stream for problems and warnings.
+func (f *LoadFlags) SetErrorOutput(w io.Writer) { f.env.Err = w }
 
 // RegisterFlags adds the flags to a command's.
 func (f *LoadFlags) RegisterFlags(env Env, flags *pflag.FlagSet) {

@@ -111,7 +111,7 @@ var (
 // AuthorizeCall waits until the user has authorized the connection for a call in a session, and
 // returns the answer to the call. lines are what the person enters, nil without a conversation.
 // Another process's request can be unknown here: the answer then makes the host ask again.
-func (a *Authorizer) AuthorizeCall(ctx context.Context, c *Call, key session.Key, lines chan string) (map[string]any, error) {
+func (a *Authorizer) AuthorizeCall(ctx context.Context, c *Call, key session.Key, lines <-chan string) (map[string]any, error) {
 	pending, err := a.findPending(ctx, c)
 	if errors.Is(err, connection.ErrNoConsent) && !a.askedAgain[c.Connection] {
 		a.askedAgain[c.Connection] = true
@@ -147,7 +147,7 @@ type wait struct {
 	*Authorizer
 	call  *Call
 	key   session.Key
-	lines chan string
+	lines <-chan string
 }
 
 // newAnswer returns the answer to the call with what the authorization server has sent.
@@ -230,7 +230,7 @@ func (w *wait) waitWithLines(ctx context.Context, work func(context.Context) err
 		done <- work(ctx)
 	}()
 	defer cancel()
-	var lines chan string
+	var lines <-chan string
 	if w.readsLines() {
 		lines = w.lines
 		fmt.Fprintln(w.out, "waiting [Enter: later]")
