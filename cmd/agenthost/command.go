@@ -29,6 +29,7 @@ func newRootCommand(env command.Env) *cobra.Command {
 	)
 	root.AddCommand(wingCommands(env)...)
 	root.SetFlagErrorFunc(command.ExplainFlags)
+	command.RejectUnknownCommands(root)
 	stopOnSignal(root)
 	return root
 }

@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string, env command.Env) int {
 	default:
 		fmt.Fprintf(env.Err, "agenthost: %s\n", coded.Err)
 		if coded.Code == command.ExitUsage {
-			fmt.Fprintln(env.Err, helpHint)
+			fmt.Fprintln(env.Err, command.HelpHint(cmd))
 		}
 	}
 	return coded.Code

@@ -114,7 +114,7 @@ func logFailure(ctx context.Context, env command.Env, cmd *cobra.Command, failur
 	}
 	attrs := []any{"error", text, "exit_code", failure.Code}
 	if failure.Code == command.ExitUsage {
-		attrs = append(attrs, "hint", helpHint)
+		attrs = append(attrs, "hint", command.HelpHint(cmd))
 	}
 	logger.ErrorContext(ctx, cmd.Name()+" failed", attrs...)
 }
@@ -172,6 +172,3 @@ func isLocalRequest(r *http.Request) bool {
 	addr, err := netip.ParseAddr(host)
 	return from.Addr().IsLoopback() && (host == "localhost" || err == nil && addr.IsLoopback())
 }
-
-// helpHint is printed after a usage error.
-const helpHint = "See agenthost --help."

@@ -9,8 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"agenthost/pkg/spec"
 )
 
 // RequireArgs accepts between minimum and maximum arguments; a negative maximum means no limit.
@@ -23,27 +21,29 @@ func RequireArgs(minimum, maximum int) cobra.PositionalArgs {
 	}
 }
 
-// AddSubcommands adds subcommands to a command that cannot run without one. An unknown
-// subcommand is an error that suggests the most similar one.
+// AddSubcommands adds subcommands to a command that cannot run without one.
 func AddSubcommands(cmd *cobra.Command, verbs ...*cobra.Command) {
 	cmd.AddCommand(verbs...)
-	names := make([]string, len(verbs))
-	for i, v := range verbs {
-		names[i] = v.Name()
+	names := RejectUnknownCommands(cmd)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		return fmt.Errorf("%s requires one of the commands %s", cmd.Name(), JoinNames(names))
+	}
+}
+
+// RejectUnknownCommands makes an unknown subcommand an error that suggests the one that it may mean.
+// Without a subcommand the command prints its help. It returns the subcommands' names.
+func RejectUnknownCommands(cmd *cobra.Command) (names []string) {
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
 	}
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return nil
 		}
-		unknown := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
-		if near := spec.Suggest(args[0], names); near != "" {
-			return fmt.Errorf("%s: did you mean %q?", unknown, near)
-		}
-		return errors.New(unknown + ": available commands are " + JoinNames(names))
+		return newUnknownCommand(cmd, args[0], names)
 	}
-	cmd.RunE = func(*cobra.Command, []string) error {
-		return fmt.Errorf("%s requires one of the commands %s", cmd.Name(), JoinNames(names))
-	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	return names
 }
 
 // JoinNames formats names as "a, b and c".
@@ -102,20 +102,6 @@ func ExplainFlag(name string, err error) error {
 	return e
 }
 
-// ExplainFlags applies [ExplainFlag] to a command line's flags, and names the flag that replaces
-// other servers' --port.
-func ExplainFlags(c *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) && unknown.GetSpecifiedName() == "port" && c.Flags().Lookup("addr") != nil {
-		return &FlagError{err.Error(), "use --addr, such as --addr 127.0.0.1:8000"}
-	}
-	var invalid *pflag.InvalidValueError
-	if !errors.As(err, &invalid) {
-		return err
-	}
-	return ExplainFlag("--"+invalid.GetFlag().Name, err)
-}
-
 // Error returns the message and the hint.
 func (e *FlagError) Error() string {
 	if e.Hint == "" {
@@ -123,3 +109,6 @@ func (e *FlagError) Error() string {
 	}
 	return e.Message + ": " + e.Hint
 }
+
+// HelpHint returns the line that is printed after an invalid command line.
+func HelpHint(cmd *cobra.Command) string { return "See " + cmd.CommandPath() + " --help." }
