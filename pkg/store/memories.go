@@ -15,6 +15,26 @@ import (
 	"agenthost/pkg/store/backend"
 )
 
+// A search finds memories by words, the same ones on each engine. The databases have full-text indexes
+// of their own, and none agrees with another on what a word is, how to fold case and accents, or how to
+// rank. So the terms are rows here, and an engine only counts and adds:
+//
+//	write    text ──indexTerms──▶ terms, a row each next to the memory, in one transaction
+//	search   query ──queryTerms──▶ terms ──CountTerms──▶ how many memories have each
+//	                rankTerms: an integer weight for each term, rarer ones weigh more
+//	                SearchMemories: the memories with the highest sum of weights
+//
+// Weights are integers, because sums of floats depend on their order, and so on the engine's plan.
+// A term in more than ManyMemories of a user's memories is not searched unless the query has no rarer
+// one, so that the cost of a search does not grow with the user's memories.
+//
+// Invariants:
+//   - a query's terms are a subset of the index terms of the same text, so that a memory is found by
+//     its own text (memory_terms_test.go);
+//   - a memory and its terms are written together, and a memory that replaces another one replaces its
+//     terms;
+//   - all rows belong to one user in one app, and no query crosses that.
+
 // Memories stores content for the same user's later sessions. Each method works on one user in one
 // app. Nothing is added automatically: callers add sessions or events. A session's memories stay
 // when it is deleted, until they are deleted here. It is safe for concurrent use.

@@ -8,6 +8,23 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
+// Text becomes terms in three steps:
+//
+//	fold    decompose, drop the marks that people omit, fold case, compose again
+//	split   at everything that is neither a letter nor a number
+//	pair    runs of scripts without spaces: each pair of adjacent characters, and single ones
+//
+// Chinese, Japanese, Korean and Southeast Asian text has no spaces that separate words, and a
+// dictionary for each language would be larger than this program. Pairs find the words of two
+// characters, which most are, and longer ones by their parts. The index has single characters, too; a
+// query only those that may be a word, such as one Han character, since most match too much.
+//
+// Marks decide case by case (isAccent): "ü" is found as "u", but a Thai vowel or a Japanese voicing mark
+// makes another word. A mark without a character before it is dropped.
+//
+// Invariant: what the query drops, the index keeps, and never the other way round. Text beyond the
+// limits below is not found; it is stored.
+
 // Limits for one text, and for one term in characters.
 const (
 	maxTermText   = 64 << 10
