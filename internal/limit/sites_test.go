@@ -98,6 +98,7 @@ var boundedDecoders = map[string]string{
 	"cmd/agenthost/ready.go":                   "the answer of the person's own server, 64 KiB",
 	"wing/evaluation/evalrun/answer_cache.go":  "a cache of its own, 512 KiB for each answer",
 	"wing/evaluation/evalrun/final_state.go":   "what it encodes itself",
+	"cmd/agenthost/lsp_commands.go":            "an argument in a message of the person's editor, maxMessage",
 	"wing/lsp/rpc.go":                          "a message of the person's editor, maxMessage",
 	"internal/number/numbertest/numbertest.go": "a constant",
 	"wing/programs/sandbox/run_linux.go":       "the report of this program to itself, 64 KiB",

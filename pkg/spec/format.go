@@ -17,7 +17,7 @@ import (
 // source to those of the result. Lines that continue a string, a block or brackets move with the line
 // that begins them, and are otherwise as the author wrote them.
 //
-// What must hold: the result parses to the same values, has the same bytes but for white space, and is
+// Invariants: the result parses to the same values, has the same bytes but for white space, and is
 // its own result. [Format] verifies this and otherwise returns an error, so that a document that the
 // line rules misunderstand is left alone.
 
@@ -381,7 +381,7 @@ func formatFlow(value string) string {
 	return b.String()
 }
 
-// keyLength returns the length of a key at the start of a text, or -1.
+// keyLength returns the length of a key at the start of text, or -1.
 func keyLength(text string) int {
 	if text == "" {
 		return -1

@@ -27,6 +27,11 @@ func (s *Server) listFeatures() []feature {
 		{"textDocument/prepareRename", "", nil, s.prepareRename},
 		{"textDocument/documentSymbol", "documentSymbolProvider", true, s.listDocumentSymbols},
 		{"workspace/symbol", "workspaceSymbolProvider", true, s.listWorkspaceSymbols},
+		{"textDocument/foldingRange", "foldingRangeProvider", true, s.listFoldingRanges},
+		{"textDocument/documentLink", "documentLinkProvider", map[string]any{}, s.listLinks},
+		{"textDocument/formatting", "documentFormattingProvider", true, s.formatDocument},
+		{"textDocument/rangeFormatting", "documentRangeFormattingProvider", true, s.formatDocument},
+		{"textDocument/codeLens", "codeLensProvider", map[string]any{}, s.listLenses},
 		{"textDocument/codeAction", "codeActionProvider", map[string]any{"codeActionKinds": []string{quickFix}}, s.codeActions},
 	}
 }
@@ -54,6 +59,9 @@ func (s *Server) answerInitialize(m *message) (any, error) {
 	capabilities := map[string]any{
 		"positionEncoding": s.encoding,
 		"textDocumentSync": map[string]any{"openClose": true, "change": 1, "save": true},
+	}
+	if len(s.opts.Commands) > 0 {
+		capabilities["executeCommandProvider"] = map[string]any{"commands": s.commandNames()}
 	}
 	for _, f := range s.listFeatures() {
 		if f.capability != "" {

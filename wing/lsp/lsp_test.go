@@ -29,6 +29,8 @@ type editor struct {
 	messages chan wire
 	ended    chan error
 	id       int
+	// shown are the types and texts of the messages for the person.
+	shown []string
 	// published are each file's latest diagnostics.
 	published map[string][]string
 }
@@ -60,6 +62,12 @@ func startEditor(t *testing.T) *editor { return startEditorWith(t, testenv.Kinds
 // startEditorWith starts a server whose loader has these kinds and no environment.
 func startEditorWith(t *testing.T, kinds loader.Kinds) *editor {
 	t.Helper()
+	return startEditorOf(t, func(o *lsp.Options) { o.Kinds = kinds })
+}
+
+// startEditorOf starts a server with changed options.
+func startEditorOf(t *testing.T, change func(*lsp.Options)) *editor {
+	t.Helper()
 	e := &editor{T: t, dir: filepath.Join(t.TempDir(), "shop"), ended: make(chan error, 1), published: map[string][]string{}}
 	for file, text := range map[string]string{
 		"app.yaml":             shop,
@@ -79,9 +87,10 @@ func startEditorWith(t *testing.T, kinds loader.Kinds) *editor {
 	out, fromServer := io.Pipe()
 	e.in, e.messages = in, make(chan wire, 1024)
 	go e.readMessages(bufio.NewReader(out))
-	opts := loader.Options{Env: func(string) (string, bool) { return "", false }}
+	opts := &lsp.Options{Kinds: testenv.Kinds(), Loader: loader.Options{Env: func(string) (string, bool) { return "", false }}, Version: "test"}
+	change(opts)
 	go func() {
-		err := lsp.New(&lsp.Options{Kinds: kinds, Loader: opts, Version: "test"}).Serve(t.Context(), fromEditor, fromServer)
+		err := lsp.New(opts).Serve(t.Context(), fromEditor, fromServer)
 		fromServer.Close()
 		e.ended <- err
 	}()
@@ -149,8 +158,18 @@ func (e *editor) receive() wire {
 	if !ok {
 		e.Fatal("server ended")
 	}
-	if m.Method == "textDocument/publishDiagnostics" {
+	switch m.Method {
+	case "textDocument/publishDiagnostics":
 		e.recordDiagnostics(m.Params)
+	case "window/showMessage":
+		var p struct {
+			Type    int
+			Message string
+		}
+		if err := json.Unmarshal(m.Params, &p); err != nil {
+			e.Fatal(err)
+		}
+		e.shown = append(e.shown, fmt.Sprintf("%d %s", p.Type, p.Message))
 	}
 	return m
 }

@@ -19,6 +19,7 @@ const (
 	codeUnknownMethod = -32601
 	codeInvalidParams = -32602
 	codeInvalidCall   = -32600
+	codeInternal      = -32603
 	codeRequestFailed = -32803
 )
 

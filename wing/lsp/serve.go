@@ -8,7 +8,11 @@ import (
 	"io"
 	"maps"
 	"slices"
+
+	"agenthost/internal/safe"
 )
+
+const executeCommand = "workspace/executeCommand"
 
 // inbound is a message, or the error from reading it.
 type inbound struct {
@@ -19,7 +23,7 @@ type inbound struct {
 // Serve reads messages and writes responses until the editor sends exit, in ends,
 // or ctx is done. It returns an error if in ends before a shutdown request.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	s.out = out
+	s.out = &lockedWriter{w: out}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	messages := make(chan inbound)
@@ -94,9 +98,14 @@ func (s *Server) handleMessage(ctx context.Context, m *message) error {
 	if m.Method == "" {
 		return nil // a response; the server sends no requests
 	}
-	result, err := s.dispatchMessage(ctx, m)
-	if m.ID == nil {
-		return nil
+	var result any
+	var err error
+	if p := safe.Call(func() { result, err = s.dispatchMessage(ctx, m) }); p != nil {
+		p.Log(s.loader.Logger(), "request panicked", "method", m.Method)
+		err = &rpcError{codeInternal, "the request panicked, which is a bug in agenthost: " + p.Error()}
+	}
+	if m.ID == nil || err == nil && m.Method == executeCommand {
+		return nil // a command's response is sent when it ends
 	}
 	reply := &message{ID: m.ID}
 	var bad *rpcError
@@ -126,7 +135,14 @@ func (s *Server) dispatchMessage(ctx context.Context, m *message) (any, error) {
 		return nil, s.onDocumentChange(m)
 	case "workspace/didChangeWatchedFiles":
 		return nil, s.onWatchedFiles(m)
-	case "initialized", "$/cancelRequest", "$/setTrace", "workspace/didChangeConfiguration":
+	case "$/cancelRequest":
+		return nil, s.cancelCommand(m)
+	case executeCommand:
+		if m.ID == nil {
+			return nil, nil // its result would be lost
+		}
+		return nil, s.startCommand(ctx, m)
+	case "initialized", "$/setTrace", "workspace/didChangeConfiguration":
 		return nil, nil
 	}
 	for _, f := range s.listFeatures() {

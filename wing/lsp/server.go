@@ -1,6 +1,7 @@
 package lsp
 
 import (
+	"context"
 	"io"
 
 	"agenthost/pkg/loader"
@@ -18,7 +19,8 @@ type Server struct {
 	// names are the apps' indexes, by folder.
 	names map[string]*loader.NameIndex
 
-	out io.Writer
+	out     io.Writer
+	running runningCommands
 	// encoding is negotiated by initialize.
 	encoding encoding
 	client   clientInfo
@@ -32,6 +34,9 @@ type Options struct {
 	Kinds loader.Kinds
 	// Loader configures how apps are loaded. The server sets its Open.
 	Loader loader.Options
+	// Commands are what workspace/executeCommand runs, by name. Code lenses are shown for those in
+	// it.
+	Commands map[string]Command
 	// Version is the server version, as sent to the editor.
 	Version string
 }
@@ -50,7 +55,7 @@ func New(opts *Options) *Server {
 	if opts == nil {
 		opts = &Options{}
 	}
-	s := &Server{opts: *opts, files: newFileOverlay(), schemas: map[string]*schema{}, apps: map[string]*app{}, dirty: map[string]bool{}, names: map[string]*loader.NameIndex{}, encoding: utf16Encoding}
+	s := &Server{opts: *opts, files: newFileOverlay(), schemas: map[string]*schema{}, apps: map[string]*app{}, dirty: map[string]bool{}, names: map[string]*loader.NameIndex{}, encoding: utf16Encoding, running: runningCommands{cancels: map[string]context.CancelFunc{}}}
 	s.opts.Loader.Open = s.files.read
 	s.loader = loader.New(opts.Kinds, &s.opts.Loader)
 	return s
