@@ -146,11 +146,19 @@ type Symbol struct {
 	Pos spec.Pos
 }
 
+// An OutlineCache keeps what one app's last outline derived from its files: the next one parses and
+// decodes only those that changed. The zero value is empty. It is not safe for concurrent use.
+type OutlineCache struct{ load loadCache }
+
 // Outline reads an app's folder, with its tests, for editors. The diagnostics are those of
-// [Loader.Check].
-func (l *Loader) Outline(ctx context.Context, dir string) (*Outline, spec.Diagnostics) {
+// [Loader.Check]. The cache may be nil.
+func (l *Loader) Outline(ctx context.Context, dir string, cache *OutlineCache) (*Outline, spec.Diagnostics) {
 	var o *Outline
-	got := l.loadApp(ctx, dir, nil, func(ctx context.Context, r *resolver) {
+	var derived *loadCache
+	if cache != nil {
+		derived = &cache.load
+	}
+	got := l.loadApp(ctx, dir, derived, func(ctx context.Context, r *resolver) {
 		checkFiles(ctx, r)
 		o = r.app.buildOutline(r.src.documents)
 	})

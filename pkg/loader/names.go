@@ -164,20 +164,20 @@ func (x *NameIndex) Refresh(ctx context.Context) (*NameTable, error) {
 	if err != nil {
 		return nil, err
 	}
-	states := map[string]fileState{}
+	states, left := map[string]fileState{}, int64(maxFolderBytes)
 	for len(next) > 0 {
 		file := next[0]
 		next = next[1:]
 		if kept[file] != nil {
 			continue
 		}
-		if len(kept) == maxFolderEntries {
-			t.Problems = append(t.Problems, folderTooFull.toDiagnostic(src.displayDir))
-			break
-		}
 		f := x.readNames(src, file, states)
 		if f == nil {
 			continue
+		}
+		if left -= int64(len(f.text)); left < 0 || len(kept) == maxFolderEntries {
+			t.Problems = append(t.Problems, folderTooLarge.toDiagnostic(src.displayDir))
+			break
 		}
 		kept[file] = f
 		next = append(next, f.names.files...)

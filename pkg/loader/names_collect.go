@@ -364,7 +364,7 @@ func (c *nameCollector) collectToolRef(ref *agentconfig.ToolRef) {
 		}
 		plan, ds := declared.Decode(config)
 		c.recordProblems(ds)
-		if at := config.Get("name"); at != nil && ref.Name.Value == "" {
+		if at := config.Get("name"); at != nil && at.Pos != config.Pos && ref.Name.Value == "" {
 			u := c.addNode(ToolNames, NameDeclared, at)
 			u.Whole, u.Detail = c.locator.RangeOf(config), newSymbol("", config).Doc
 		}
@@ -421,7 +421,7 @@ func (c *nameCollector) collectFunction(n *spec.Node) {
 	}
 	switch {
 	case isTool:
-		c.collectTool(n)
+		c.collectTool(addToolName(n, "unnamed"))
 	case has("provider"):
 		c.collectModel(n)
 	case has("instruction", "agent_class", "sub_agents", "instruction_provider"):

@@ -42,6 +42,11 @@ func (t *NameTable) CheckRename(kind NameKind, name string) error {
 			return fmt.Errorf("cannot rename %s: at %s it is part of a variable, or written with an escape", label, t.placeOf(u))
 		}
 	}
+	if last := lastWord(name); kind == FunctionNames {
+		for _, u := range append(t.Find(ToolNames, last), t.Find(AgentNames, last)...) {
+			return fmt.Errorf("cannot rename %s: a tool or agent without a name has its last part, %s, which is at %s", label, last, t.placeOf(u))
+		}
+	}
 	switch {
 	case declared:
 		return nil

@@ -13,12 +13,12 @@ import (
 // checkApp validates a changed app and publishes its diagnostics.
 func (s *Server) checkApp(ctx context.Context, dir string) error {
 	delete(s.dirty, dir)
-	outline, ds := s.loader.Outline(ctx, dir)
 	a := s.apps[dir]
 	if a == nil {
 		a = &app{published: map[string]bool{}}
 		s.apps[dir] = a
 	}
+	outline, ds := s.loader.Outline(ctx, dir, &a.cache)
 	// An invalid document may lack names; keep the previous outline.
 	if a.outline == nil || !ds.HasErrors() || len(outline.Agents) > 0 {
 		a.outline = outline

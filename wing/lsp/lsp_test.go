@@ -20,9 +20,12 @@ import (
 	"agenthost/wing/lsp"
 )
 
+// T is a test or a benchmark.
+type T = testing.TB
+
 // editor is the pipes' client end.
 type editor struct {
-	*testing.T
+	T
 	dir string
 	in  io.Writer
 	// messages buffers the server's messages, so that it never blocks.
@@ -60,15 +63,20 @@ tools:
 func startEditor(t *testing.T) *editor { return startEditorWith(t, testenv.Kinds()) }
 
 // startEditorWith starts a server whose loader has these kinds and no environment.
-func startEditorWith(t *testing.T, kinds loader.Kinds) *editor {
+func startEditorWith(t testing.TB, kinds loader.Kinds) *editor {
 	t.Helper()
 	return startEditorOf(t, func(o *lsp.Options) { o.Kinds = kinds })
 }
 
 // startEditorOf starts a server with changed options.
-func startEditorOf(t *testing.T, change func(*lsp.Options)) *editor {
+func startEditorOf(t testing.TB, change func(*lsp.Options)) *editor {
 	t.Helper()
-	e := &editor{T: t, dir: filepath.Join(t.TempDir(), "shop"), ended: make(chan error, 1), published: map[string][]string{}}
+	top, err := os.MkdirTemp("", "lsp") // t.TempDir has characters that URIs escape
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(top) })
+	e := &editor{T: t, dir: filepath.Join(top, "shop"), ended: make(chan error, 1), published: map[string][]string{}}
 	for file, text := range map[string]string{
 		"app.yaml":             shop,
 		"root_agent.yaml":      "name: desk\nmodel: fast\ninstruction: Help {tier}.\noutput_key: last\nsub_agents: [{use: answer}]\ntools: [{use: stock}]\n",

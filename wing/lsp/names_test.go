@@ -351,7 +351,7 @@ func TestRenameAndBack(t *testing.T) {
 			} else {
 				app.Close()
 			}
-			if _, ds := l.Outline(t.Context(), e.dir); len(ds) > 0 {
+			if _, ds := l.Outline(t.Context(), e.dir, nil); len(ds) > 0 {
 				t.Errorf("check after the rename = %v", ds)
 			}
 			for file := range before {

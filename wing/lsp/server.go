@@ -44,6 +44,7 @@ type Options struct {
 // app is the state for one app folder.
 type app struct {
 	outline *loader.Outline
+	cache   loader.OutlineCache
 	// problems are the last check's diagnostics.
 	problems spec.Diagnostics
 	// published are the files with published diagnostics.
