@@ -119,6 +119,7 @@ start_mysql() {
 install gcc gcc libc6-dev
 install pgbouncer pgbouncer
 install systemd-analyze systemd
+install nvim neovim
 install npm nodejs npm
 if [ -z "${AGENTHOST_TEST_POSTGRES:-}" ] && ! is_open 5432; then
   report "starting PostgreSQL for this run"
@@ -150,6 +151,7 @@ if .ci/skips "$work/log" >"$work/skips"; then
     hint 'PgBouncer: apt-get install pgbouncer' '[Pp]g[Bb]ouncer'
     hint "other projects' files, which are not in this repository: set AGENTHOST_CORPUS" 'AGENTHOST_CORPUS'
     hint 'Python in WebAssembly: install Node.js with npm, then make interpreters' 'npm|interpreter|Python'
+    hint 'Neovim: apt-get install neovim' 'nvim'
     hint 'the race detector: install a C compiler' 'C compiler'
     sed 's/^SKIPPED: /     1  /' "$work/skips"
   } >&2

@@ -31,33 +31,38 @@ func FuzzEdits(f *testing.F) {
 		if len(edits) > 30 {
 			t.Skip()
 		}
-		e := startDesk(t)
-		defer e.close()
-		checker := loader.New(testenv.Kinds(), &loader.Options{Env: func(string) (string, bool) { return "", false }})
-		files := slices.Sorted(slices.Values([]string{"app.yaml", "root_agent.yaml", "agents/writer.yaml", "prompts/writer.md", "root_agent.test.yaml", "desk.eval.yaml"}))
-		for version := 1; len(edits) >= 3; edits = edits[3:] {
-			file, insert := files[int(edits[0])%len(files)], words()[int(edits[2])%len(words())]
-			text := e.readFile(file)
-			at := int(edits[1]) * len(text) / 256
-			end := min(len(text), at+int(edits[2])/len(words()))
-			text = strings.ToValidUTF8(text[:at]+insert+text[end:], "")
-			e.writeFiles(map[string]string{file: text}) // for check
-			version++
-			e.notify("textDocument/didOpen", map[string]any{"textDocument": map[string]any{"uri": e.uri(file), "version": version, "text": text}})
-			line := strings.Count(text[:min(at, len(text))], "\n")
-			p := map[string]any{
-				"textDocument": map[string]any{"uri": e.uri(file)}, "position": map[string]any{"line": line, "character": int(edits[1]) % 40}, "newName": "renamed",
-				"context": map[string]any{"includeDeclaration": true}, "query": "p",
-			}
-			for _, method := range []string{"definition", "references", "documentHighlight", "prepareRename", "rename", "documentSymbol", "hover"} {
-				e.call("textDocument/"+method, p, nil)
-			}
-			e.call("workspace/symbol", p, nil)
-			if diff := cmp.Diff(checkedProblems(e, checker), publishedProblems(e)); diff != "" {
-				t.Fatalf("after an edit in %s (-check +published):\n%s\n%s", file, diff, text)
-			}
-		}
+		checkEdits(t, edits)
 	})
+}
+
+// checkEdits applies edits, of which each is a file, a place and a word.
+func checkEdits(t *testing.T, edits []byte) {
+	e := startDesk(t)
+	defer e.close()
+	checker := loader.New(testenv.Kinds(), &loader.Options{Env: func(string) (string, bool) { return "", false }})
+	files := slices.Sorted(slices.Values([]string{"app.yaml", "root_agent.yaml", "agents/writer.yaml", "prompts/writer.md", "root_agent.test.yaml", "desk.eval.yaml"}))
+	for version := 1; len(edits) >= 3; edits = edits[3:] {
+		file, insert := files[int(edits[0])%len(files)], words()[int(edits[2])%len(words())]
+		text := e.readFile(file)
+		at := int(edits[1]) * len(text) / 256
+		end := min(len(text), at+int(edits[2])/len(words()))
+		text = strings.ToValidUTF8(text[:at]+insert+text[end:], "")
+		e.writeFiles(map[string]string{file: text}) // for check
+		version++
+		e.notify("textDocument/didOpen", map[string]any{"textDocument": map[string]any{"uri": e.uri(file), "version": version, "text": text}})
+		line := strings.Count(text[:min(at, len(text))], "\n")
+		p := map[string]any{
+			"textDocument": map[string]any{"uri": e.uri(file)}, "position": map[string]any{"line": line, "character": int(edits[1]) % 40}, "newName": "renamed",
+			"context": map[string]any{"includeDeclaration": true}, "query": "p",
+		}
+		for _, method := range []string{"definition", "references", "documentHighlight", "prepareRename", "rename", "documentSymbol", "hover"} {
+			e.call("textDocument/"+method, p, nil)
+		}
+		e.call("workspace/symbol", p, nil)
+		if diff := cmp.Diff(checkedProblems(e, checker), publishedProblems(e)); diff != "" {
+			t.Fatalf("after an edit in %s (-check +published):\n%s\n%s", file, diff, text)
+		}
+	}
 }
 
 // checkedProblems returns what check reports on the folder, by file.
