@@ -41,7 +41,7 @@ on standard output.`,
 		PreRunE: command.ApplyEnvironment,
 		RunE: func(cmd *cobra.Command, dirs []string) error {
 			if !slices.Contains(checkFormats(), c.format) {
-				return fmt.Errorf("--format must be one of %s, got %q", strings.Join(checkFormats(), ", "), c.format)
+				return fmt.Errorf("--output must be one of %s, got %q", strings.Join(checkFormats(), ", "), c.format)
 			}
 			if c.fix && c.portable {
 				return errors.New("--fix and --portable cannot be combined: features that plain ADK lacks have no fix")
@@ -51,7 +51,7 @@ on standard output.`,
 	}
 	c.load.RegisterFlags(env, cmd.Flags())
 	cmd.Flags().BoolVar(&c.portable, "portable", false, "warn about features that plain ADK does not support")
-	cmd.Flags().StringVar(&c.format, "format", "text", "output format: "+strings.Join(checkFormats(), ", "))
+	command.RegisterFormat(cmd.Flags(), &c.format, "output format: "+strings.Join(checkFormats(), ", "))
 	cmd.Flags().BoolVar(&c.fix, "fix", false, "repair problems that have exactly one fix")
 	return cmd
 }

@@ -29,7 +29,11 @@ func newRootCommand(env command.Env) *cobra.Command {
 	)
 	root.AddCommand(wingCommands(env)...)
 	root.SetFlagErrorFunc(command.ExplainFlags)
-	command.RejectUnknownCommands(root)
+	var names []string
+	for _, c := range root.Commands() {
+		names = append(names, c.Name())
+	}
+	command.RejectUnknownCommands(root, names)
 	stopOnSignal(root)
 	return root
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 type configFlags struct {
 	load     command.LoadFlags
 	resolved bool
+	json     bool
 }
 
 func newConfigCommand(env command.Env) *cobra.Command {
@@ -33,10 +35,14 @@ with the file and line that it came from. Secrets are printed as ***.`,
 	}
 	f.load.RegisterFlags(env, cmd.Flags())
 	cmd.Flags().BoolVar(&f.resolved, "resolved", false, "print the effective document")
+	command.RegisterOutput(cmd.Flags(), &f.json, false)
 	return cmd
 }
 
 func printConfig(ctx context.Context, env command.Env, f *configFlags, dir string) error {
+	if f.resolved && f.json {
+		return errors.New("--resolved and --output json cannot be combined: the document is YAML")
+	}
 	l, err := f.load.NewLoader(dir)
 	if err != nil {
 		return err
@@ -50,6 +56,9 @@ func printConfig(ctx context.Context, env command.Env, f *configFlags, dir strin
 	}
 	if f.resolved {
 		return command.FailWith(spec.Print(env.Out, app.Document, true))
+	}
+	if f.json {
+		return env.PrintJSON(map[string]any{"revision": app.Revision, "files": append([]string{}, app.Files...), "values": append([]string{}, app.Values...)})
 	}
 	fmt.Fprintf(env.Out, "revision %s\n", app.Revision)
 	for _, file := range app.Files {

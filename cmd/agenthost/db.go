@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"agenthost/internal/command"
+	"agenthost/internal/terminal"
 	"agenthost/pkg/store/sqlstore"
 	"agenthost/wing/adk/adkcommand"
 )
@@ -71,18 +71,21 @@ func printStatus(env command.Env, s *sqlstore.Status) error {
 	if s.LastEvent != nil {
 		last = s.LastEvent.Local().Format("2006-01-02 15:04:05")
 	}
-	w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "database\t%s\n", s.Database)
-	fmt.Fprintf(w, "engine\t%s\n", s.Engine)
-	fmt.Fprintf(w, "schema\tversion %d, required version %d\n", s.Schema, s.Required)
-	for _, step := range s.Pending {
-		fmt.Fprintf(w, "pending\t%d, %s\n", step.Version, step.Name)
+	table := terminal.NewTable(terminal.Column{Whole: true}, terminal.Column{Whole: true})
+	addRow := func(label string, role terminal.Role, format string, args ...any) {
+		table.AddCells(terminal.Cell{Text: label, Role: terminal.Title}, terminal.Cell{Text: fmt.Sprintf(format, args...), Role: role})
 	}
-	fmt.Fprintf(w, "sessions\t%d\n", s.Sessions)
-	fmt.Fprintf(w, "events\t%d, the last %s\n", s.Events, last)
-	fmt.Fprintf(w, "state keys\t%d\n", s.StateKeys)
-	fmt.Fprintf(w, "size\t%d KiB\n", s.Bytes/1024)
-	return command.FailWith(w.Flush())
+	addRow("database", terminal.Plain, "%s", s.Database)
+	addRow("engine", terminal.Plain, "%s", s.Engine)
+	addRow("schema", terminal.Plain, "version %d, required version %d", s.Schema, s.Required)
+	for _, step := range s.Pending {
+		addRow("pending", terminal.Warning, "%d, %s", step.Version, step.Name)
+	}
+	addRow("sessions", terminal.Plain, "%d", s.Sessions)
+	addRow("events", terminal.Plain, "%d, the last %s", s.Events, last)
+	addRow("state keys", terminal.Plain, "%d", s.StateKeys)
+	addRow("size", terminal.Plain, "%d KiB", s.Bytes/1024)
+	return command.FailWith(table.Print(env.Out))
 }
 
 func newDBMigrateCommand(env command.Env) *cobra.Command {

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"agenthost/internal/command"
+	"agenthost/internal/terminal"
 )
 
 // licensesFile lists the modules that are linked into the binary, one per line with its
@@ -22,7 +22,7 @@ import (
 var licensesFile []byte
 
 func newLicensesCommand(env command.Env) *cobra.Command {
-	var full bool
+	var full, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "licenses",
 		Short: "Print the licences of the software in this binary",
@@ -30,27 +30,36 @@ func newLicensesCommand(env command.Env) *cobra.Command {
 licences. With --full it also prints the texts of licences and notices. The source of
 each module is available at its path, in the printed version.`,
 		Args: command.RequireArgs(0, 0),
-		RunE: func(*cobra.Command, []string) error { return command.FailWith(printLicenses(env.Out, full)) },
+		RunE: func(*cobra.Command, []string) error { return command.FailWith(printLicenses(env, full, asJSON)) },
 	}
 	cmd.Flags().BoolVar(&full, "full", false, "also print the licence texts")
+	command.RegisterOutput(cmd.Flags(), &asJSON, false)
 	return cmd
 }
 
-func printLicenses(out io.Writer, full bool) error {
+func printLicenses(env command.Env, full, asJSON bool) error {
 	text, err := unpackLicenses(licensesFile)
 	if err != nil {
 		return err
 	}
 	list, texts, _ := strings.Cut(text, "\n\n")
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "MODULE\tVERSION\tLICENCE")
+	table := terminal.NewTable(terminal.Column{Title: "MODULE", Whole: true}, terminal.Column{Title: "VERSION"}, terminal.Column{Title: "LICENCE"})
+	modules := []map[string]string{}
 	for line := range strings.Lines(list) {
-		fmt.Fprintln(w, strings.ReplaceAll(strings.TrimSpace(line), " ", "\t"))
+		fields := strings.Fields(line)
+		table.AddRow(fields...)
+		modules = append(modules, map[string]string{"module": fields[0], "version": fields[1], "licence": fields[2]})
 	}
-	if err := w.Flush(); err != nil || !full {
+	switch {
+	case asJSON && full:
+		return env.PrintJSON(map[string]any{"modules": modules, "texts": texts})
+	case asJSON:
+		return env.PrintJSON(map[string]any{"modules": modules})
+	}
+	if err := table.Print(env.Out); err != nil || !full {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "\n%s", texts)
+	_, err = fmt.Fprintf(env.Out, "\n%s", texts)
 	return err
 }
 

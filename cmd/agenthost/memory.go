@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"agenthost/internal/command"
+	"agenthost/internal/terminal"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
@@ -86,7 +86,7 @@ func newMemorySearchCommand(env command.Env) *cobra.Command {
 		return f.printMemories(env, found)
 	})
 	cmd.Flags().IntVar(&f.limit, "limit", 10, "maximum number of results")
-	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	command.RegisterOutput(cmd.Flags(), &f.json, false)
 	return cmd
 }
 
@@ -94,12 +94,11 @@ func (f *memoryFlags) printMemories(env command.Env, found []*session.Memory) er
 	if f.json {
 		return env.PrintJSON(append([]*session.Memory{}, found...))
 	}
-	w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "TIME\tAUTHOR\tTEXT")
+	table := terminal.NewTable(terminal.Column{Title: "TIME", Whole: true}, terminal.Column{Title: "AUTHOR"}, terminal.Column{Title: "TEXT"})
 	for _, m := range found {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", m.Timestamp.Local().Format("2006-01-02 15:04:05"), m.Author, strings.Join(strings.Fields(m.Text()), " "))
+		table.AddRow(m.Timestamp.Local().Format("2006-01-02 15:04:05"), m.Author, strings.Join(strings.Fields(m.Text()), " "))
 	}
-	return command.FailWith(w.Flush())
+	return command.FailWith(table.Print(env.Out))
 }
 
 func newMemoryDeleteCommand(env command.Env) *cobra.Command {

@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/genai"
 
 	"agenthost/internal/command"
+	"agenthost/internal/terminal"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
@@ -49,7 +49,7 @@ address, such as scripts, are not called.`,
 	}
 	f.load.RegisterFlags(env, cmd.Flags())
 	cmd.Flags().BoolVar(&f.ping, "ping", false, "call each model once")
-	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	command.RegisterOutput(cmd.Flags(), &f.json, false)
 	return cmd
 }
 
@@ -177,21 +177,30 @@ func writeModels(env command.Env, all []listedModel, several bool) error {
 		_, err := fmt.Fprintln(env.Err, "no models")
 		return err
 	}
-	w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
-	if several {
-		fmt.Fprint(w, "APP\t")
+	columns := []terminal.Column{{Title: "APP"}, {Title: "MODEL"}, {Title: "USED BY"}, {Title: "PROVIDER"}, {Title: "NAME"}, {Title: "ADDRESS"}, {Title: "KEY"}, {Title: "FALLBACKS, ROUTES"}}
+	first := 0
+	if !several {
+		first = 1 // the app is known
 	}
-	fmt.Fprintln(w, "MODEL\tUSED BY\tPROVIDER\tNAME\tADDRESS\tKEY\tFALLBACKS, ROUTES")
+	table := terminal.NewTable(columns[first:]...)
 	for _, m := range all {
-		if several {
-			fmt.Fprint(w, m.App, "\t")
+		key := terminal.Cell{Text: m.Key.formatKey()}
+		if m.Key.State == "missing" {
+			key.Role = terminal.Warning
 		}
-		fmt.Fprintln(w, strings.Join([]string{
-			m.Name, m.formatUsers(), m.Provider, m.Model, dashIfEmpty(m.URL), m.Key.formatKey(),
-			dashIfEmpty(strings.Join(append(m.Fallbacks, m.Routes...), ", ")),
-		}, "\t"))
+		cells := []terminal.Cell{
+			{Text: m.App},
+			{Text: m.Name},
+			{Text: m.formatUsers()},
+			{Text: m.Provider},
+			{Text: m.Model},
+			{Text: dashIfEmpty(m.URL)},
+			key,
+			{Text: dashIfEmpty(strings.Join(append(m.Fallbacks, m.Routes...), ", "))},
+		}
+		table.AddCells(cells[first:]...)
 	}
-	if err := w.Flush(); err != nil {
+	if err := table.Print(env.Out); err != nil {
 		return err
 	}
 	for _, m := range all {

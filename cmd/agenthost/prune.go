@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"agenthost/internal/command"
+	"agenthost/internal/terminal"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
@@ -33,6 +34,7 @@ turn. With retention: in app.yaml, serve prunes sessions automatically.`,
 	}, func(ctx context.Context, args []string) error { return pruneSessions(ctx, env, &f, args[0]) })
 	cmd.Flags().StringVar(&f.olderThan, "older-than", "", "minimum age of the last event, such as 30d")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "list the sessions without deleting them")
+	command.RegisterOutput(cmd.Flags(), &f.json, false)
 	return cmd
 }
 
@@ -50,10 +52,26 @@ func pruneSessions(ctx context.Context, env command.Env, f *pruneFlags, dir stri
 		return err
 	}
 	defer st.Close()
+	type prunedSession struct {
+		ID   string `json:"id"`
+		User string `json:"userId"`
+	}
+	pruned := []prunedSession{}
 	n, err := st.Prune(ctx, &store.PruneRequest{
 		App: loader.AppName(dir), Age: time.Duration(age), DryRun: f.dryRun,
-		Each: func(key session.Key) { fmt.Fprintf(env.Out, "%s\t%s\n", key.ID, key.User) },
+		Each: func(key session.Key) {
+			if f.json {
+				pruned = append(pruned, prunedSession{key.ID, key.User})
+				return
+			}
+			fmt.Fprintf(env.Out, "%s\t%s\n", terminal.CleanLine(key.ID), terminal.CleanLine(key.User))
+		},
 	})
+	if f.json {
+		if printErr := env.PrintJSON(pruned); err == nil {
+			err = printErr
+		}
+	}
 	outcome := "deleted"
 	if f.dryRun {
 		outcome = "would be deleted"

@@ -25,6 +25,7 @@ const (
 
 func newReadyCommand(env command.Env) *cobra.Command {
 	var addr string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ready",
 		Short: "Check whether a host is ready",
@@ -33,13 +34,14 @@ ready, it prints the reasons and exits with status 1. Use it as the health check
 a container that contains no other program.`,
 		Args:    command.RequireArgs(0, 0),
 		PreRunE: command.ApplyEnvironment,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return checkReady(cmd.Context(), env, addr) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return checkReady(cmd.Context(), env, addr, asJSON) },
 	}
 	cmd.Flags().StringVar(&addr, "addr", defaultAddr, "address that serve listens on")
+	command.RegisterOutput(cmd.Flags(), &asJSON, false)
 	return cmd
 }
 
-func checkReady(ctx context.Context, std command.Env, addr string) error {
+func checkReady(ctx context.Context, std command.Env, addr string, asJSON bool) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return fmt.Errorf("--addr must be HOST:PORT, such as %s, got %q", defaultAddr, addr)
@@ -64,6 +66,15 @@ func checkReady(ctx context.Context, std command.Env, addr string) error {
 	}
 	if err != nil || json.Unmarshal(text, &body) != nil || body.Ready == nil {
 		return notReady("the server at %s is not an agenthost: status %d", at, res.StatusCode)
+	}
+	if asJSON {
+		if err := std.PrintJSON(map[string]any{"ready": *body.Ready, "reasons": append([]string{}, body.Reasons...)}); err != nil {
+			return err
+		}
+		if !*body.Ready {
+			return &command.ExitError{Code: command.ExitProblems}
+		}
+		return nil
 	}
 	for _, reason := range body.Reasons {
 		fmt.Fprintln(std.Err, reason)

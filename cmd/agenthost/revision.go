@@ -5,11 +5,11 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"agenthost/internal/command"
+	"agenthost/internal/terminal"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/store"
 )
@@ -28,7 +28,7 @@ func (f *revisionFlags) addLoadFlags(env command.Env, cmd *cobra.Command) *cobra
 }
 
 func (f *revisionFlags) addJSONFlag(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	command.RegisterOutput(cmd.Flags(), &f.json, false)
 	return cmd
 }
 
@@ -65,12 +65,11 @@ func listRevisions(ctx context.Context, env command.Env, f *revisionFlags, st *s
 	if f.json {
 		return env.PrintJSON(lines)
 	}
-	w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "REVISION\tSERVED SINCE")
+	table := terminal.NewTable(terminal.Column{Title: "REVISION", Whole: true}, terminal.Column{Title: "SERVED SINCE"})
 	for _, l := range lines {
-		fmt.Fprintf(w, "%s\t%s\n", l.Revision, l.Served)
+		table.AddRow(l.Revision, l.Served)
 	}
-	return command.FailWith(w.Flush())
+	return command.FailWith(table.Print(env.Out))
 }
 
 func newDiffCommand(env command.Env) *cobra.Command {

@@ -90,7 +90,7 @@ session's state, /session its ID, and /answer prompts again for pending calls.`,
 	flags.StringVar(&f.session, "session", "", "continue this session, or start one with this ID")
 	flags.StringVar(&f.user, "user", defaultUser, "user ID")
 	flags.StringArrayVar(&f.state, "state", nil, "state to set with the first message, as KEY=VALUE; repeatable")
-	flags.BoolVar(&f.json, "json", false, "print each event as a JSON line")
+	command.RegisterOutput(flags, &f.json, true)
 	flags.BoolVar(&f.live, "live", false, "hold a live conversation, by text")
 	flags.BoolVar(&f.resume, "resume", false, "resume the last, interrupted invocation of --session")
 	flags.StringVar(&f.record, "record", "", "append model and tool responses to this script, for --replay and for scripted models")

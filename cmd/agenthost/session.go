@@ -8,12 +8,13 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"agenthost/internal/command"
+	"agenthost/internal/terminal"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
@@ -67,7 +68,7 @@ func newSessionListCommand(env command.Env) *cobra.Command {
 	cmd.Flags().StringVar(&f.user, "user", "", "list only the sessions of this user (default: all users)")
 	cmd.Flags().IntVar(&f.limit, "limit", 0, "maximum number of sessions per page, 1 to 1000 (default: all)")
 	cmd.Flags().StringVar(&f.page, "page", "", "continue the list from this page token")
-	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	command.RegisterOutput(cmd.Flags(), &f.json, false)
 	return cmd
 }
 
@@ -79,7 +80,7 @@ func newSessionShowCommand(env command.Env) *cobra.Command {
 		Args:  command.RequireArgs(2, 2),
 	}, func(ctx context.Context, args []string) error { return printSession(ctx, env, &f, args) })
 	cmd.Flags().StringVar(&f.user, "user", "user", "user of the session")
-	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	command.RegisterOutput(cmd.Flags(), &f.json, false)
 	return cmd
 }
 
@@ -98,7 +99,7 @@ artifacts of the user or the app do not change.`,
 	cmd.Flags().StringVar(&f.before, "before", "", "undo this invocation and all later ones")
 	cmd.Flags().IntVar(&f.turns, "turns", 0, "number of turns to undo")
 	cmd.Flags().StringVar(&f.after, "after", "", "undo all events after this one")
-	cmd.Flags().BoolVar(&f.json, "json", false, "print the new events as JSON lines")
+	command.RegisterOutput(cmd.Flags(), &f.json, true)
 	return cmd
 }
 
@@ -136,12 +137,11 @@ func listSessions(ctx context.Context, env command.Env, f *sessionFlags, dir str
 		}
 		return env.PrintJSON(heads)
 	}
-	w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "SESSION\tUSER\tEVENTS\tLAST")
+	table := terminal.NewTable(terminal.Column{Title: "SESSION", Whole: true}, terminal.Column{Title: "USER"}, terminal.Column{Title: "EVENTS", Right: true}, terminal.Column{Title: "LAST"})
 	for _, sess := range all {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", sess.ID, sess.User, sess.Version, sess.LastUpdate.Local().Format("2006-01-02 15:04:05"))
+		table.AddRow(sess.ID, sess.User, strconv.FormatInt(int64(sess.Version), 10), sess.LastUpdate.Local().Format("2006-01-02 15:04:05"))
 	}
-	return command.FailWith(w.Flush())
+	return command.FailWith(table.Print(env.Out))
 }
 
 func (f *sessionFlags) listPage(ctx context.Context, s *store.Sessions, app string) (all []*session.Session, next string, err error) {
@@ -173,20 +173,21 @@ func printSession(ctx context.Context, env command.Env, f *sessionFlags, args []
 		}
 		return env.PrintJSON(json.RawMessage(text))
 	}
-	w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "EVENT\tINVOCATION\tAUTHOR\tWHAT")
+	table := terminal.NewTable(terminal.Column{Title: "EVENT", Whole: true}, terminal.Column{Title: "INVOCATION", Whole: true}, terminal.Column{Title: "AUTHOR"}, terminal.Column{Title: "WHAT"})
 	active := map[*session.Event]bool{}
 	for _, ev := range session.WithoutRewound(sess.Events()) {
 		active[ev] = true
 	}
 	for _, ev := range sess.Events() {
-		what := summarizeEvent(ev)
+		what := terminal.Cell{Text: summarizeEvent(ev)}
 		if ev.Actions.RewindBeforeInvocationID == "" && !active[ev] {
-			what = "(undone) " + what
+			what = terminal.Cell{Text: "(undone) " + what.Text, Role: terminal.Muted}
+		} else if ev.ErrorCode != "" {
+			what.Role = terminal.Bad
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", ev.ID, ev.InvocationID, ev.Author, what)
+		table.AddCells(terminal.Cell{Text: ev.ID}, terminal.Cell{Text: ev.InvocationID}, terminal.Cell{Text: ev.Author}, what)
 	}
-	if err := w.Flush(); err != nil {
+	if err := table.Print(env.Out); err != nil {
 		return command.FailWith(err)
 	}
 	fmt.Fprint(env.Out, "\nstate ")

@@ -16,21 +16,30 @@ import (
 var release, commit string
 
 func newVersionCommand(env command.Env) *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version, the commit and the Go version",
 		Args:  command.RequireArgs(0, 0),
 		RunE: func(*cobra.Command, []string) error {
+			if asJSON {
+				return env.PrintJSON(map[string]string{"version": buildVersion(), "commit": buildCommit(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH})
+			}
 			_, err := fmt.Fprintf(env.Out, "agenthost %s\n", versionLine())
 			return command.FailWith(err)
 		},
 	}
+	command.RegisterOutput(cmd.Flags(), &asJSON, false)
+	return cmd
 }
 
 // versionLine returns the build's version, commit and platform.
 func versionLine() string {
-	return fmt.Sprintf("%s (commit %s, %s %s/%s)", buildVersion(), cmp.Or(commit, recordedCommit(), "unknown"), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("%s (commit %s, %s %s/%s)", buildVersion(), buildCommit(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
+
+// buildCommit returns the build's commit.
+func buildCommit() string { return cmp.Or(commit, recordedCommit(), "unknown") }
 
 // buildVersion returns the build's release, module version, or commit.
 func buildVersion() string {

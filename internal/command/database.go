@@ -18,7 +18,7 @@ func (f *DatabaseFlags) SetupCommand(cmd *cobra.Command, run func(ctx context.Co
 	cmd.PreRunE = ApplyEnvironment
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args) }
 	cmd.Flags().StringVar(&f.SessionDB, "session-db", "", "session database URL: sqlite:///relative.db, sqlite:////absolute.db, postgres://user@host/database or mysql://user@host/database (default: data/agenthost.db of the current folder, or next to it if it is an app)")
-	cmd.Flags().BoolVar(&f.JSON, "json", false, "print JSON")
+	RegisterOutput(cmd.Flags(), &f.JSON, false)
 	return cmd
 }
 

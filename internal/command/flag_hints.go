@@ -31,7 +31,6 @@ func foreignFlags() []foreignFlag {
 		{[]string{"debug", "verbose", "v", "d", "log"}, "log-level", "write --log-level debug"},
 		{[]string{"quiet", "q", "silent"}, "log-level", "write --log-level error"},
 		{[]string{"log-json", "json"}, "log-format", "write --log-format json"},
-		{[]string{"json", "format"}, "output", "write --output json"},
 		{[]string{"session-id", "resume-session", "continue", "c", "s"}, "session", "write --session ID"},
 		{[]string{"user-id", "u"}, "user", "write --user ID"},
 		{[]string{"db", "db-url", "database", "database-url", "session-service-uri", "session-db-url"}, "session-db", "write --session-db URL"},

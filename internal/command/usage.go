@@ -24,18 +24,19 @@ func RequireArgs(minimum, maximum int) cobra.PositionalArgs {
 // AddSubcommands adds subcommands to a command that cannot run without one.
 func AddSubcommands(cmd *cobra.Command, verbs ...*cobra.Command) {
 	cmd.AddCommand(verbs...)
-	names := RejectUnknownCommands(cmd)
+	var names []string
+	for _, v := range verbs {
+		names = append(names, v.Name())
+	}
+	RejectUnknownCommands(cmd, names)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		return fmt.Errorf("%s requires one of the commands %s", cmd.Name(), JoinNames(names))
 	}
 }
 
 // RejectUnknownCommands makes an unknown subcommand an error that suggests the one that it may mean.
-// Without a subcommand the command prints its help. It returns the subcommands' names.
-func RejectUnknownCommands(cmd *cobra.Command) (names []string) {
-	for _, c := range cmd.Commands() {
-		names = append(names, c.Name())
-	}
+// Without a subcommand the command prints its help.
+func RejectUnknownCommands(cmd *cobra.Command, names []string) {
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return nil
@@ -43,7 +44,6 @@ func RejectUnknownCommands(cmd *cobra.Command) (names []string) {
 		return newUnknownCommand(cmd, args[0], names)
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-	return names
 }
 
 // JoinNames formats names as "a, b and c".

@@ -52,16 +52,13 @@ func (t *Table) AddCells(cells ...Cell) {
 	t.rows = append(t.rows, row)
 }
 
-// Print prints the table with the stream's width and styles. A table without rows prints nothing.
+// Print prints the table with the stream's width and styles. A table without rows has its titles.
 func (t *Table) Print(w io.Writer) error {
 	return Print(w, t.Format(WidthOf(w), StylesOf(w)))
 }
 
 // Format returns the table for width columns; 0 means no limit.
 func (t *Table) Format(width int, styles Styles) string {
-	if len(t.rows) == 0 {
-		return ""
-	}
 	rows := t.rows
 	titles := make([]Cell, len(t.columns))
 	hasTitles := false

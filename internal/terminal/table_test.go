@@ -47,7 +47,7 @@ title    日本語 \u202e
 ok      a
 failed  b  reason
 `},
-		{"no rows", NewTable(Column{Title: "a"}), 40, "\n"},
+		{"no rows", NewTable(Column{Title: "a"}), 40, "\na\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := "\n" + c.table.Format(c.width, NewStyles(false)); got != c.want {

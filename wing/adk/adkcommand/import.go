@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"text/tabwriter"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"agenthost/internal/command"
+	"agenthost/internal/terminal"
 	"agenthost/wing/adk/adkdb"
 )
 
@@ -65,8 +66,7 @@ func printImport(env command.Env, r *adkdb.Report) error {
 	if r.DryRun {
 		written = "TO WRITE"
 	}
-	w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "\tREAD\t%s\tPRESENT\tLEFT OUT\n", written)
+	table := terminal.NewTable(terminal.Column{}, terminal.Column{Title: "READ", Right: true}, terminal.Column{Title: written, Right: true}, terminal.Column{Title: "PRESENT", Right: true}, terminal.Column{Title: "LEFT OUT", Right: true})
 	for _, row := range []struct {
 		name string
 		adkdb.Count
@@ -74,14 +74,14 @@ func printImport(env command.Env, r *adkdb.Report) error {
 		if slices.Contains([]string{"memories", "revisions", "results"}, row.name) && row.Read == 0 {
 			continue // ADK databases contain none
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", row.name, row.Read, row.Written, row.Present, row.LeftOut)
+		table.AddRow(row.name, strconv.Itoa(row.Read), strconv.Itoa(row.Written), strconv.Itoa(row.Present), strconv.Itoa(row.LeftOut))
 	}
-	if err := w.Flush(); err != nil {
+	if err := table.Print(env.Out); err != nil {
 		return command.FailWith(err)
 	}
 	for i, l := range r.LeftOut {
 		if i == maxSkippedLines {
-			fmt.Fprintf(env.Out, "and %d more: use --json to list all\n", len(r.LeftOut)-i)
+			fmt.Fprintf(env.Out, "and %d more: use --output json to list all\n", len(r.LeftOut)-i)
 			break
 		}
 		fmt.Fprintf(env.Out, "left out: %s: %s\n", l.What, l.Reason)

@@ -54,7 +54,7 @@ func WriteResult(w io.Writer, r *apptest.Result) error {
 	return err
 }
 
-// testJSON is a test in --format json.
+// testJSON is a test in --output json.
 type testJSON struct {
 	App        string        `json:"app"`
 	Name       string        `json:"name"`
@@ -66,7 +66,7 @@ type testJSON struct {
 	Transcript []string      `json:"transcript"`
 }
 
-// failureJSON is a test failure in --format json.
+// failureJSON is a test failure in --output json.
 type failureJSON struct {
 	Turn       int            `json:"turn"`
 	File       string         `json:"file"`

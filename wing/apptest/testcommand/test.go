@@ -51,7 +51,7 @@ problems, and 3 when there is no test to run.`,
 	flags := cmd.Flags()
 	f.load.RegisterFlags(env, flags)
 	flags.StringVar(&f.run, "run", "", "run only the tests whose names match this regular expression")
-	flags.StringVar(&f.format, "format", "text", "output format: text, json or junit")
+	command.RegisterFormat(flags, &f.format, "output format: text, json or junit")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print every test with its transcript")
 	flags.BoolVar(&f.watch, "watch", false, "rerun an app's tests when a file of the app or its tests is saved")
 	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "maximum duration of a test")
@@ -74,10 +74,10 @@ func newTester(env command.Env, f *testFlags, dirs []string) (*tester, error) {
 	switch f.format {
 	case "text", "json", "junit":
 	default:
-		return nil, fmt.Errorf("--format must be text, json or junit, got %q", f.format)
+		return nil, fmt.Errorf("--output must be text, json or junit, got %q", f.format)
 	}
 	if f.watch && f.format != "text" {
-		return nil, fmt.Errorf("--watch requires --format text, got %s", f.format)
+		return nil, fmt.Errorf("--watch requires --output text, got %s", f.format)
 	}
 	opts, err := f.load.LoaderOptions(nil, dirs...)
 	if err != nil {

@@ -87,6 +87,9 @@ a set has no case to run.`,
 }
 
 func (f *evalFlags) validateFlags() error {
+	if f.output == "text" {
+		f.output = "table" // as in other commands
+	}
 	if !slices.Contains(evalreport.Formats(), f.output) {
 		return fmt.Errorf("--output must be table, json, junit, csv or html, got %q", f.output)
 	}

@@ -8,13 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"agenthost/internal/command"
 	"agenthost/internal/limit"
+	"agenthost/internal/terminal"
 	"agenthost/pkg/loader"
 	"agenthost/wing/evaluation/eval"
 	"agenthost/wing/evaluation/evalfile"
@@ -99,16 +99,15 @@ func newEvalSetPersonasCommand(env command.Env) *cobra.Command {
 		Short: "List the prebuilt personas for simulated users",
 		Args:  command.RequireArgs(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "ID\tDESCRIPTION\tBEHAVIORS")
+			table := terminal.NewTable(terminal.Column{Title: "ID", Whole: true}, terminal.Column{Title: "DESCRIPTION"}, terminal.Column{Title: "BEHAVIORS"})
 			for _, p := range eval.Personas() {
 				var traits []string
 				for _, b := range p.Behaviors {
 					traits = append(traits, b.Name)
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\n", p.ID, p.Description, strings.Join(traits, ", "))
+				table.AddRow(p.ID, p.Description, strings.Join(traits, ", "))
 			}
-			return w.Flush()
+			return command.FailWith(table.Print(env.Out))
 		},
 	}
 }

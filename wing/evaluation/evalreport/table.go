@@ -7,11 +7,10 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
+	"agenthost/internal/terminal"
 	"agenthost/wing/evaluation/eval"
 )
 
@@ -71,15 +70,19 @@ func (r *Report) splitTable() [][][]string {
 const tableGap = 2
 
 func writeRows(out io.Writer, columns [][]string) error {
-	w := tabwriter.NewWriter(out, 0, 0, tableGap, ' ', 0)
-	for row := range columns[0] {
+	titles := make([]terminal.Column, len(columns))
+	for i, c := range columns {
+		titles[i] = terminal.Column{Title: c[0], Whole: i == 0}
+	}
+	table := terminal.NewTable(titles...)
+	for row := 1; row < len(columns[0]); row++ {
 		var cells []string
 		for _, c := range columns {
 			cells = append(cells, c[row])
 		}
-		fmt.Fprintln(w, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
+		table.AddRow(cells...)
 	}
-	return w.Flush()
+	return table.Print(out)
 }
 
 // writeSummary prints how many cases ran, what they used, and the result files.
