@@ -2,6 +2,7 @@ package testcommand
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	goruntime "runtime"
@@ -23,6 +24,7 @@ type testFlags struct {
 	format  string
 	verbose bool
 	watch   bool
+	list    bool
 	timeout time.Duration
 }
 
@@ -42,7 +44,10 @@ problems, and 3 when there is no test to run.`,
 			if err != nil {
 				return err
 			}
-			if f.watch {
+			switch {
+			case f.list:
+				return t.listTests(cmd.Context(), dirs)
+			case f.watch:
 				return t.watchApps(cmd.Context(), dirs)
 			}
 			return t.runOnce(cmd.Context(), dirs)
@@ -54,6 +59,7 @@ problems, and 3 when there is no test to run.`,
 	command.RegisterFormat(flags, &f.format, "output format: text, json or junit")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print every test with its transcript")
 	flags.BoolVar(&f.watch, "watch", false, "rerun an app's tests when a file of the app or its tests is saved")
+	flags.BoolVar(&f.list, "list", false, "list the tests instead of running them")
 	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "maximum duration of a test")
 	return cmd
 }
@@ -75,6 +81,9 @@ func newTester(env command.Env, f *testFlags, dirs []string) (*tester, error) {
 	case "text", "json", "junit":
 	default:
 		return nil, fmt.Errorf("--output must be text, json or junit, got %q", f.format)
+	}
+	if f.list && (f.watch || f.format == "junit") {
+		return nil, errors.New("--list requires --output text or json, and cannot be combined with --watch")
 	}
 	if f.watch && f.format != "text" {
 		return nil, fmt.Errorf("--watch requires --output text, got %s", f.format)
