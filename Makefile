@@ -22,7 +22,7 @@ RUN     ?=
 CORPUS  ?= $(abspath ../shared/corpus)
 export AGENTHOST_CORPUS ?= $(CORPUS)
 
-.PHONY: all help build run test interpreters unit race qa-test lint fmt fmt-check generate film fresh apps eval examples-test gcs-test kube-test ui-test fuzz bench bench-stores bench-http bench-replicas proof proof-full probes dist module cover clean
+.PHONY: all help build run test interpreters unit race qa-test lint fmt fmt-check generate film fresh apps eval examples-test gcs-test kube-test ui-test vscode fuzz bench bench-stores bench-http bench-replicas proof proof-full probes dist module cover clean
 
 all: test ## same as test
 
@@ -133,6 +133,9 @@ ui-test: build ## test the page, the official Dev UI and ADK's own client in a b
 	$(NOCGO) $(GO) test -c -o bin/fakelive.test ./ui-test/fakelive
 	$(NOCGO) $(GO) test -c -o bin/fakeauth.test ./ui-test/fakeauth
 	ui-test/run.sh
+
+vscode: ## package the VS Code extension as editors/vscode/agenthost.vsix; requires npm
+	cd editors/vscode && npm ci --ignore-scripts --no-audit --no-fund && npm run -s package
 
 fuzz: ## run each fuzz target for 10 seconds
 	@for pkg in $$($(GO) list ./pkg/... ./wing/... ./internal/...); do \
