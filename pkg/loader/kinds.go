@@ -119,6 +119,8 @@ const (
 	Expressions
 	// Scripts are a scripted model's answers, which call tools: a list, or a file.
 	Scripts
+	// CaseNames are the names of tests and cases, which no other file uses.
+	CaseNames
 )
 
 // A Gate decides by its own means whether a changed app is activated.

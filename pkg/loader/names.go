@@ -130,7 +130,7 @@ func (t *NameTable) At(file string, offset int) (NameUse, bool) {
 	ok := false
 	for _, n := range t.byFile[file] {
 		u := t.Uses[n]
-		if u.Exact && u.Range.Start <= offset && offset <= u.Range.End && (!ok || u.Range.Start > found.Range.Start || found.Role == NameMentioned) {
+		if u.Exact && u.Kind != CaseNames && u.Range.Start <= offset && offset <= u.Range.End && (!ok || u.Range.Start > found.Range.Start || found.Role == NameMentioned) {
 			found, ok = u, true
 		}
 	}

@@ -119,7 +119,7 @@ func (c *nameCollector) declareEntry(kind NameKind, e spec.Entry) *NameUse {
 }
 
 func (c *nameCollector) addFile(path string, form fileForm) {
-	if path != "" {
+	if path != "" && !strings.EqualFold(path[strings.LastIndexByte(path, '/')+1:], dotenvFile) {
 		c.found.files = append(c.found.files, namedFile{path, form})
 	}
 }

@@ -186,6 +186,8 @@ func (c *nameCollector) collectByKind(n *spec.Node, kind *FileKind, path []strin
 		case of == Scripts && e.Value.Kind == spec.Sequence:
 			c.collectScript(e.Value)
 			continue
+		case of == CaseNames:
+			c.addNode(CaseNames, NameDeclared, e.Value).Whole = c.locator.RangeOf(n)
 		case e.Value.Kind == spec.Scalar:
 			c.addByKind(of, e.Value)
 		}
@@ -210,7 +212,7 @@ func (c *nameCollector) collectByKind(n *spec.Node, kind *FileKind, path []strin
 
 func (c *nameCollector) addByKind(kind NameKind, n *spec.Node) {
 	switch kind {
-	case NoNames, Scripts:
+	case NoNames, Scripts, CaseNames:
 	case Expressions:
 		c.collectExpression(n.Text())
 	case StateValues:

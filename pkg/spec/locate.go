@@ -26,32 +26,43 @@ type Range struct{ Start, End int }
 type Locator struct {
 	src    []byte
 	starts []int
-	// line, col and at are the last position: the next one is often in the same line, which may be
-	// long.
-	line, col, at int
+	// strides has, by the number of a long line, the offsets of every strideLength'th
+	// character: a document may be one line.
+	strides map[int][]int
 	// walk is the last walk, along the string walked: the next range is often after the last one.
 	walk   *scalarWalk
 	walked *Node
 }
 
 // NewLocator returns a locator for a file. The documents must have been parsed from these bytes.
-func NewLocator(src []byte) *Locator { return &Locator{src: src, starts: lineStarts(src)} }
+func NewLocator(src []byte) *Locator {
+	return &Locator{src: src, starts: lineStarts(src), strides: map[int][]int{}}
+}
 
 // OffsetOf returns the byte offset for a position, and whether the file has it.
 func (l *Locator) OffsetOf(p Pos) (int, bool) {
-	if p.Line == l.line && p.Col >= l.col && l.col > 0 {
-		rest, ok := offsetOf(l.src[l.at:], []int{0}, Fix{Line: 1, Col: p.Col - l.col + 1})
-		if !ok {
-			return 0, false
+	if p.Col <= strideLength || p.Line < 1 || p.Line > len(l.starts) {
+		return offsetOf(l.src, l.starts, Fix{Line: p.Line, Col: p.Col})
+	}
+	start, ok := offsetOf(l.src, l.starts, Fix{Line: p.Line, Col: 1})
+	if !ok {
+		return 0, false
+	}
+	offsets, known := l.strides[p.Line]
+	if !known {
+		end := len(l.src)
+		if p.Line < len(l.starts) {
+			end = l.starts[p.Line]
 		}
-		l.col, l.at = p.Col, l.at+rest
-		return l.at, true
+		offsets = strideOffsets(string(l.src[start:end]))
+		l.strides[p.Line] = offsets
 	}
-	at, ok := offsetOf(l.src, l.starts, Fix{Line: p.Line, Col: p.Col})
-	if ok {
-		l.line, l.col, l.at = p.Line, p.Col, at
+	if (p.Col-1)/strideLength >= len(offsets) {
+		return 0, false
 	}
-	return at, ok
+	near := start + offsets[(p.Col-1)/strideLength]
+	rest, ok := offsetOf(l.src[near:], []int{0}, Fix{Line: 1, Col: (p.Col-1)%strideLength + 1})
+	return near + rest, ok
 }
 
 // Locate returns where the file has the text's bytes [from, to). If they are not in the file as they

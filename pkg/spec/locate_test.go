@@ -76,6 +76,25 @@ func TestLocateAroundReferences(t *testing.T) {
 	}
 }
 
+// A document in one long line costs its length, not its square.
+func TestLocateInLongLine(t *testing.T) {
+	src := "[" + strings.Repeat("é, ", 3000) + "KEY" + strings.Repeat(", {a: KEY}", 3000) + "]"
+	n, ds := spec.Parse("x.yaml", []byte(src))
+	if len(ds) > 0 {
+		t.Fatal(ds)
+	}
+	l := spec.NewLocator([]byte(src))
+	for i, item := range n.Items[3000:] {
+		if item.Kind == spec.Mapping {
+			item = item.Get("a")
+		}
+		r, ok := l.Locate(item.Text(), 0, 3)
+		if !ok || src[r.Start:r.End] != "KEY" {
+			t.Fatalf("item %d: Locate() = %v, %v", i, r, ok)
+		}
+	}
+}
+
 // A value's range ends after its last character, quote or bracket.
 func TestRangeOfValues(t *testing.T) {
 	for src, want := range map[string]string{
@@ -117,4 +136,31 @@ func FuzzLocate(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The names in a short schema are its words that are not types.
+func TestSchemaNames(t *testing.T) {
+	for src, want := range map[string]string{
+		"Order": "Order",
+		"{id: string, items: [Item], by: {p: User}}":      "Item User",
+		"{a: {enum: [x, y]}}":                             "",
+		"{type: object, properties: {a: {type: string}}}": "",
+		"string": "",
+	} {
+		n, ds := spec.Parse("x.yaml", []byte(src))
+		if len(ds) > 0 {
+			t.Fatal(ds)
+		}
+		names, plain := spec.SchemaNames(n)
+		var got []string
+		for _, name := range names {
+			got = append(got, name.Value)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("SchemaNames(%s) = %q, want %q", src, got, want)
+		}
+		if again, _ := spec.SchemaNames(plain); len(again) > 0 {
+			t.Errorf("SchemaNames(%s) leaves %v", src, again)
+		}
+	}
 }

@@ -43,6 +43,8 @@ func findNames(keys []string, key string) loader.NameKind {
 	}
 	inTurn := len(parent) == 1 || len(parent) == 3 && parent[1] == "then"
 	switch {
+	case key == "name" && len(keys) == 1:
+		return loader.CaseNames
 	case key == "model" && (len(keys) == 1 || len(keys) == 2 && in("simulation")):
 		return loader.Scripts
 	case key == "expect" && turn, key == "" && in("[]") && len(keys) > 1 && keys[len(keys)-2] == "expect":

@@ -534,6 +534,9 @@ func TestDocumentSymbols(t *testing.T) {
 		"app.yaml":          "fast 14 1-1, slow 14 2-2, Plan 23 4-4, stock 12 6-6",
 		"s.script.yaml":     "",
 		"prompts/writer.md": "",
+
+		"root_agent.test.yaml": "writes 6 0-9",
+		"desk.eval.yaml":       "one 6 3-7",
 	} {
 		var found []symbol
 		e.call("textDocument/documentSymbol", map[string]any{"textDocument": map[string]any{"uri": e.uri(file)}}, &found)

@@ -122,6 +122,7 @@ func (s *Server) listWorkspaceSymbols(ctx context.Context, m *message) (any, err
 // The protocol's kinds of symbols.
 const (
 	symbolClass    = 5
+	symbolMethod   = 6
 	symbolProperty = 7
 	symbolFunction = 12
 	symbolVariable = 13
@@ -144,6 +145,8 @@ func symbolKindOf(kind loader.NameKind) int {
 		return symbolConstant
 	case loader.ConnectionNames:
 		return symbolKey
+	case loader.CaseNames:
+		return symbolMethod
 	}
 	return symbolProperty
 }

@@ -52,6 +52,8 @@ func findNames(keys []string, key string) loader.NameKind {
 	})
 	inMetric := len(keys) > 1 && keys[len(keys)-2] == "metrics"
 	switch {
+	case len(keys) == 2 && (key == "name" && itemIn("cases") || key == "eval_id" && itemIn("eval_cases")):
+		return loader.CaseNames
 	case key == "judge_model", key == "model" && in("simulation", "user_simulator_config"):
 		return loader.ModelNames
 	case key == "name" && itemIn("calls", "tool_uses", "tool_responses"), key == "" && in("tools", "respond"):
