@@ -50,7 +50,8 @@ func kindSources() []kindSource {
 		{ModelList, "gemini.VertexKind", gemini, []string{"vertex_ai"}, nil},
 		{ModelList, "gemini.ApigeeKind", gemini, []string{"apigee"}, nil},
 		{ModelList, "openai.Kinds", openai, []string{
-			"openai", "azure", "azure_ai", "groq", "mistral", "deepseek", "together_ai", "fireworks_ai", "openrouter", "xai", "cohere", "databricks", "ai21", "bedrock", "openai_compatible",
+			"openai", "azure", "azure_ai", "groq", "mistral", "deepseek", "together_ai", "fireworks_ai", "openrouter", "xai", "cohere", "databricks", "ai21", "bedrock", "moonshot", "perplexity",
+			"cerebras", "sambanova", "nvidia_nim", "deepinfra", "dashscope", "hosted_vllm", "lm_studio", "llamafile", "litellm_proxy", "openai_compatible",
 		}, regexp.MustCompile(`^(gpt-|chatgpt-|o[1-9](-|$))`)},
 		{ModelList, "ollama.Kinds", ollama, []string{"ollama", "ollama_chat"}, nil},
 		{ModelList, "provider.Kinds", provider, []string{"route", "scripted"}, nil},

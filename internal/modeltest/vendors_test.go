@@ -106,6 +106,23 @@ func TestVendorsSendKeyToTheirAddress(t *testing.T) {
 			map[string]string{"AWS_BEARER_TOKEN_BEDROCK": "k", "AWS_REGION": "us-west-2"},
 			"https://bedrock-runtime.us-west-2.amazonaws.com/openai/v1/chat/completions", bearer("k"),
 		},
+		{"perplexity", map[string]string{"PERPLEXITYAI_API_KEY": "k"}, "https://api.perplexity.ai/chat/completions", bearer("k")},
+		{"cerebras", map[string]string{"CEREBRAS_API_KEY": "k"}, "https://api.cerebras.ai/v1/chat/completions", bearer("k")},
+		{"sambanova", map[string]string{"SAMBANOVA_API_KEY": "k"}, "https://api.sambanova.ai/v1/chat/completions", bearer("k")},
+		{"nvidia_nim", map[string]string{"NVIDIA_NIM_API_KEY": "k"}, "https://integrate.api.nvidia.com/v1/chat/completions", bearer("k")},
+		{"deepinfra", map[string]string{"DEEPINFRA_API_KEY": "k"}, "https://api.deepinfra.com/v1/openai/chat/completions", bearer("k")},
+		{"moonshot", map[string]string{"MOONSHOT_API_KEY": "k"}, "https://api.moonshot.ai/v1/chat/completions", bearer("k")},
+		{"dashscope", map[string]string{"DASHSCOPE_API_KEY": "k"}, "https://dashscope-intl.aliyuncs.com/compatible-mode/v1/chat/completions", bearer("k")},
+		{"hosted_vllm", map[string]string{"HOSTED_VLLM_API_BASE": "http://gpu:8001"}, "http://gpu:8001/v1/chat/completions", ""},
+		{"hosted_vllm", map[string]string{"HOSTED_VLLM_API_BASE": "http://gpu:8001/v1", "HOSTED_VLLM_API_KEY": "k"}, "http://gpu:8001/v1/chat/completions", bearer("k")},
+		{"lm_studio", nil, "http://127.0.0.1:1234/v1/chat/completions", ""},
+		{"lm_studio", map[string]string{"LM_STUDIO_API_BASE": "http://desk:1234/v1"}, "http://desk:1234/v1/chat/completions", ""},
+		{"llamafile", nil, "http://127.0.0.1:8080/v1/chat/completions", ""},
+		{
+			"litellm_proxy",
+			map[string]string{"LITELLM_PROXY_API_BASE": "http://litellm:4000", "LITELLM_PROXY_API_KEY": "k"},
+			"http://litellm:4000/chat/completions", bearer("k"),
+		},
 		{"ollama", nil, "http://127.0.0.1:11434/api/chat", ""},
 		{"ollama_chat", map[string]string{"OLLAMA_API_BASE": "http://gpu:11434"}, "http://gpu:11434/api/chat", ""},
 		{"openai_compatible", map[string]string{"OPENAI_API_KEY": "k"}, "https://api.openai.com/v1/chat/completions", bearer("k")},
@@ -147,6 +164,11 @@ func TestVendorsMissing(t *testing.T) {
 				"or give the model an api_key or a base_url under models: in app.yaml",
 		},
 		{
+			"{provider: hosted_vllm, model: m}", nil,
+			"model: 400 INVALID_ARGUMENT: no address for vLLM: set HOSTED_VLLM_API_BASE, such as http://127.0.0.1:8001/v1, " +
+				"or give the model a base_url under models: in app.yaml",
+		},
+		{
 			"{provider: bedrock, model: m}",
 			map[string]string{"AWS_BEARER_TOKEN_BEDROCK": "k"},
 			"model: 400 INVALID_ARGUMENT: no region for Amazon Bedrock: set AWS_REGION, such as us-east-1, " +
@@ -179,7 +201,9 @@ func TestVendorsKeepKeys(t *testing.T) {
 		for _, key := range []string{
 			"OPENAI_API_KEY", "AZURE_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_AI_API_KEY", "GROQ_API_KEY", "MISTRAL_API_KEY", "DEEPSEEK_API_KEY",
 			"TOGETHERAI_API_KEY", "FIREWORKS_AI_API_KEY", "OPENROUTER_API_KEY", "XAI_API_KEY", "COHERE_API_KEY", "DATABRICKS_API_KEY",
-			"AI21_API_KEY", "AWS_BEARER_TOKEN_BEDROCK", "OLLAMA_API_KEY",
+			"AI21_API_KEY", "AWS_BEARER_TOKEN_BEDROCK", "OLLAMA_API_KEY", "PERPLEXITYAI_API_KEY", "CEREBRAS_API_KEY", "SAMBANOVA_API_KEY",
+			"NVIDIA_NIM_API_KEY", "DEEPINFRA_API_KEY", "MOONSHOT_API_KEY", "DASHSCOPE_API_KEY", "HOSTED_VLLM_API_KEY", "LM_STUDIO_API_KEY",
+			"LLAMAFILE_API_KEY", "LITELLM_PROXY_API_KEY",
 		} {
 			env[key] = secret
 		}
@@ -188,6 +212,8 @@ func TestVendorsKeepKeys(t *testing.T) {
 	bases := []string{
 		"OPENAI_BASE_URL", "OPENAI_API_BASE", "AZURE_API_BASE", "AZURE_AI_API_BASE", "GROQ_API_BASE", "MISTRAL_API_BASE", "DEEPSEEK_API_BASE",
 		"TOGETHER_AI_API_BASE", "FIREWORKS_API_BASE", "OPENROUTER_API_BASE", "XAI_API_BASE", "DATABRICKS_API_BASE", "AI21_API_BASE", "OLLAMA_API_BASE",
+		"PERPLEXITY_API_BASE", "CEREBRAS_API_BASE", "SAMBANOVA_API_BASE", "NVIDIA_NIM_API_BASE", "DEEPINFRA_API_BASE", "MOONSHOT_API_BASE",
+		"DASHSCOPE_API_BASE", "HOSTED_VLLM_API_BASE", "LM_STUDIO_API_BASE", "LLAMAFILE_API_BASE", "LITELLM_PROXY_API_BASE",
 	}
 	app := map[string]string{}
 	for _, name := range bases {

@@ -129,6 +129,10 @@ func (r *modelResolver) buildModel(ctx context.Context, name string, n *spec.Nod
 		return nil, nil
 	}
 	kind, ok := r.loader.kinds.Models.Lookup(at.Value)
+	if alias := providerAliases()[at.Value]; !ok && slices.Contains(r.loader.kinds.Models.Names(), alias) {
+		r.report(at.Errorf("unknown-name", "unknown provider %q", at.Value).WithHint("write %s", alias).WithFix(at.Value, alias))
+		return nil, nil
+	}
 	if !ok {
 		r.report(missingKindError(at, agentconfig.ModelList, at.Value, r.loader.kinds.Models.Names()))
 		return nil, nil
@@ -334,6 +338,11 @@ func (r *modelResolver) reportUnknownModel(name spec.Text, fallback defaultModel
 		r.report(name.Errorf(0, "model", "unknown model %q", name.Value).WithNearName(name.Value, near))
 		return true
 	}
+	known := r.loader.findModelName(name.Value)
+	if prefix, _, _ := strings.Cut(known, "/"); known != "" && strings.HasPrefix(name.Value, prefix+":") {
+		r.report(withModelName(name.Errorf(0, "model", "unknown model %q", name.Value), name.Value, known))
+		return true
+	}
 	if vendor, ok := agentconfig.FindProvider(name.Value); ok && !slices.Contains(r.loader.kinds.Models.Names(), vendor) {
 		hint, _ := agentconfig.HintSource(agentconfig.ModelList, vendor)
 		r.report(name.Errorf(0, "model", "this program does not have the provider %q of model %s; %s", vendor, name.Value, listNames(r.loader.kinds.Models.Names())).WithHint("%s", hint))
@@ -342,6 +351,10 @@ func (r *modelResolver) reportUnknownModel(name spec.Text, fallback defaultModel
 	report := name.Errorf(0, "model", "unknown model %q", name.Value)
 	if fallback.title != "" {
 		report = name.Warnf(0, "model", "unknown model %q, assuming %s", name.Value, fallback.title)
+	}
+	if known != "" {
+		r.report(withModelName(report, name.Value, known))
+		return fallback.title == ""
 	}
 	r.report(report.WithHint("write PROVIDER/%s for a model of another provider, such as ollama/%[1]s, or declare the model under models in app.yaml", name.Value))
 	return fallback.title == ""
@@ -363,6 +376,12 @@ func (r *modelResolver) unknownProviderError(name spec.Text, vendor, rest string
 		return name.Errorf(0, "model", "this program does not have the provider %q; %s", vendor, listNames(r.loader.kinds.Models.Names())).WithHint("%s", hint)
 	}
 	d := name.Errorf(0, "model", "unknown provider %q", vendor)
+	if known := r.loader.findModelName(name.Value); known != "" {
+		return withModelName(d, name.Value, known)
+	}
+	if hint := otherProviders()[vendor]; hint != "" {
+		return d.WithHint("%s", strings.ReplaceAll(hint, "%s", name.Value))
+	}
 	if near := spec.Suggest(vendor, prefixes); near != "" {
 		return d.WithHint("did you mean %s/%s?", near, rest).WithProposal(vendor, near)
 	}

@@ -19,6 +19,29 @@ type CallsConfig struct {
 	Fallback []FallbackRef  `yaml:"fallback" doc:"Models in the app to try in this order when this one fails and retries did not help."`
 }
 
+// Advice lists other programs' names for a model's settings.
+func (c *CallsConfig) Advice() spec.Advice {
+	const config = "set it on the agents that use the model, in generate_content_config"
+	const timeout = "use timeouts: {first_byte: 5m, idle: 2m}"
+	return spec.Advice{
+		Fields: map[string]string{
+			"name": "model", "model_name": "model", "model_id": "model", "deployment": "model", "deployment_name": "model",
+			"api_base": "base_url", "baseUrl": "base_url", "baseURL": "base_url", "url": "base_url", "endpoint": "base_url",
+			"apiKey": "api_key", "key": "api_key", "token": "api_key",
+			"fallbacks": "fallback", "max_retries": "use retry: {attempts: 3}", "num_retries": "use retry: {attempts: 3}",
+			"timeout": timeout, "request_timeout": timeout,
+			"temperature": config, "top_p": config, "top_k": config, "seed": config,
+			"max_tokens": "set max_output_tokens on the agents that use the model, in generate_content_config",
+			"rpm":        "use limits: {requests: 60/1m}", "tpm": "use limits: {tokens: 200k/1m}",
+		},
+		Shapes: map[string]string{
+			"retry: text":    "write retry: {attempts: 3}",
+			"fallback: text": "write a list of models: fallback: [NAME]",
+			"fallback: {}":   "write a list of models: fallback: [NAME]",
+		},
+	}
+}
+
 type retryConfig struct {
 	Codes    []int `yaml:"codes" doc:"The HTTP status codes to retry. Default: 429, 500, 502, 503, 504 and 529."`
 	Attempts int   `yaml:"attempts" default:"3" doc:"The maximum attempts, including the first."`

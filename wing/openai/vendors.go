@@ -21,7 +21,7 @@ type chatVendor struct {
 // chatVendors returns the services in the documentation's order. The documentation lists each row's
 // source.
 func chatVendors() []*chatVendor {
-	return []*chatVendor{
+	vendors := []*chatVendor{
 		{Vendor: modelapi.Vendor{
 			Prefix: openAIPrefix, Title: "OpenAI", Base: openAIURL, BaseVariables: []string{"OPENAI_BASE_URL", "OPENAI_API_BASE"},
 			KeyVariables: []string{"OPENAI_API_KEY"},
@@ -78,7 +78,53 @@ func chatVendors() []*chatVendor {
 			Prefix: "bedrock", Title: "Amazon Bedrock", Base: "https://bedrock-runtime.{region}.amazonaws.com/openai/v1",
 			RegionVariables: []string{"AWS_REGION", "AWS_REGION_NAME", "AWS_DEFAULT_REGION"}, KeyVariables: []string{"AWS_BEARER_TOKEN_BEDROCK"},
 		}},
-		compatibleVendor(),
+		{Vendor: modelapi.Vendor{
+			Prefix: "moonshot", Title: "Moonshot AI", Base: "https://api.moonshot.ai/v1",
+			BaseVariables: []string{"MOONSHOT_API_BASE"}, KeyVariables: []string{"MOONSHOT_API_KEY"},
+		}, chat: chatDialect{thoughts: modelapi.ThoughtsTools}},
+	}
+	vendors = append(vendors, plainVendors()...)
+	return append(append(vendors, ownServers()...), compatibleVendor())
+}
+
+// plainVendors returns the services that differ only in their address and key.
+func plainVendors() []*chatVendor {
+	var vendors []*chatVendor
+	for _, v := range [][]string{
+		{"perplexity", "Perplexity", "https://api.perplexity.ai", "PERPLEXITY_API_BASE", "PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY"},
+		{"cerebras", "Cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_BASE", "CEREBRAS_API_KEY"},
+		{"sambanova", "SambaNova", "https://api.sambanova.ai/v1", "SAMBANOVA_API_BASE", "SAMBANOVA_API_KEY"},
+		{"nvidia_nim", "NVIDIA NIM", "https://integrate.api.nvidia.com/v1", "NVIDIA_NIM_API_BASE", "NVIDIA_NIM_API_KEY"},
+		{"deepinfra", "DeepInfra", "https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_BASE", "DEEPINFRA_API_KEY"},
+		{"dashscope", "Alibaba Cloud Model Studio", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "DASHSCOPE_API_BASE", "DASHSCOPE_API_KEY"},
+	} {
+		vendors = append(vendors, &chatVendor{Vendor: modelapi.Vendor{
+			Prefix: v[0], Title: v[1], Base: v[2], BaseVariables: v[3:4], KeyVariables: v[4:],
+		}})
+	}
+	return vendors
+}
+
+// ownServers returns the servers that people run themselves, mostly without a key. vLLM's usual
+// port is also ours, so its address has no default.
+func ownServers() []*chatVendor {
+	return []*chatVendor{
+		{Vendor: modelapi.Vendor{
+			Prefix: "hosted_vllm", Title: "vLLM", Example: "http://127.0.0.1:8001/v1", BaseVariables: []string{"HOSTED_VLLM_API_BASE"},
+			Path: "/v1", KeyVariables: []string{"HOSTED_VLLM_API_KEY"}, Local: true,
+		}},
+		{Vendor: modelapi.Vendor{
+			Prefix: "lm_studio", Title: "LM Studio", Base: "http://127.0.0.1:1234/v1", BaseVariables: []string{"LM_STUDIO_API_BASE"},
+			Path: "/v1", KeyVariables: []string{"LM_STUDIO_API_KEY"}, Local: true,
+		}},
+		{Vendor: modelapi.Vendor{
+			Prefix: "llamafile", Title: "llamafile", Base: "http://127.0.0.1:8080/v1", BaseVariables: []string{"LLAMAFILE_API_BASE"},
+			Path: "/v1", KeyVariables: []string{"LLAMAFILE_API_KEY"}, Local: true,
+		}},
+		{Vendor: modelapi.Vendor{
+			Prefix: "litellm_proxy", Title: "LiteLLM's proxy", Example: "http://127.0.0.1:4000", BaseVariables: []string{"LITELLM_PROXY_API_BASE"},
+			KeyVariables: []string{"LITELLM_PROXY_API_KEY"}, Local: true,
+		}},
 	}
 }
 
@@ -100,6 +146,9 @@ func compatibleVendor() *chatVendor {
 func (v *chatVendor) describeVendor() string {
 	if v.Prefix == compatiblePrefix {
 		return "Any server with OpenAI's chat completions API."
+	}
+	if v.Local {
+		return v.Title + ", with the key in " + v.KeyVariables[0] + " if the server needs one."
 	}
 	return v.Title + ", with the key in " + v.KeyVariables[0] + "."
 }
