@@ -77,7 +77,11 @@ func (j *journal) appendReport(r Report, before, after *store.Revision) {
 		j.entries = slices.Delete(j.entries, 0, over)
 	}
 	if over := len(j.entries) - maxCompared; over > 0 {
-		j.entries[over-1].releaseFiles()
+		// A reader that is comparing the files drops them afterwards.
+		if e := j.entries[over-1]; e.mu.TryLock() {
+			e.before, e.after = nil, nil
+			e.mu.Unlock()
+		}
 	}
 	j.wakeReaders()
 }
@@ -121,15 +125,6 @@ func (e *journalEntry) resolveChanges(kinds Kinds) Report {
 		e.before, e.after = nil, nil
 	}
 	return e.report
-}
-
-// releaseFiles drops the files, unless a reader is comparing them, which drops them
-// afterwards.
-func (e *journalEntry) releaseFiles() {
-	if e.mu.TryLock() {
-		e.before, e.after = nil, nil
-		e.mu.Unlock()
-	}
 }
 
 // A Summary lists an app's fields by agent, for comparisons. Environment variables appear as

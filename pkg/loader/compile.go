@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agenthost/internal/agentconfig"
+	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/tool"
@@ -25,13 +26,23 @@ func (c *compiler) compileApp(ctx context.Context) (*runtime.App, error) {
 		return nil, err
 	}
 	doc := &c.app.doc
-	return runtime.NewApp(c.src.name, agent, &runtime.AppOptions{
+	opts := &runtime.AppOptions{
 		Description: doc.Description, Revision: c.src.computeRevision(), Config: c.runConfig(), Model: c.app.defaultModel(), Close: c.held.close,
-		ContextCache: doc.contextCache(), Retention: time.Duration(doc.Retention),
-		Compaction: doc.compactionOptions(), Summarizer: c.app.summarizer,
+		Retention: time.Duration(doc.Retention), Summarizer: c.app.summarizer,
 		StateSchema: c.app.stateSchema(), Resumable: c.app.isResumable(), Reload: doc.reloadOptions(),
 		Plugins: c.app.plugins, Logger: c.held.logger, Live: c.loader.kinds.Live,
-	})
+	}
+	if cache := doc.ContextCache; cache != nil {
+		opts.ContextCache = &model.CacheConfig{MinTokens: cache.MinTokens, TTL: time.Duration(cache.TTLSeconds) * time.Second, Intervals: cache.CacheIntervals}
+	}
+	if doc.Compaction != nil {
+		config := &doc.Compaction.config
+		opts.Compaction = &runtime.CompactionOptions{
+			Interval: config.Interval, Overlap: config.Overlap, TokenThreshold: config.TokenThreshold, EventRetention: config.EventRetention,
+			Prompt: config.Summarizer.Prompt.Value,
+		}
+	}
+	return runtime.NewApp(c.src.name, agent, opts)
 }
 
 // runConfig returns the app's run_config, or nil for the defaults.
@@ -146,23 +157,17 @@ func (t *recordedTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, 
 	case result != nil:
 		c.Response = result.Response
 	}
-	c.State = changedKeys(before, call.Actions.StateDelta)
+	c.State = map[string]any{}
+	for key, value := range call.Actions.StateDelta {
+		if old, ok := before[key]; !ok || !reflect.DeepEqual(old, value) {
+			c.State[key] = value
+		}
+	}
 	for _, key := range call.Actions.UpdatedKeys() {
 		c.State[key], _ = call.State.Get(key)
 	}
 	t.rec.AddToolCall(c)
 	return result, err
-}
-
-// changedKeys returns the keys whose values differ from before.
-func changedKeys(before, after map[string]any) map[string]any {
-	state := map[string]any{}
-	for k, v := range after {
-		if old, ok := before[k]; !ok || !reflect.DeepEqual(old, v) {
-			state[k] = v
-		}
-	}
-	return state
 }
 
 type replayedTool struct {

@@ -146,7 +146,12 @@ func (r *declarationReader) inlineNames(n *spec.Node) *spec.Node {
 	for _, key := range []string{"output_schema", "input_schema", "state_schema"} {
 		n = r.inlineSchema(n, key)
 	}
-	return r.inlineCallbacks(n)
+	for _, e := range n.Entries {
+		if strings.HasSuffix(e.Key.Value, "_callbacks") && e.Value.Kind == spec.Sequence {
+			n = r.replaceKeyCached(n, e.Key.Value, r.inlineRules(e.Value))
+		}
+	}
+	return n
 }
 
 // applyDefaults adds the default values for keys that the agent does not set.
@@ -264,22 +269,18 @@ func isTypeName(name string) bool {
 	return slices.Contains([]string{"string", "integer", "number", "boolean", "object", "any"}, name)
 }
 
-// inlineCallbacks replaces callback names with their rules from functions. A registered Go function
-// with the name takes precedence.
-func (r *declarationReader) inlineCallbacks(n *spec.Node) *spec.Node {
-	for _, e := range n.Entries {
-		if strings.HasSuffix(e.Key.Value, "_callbacks") && e.Value.Kind == spec.Sequence {
-			n = r.replaceKeyCached(n, e.Key.Value, r.inlineRules(e.Value))
-		}
-	}
-	return n
-}
-
+// inlineRules replaces callback names in a list with their rules from functions. A registered Go
+// function with the name takes precedence. Arguments of a name have no effect, and are reported.
 func (r *declarationReader) inlineRules(list *spec.Node) *spec.Node {
 	all := *list
 	all.Items = nil
 	for _, item := range list.Items {
-		item = r.stripCodeArgs(item)
+		if ds := checkCodeArgs(item); len(ds) > 0 && item.Get("name") != nil {
+			r.report(ds...)
+			bare := *item
+			bare.Entries = slices.DeleteFunc(slices.Clone(item.Entries), func(e spec.Entry) bool { return e.Key.Value == "args" || e.Key.Value == "params" })
+			item = &bare
+		}
 		name := item.Get("name")
 		f, ok := part{}, false
 		if name != nil && len(item.Entries) == 1 {
@@ -313,16 +314,4 @@ func checkCodeArgs(ref *spec.Node) spec.Diagnostics {
 		}
 	}
 	return ds
-}
-
-// stripCodeArgs returns a code name without its arguments, and reports them.
-func (r *declarationReader) stripCodeArgs(ref *spec.Node) *spec.Node {
-	ds := checkCodeArgs(ref)
-	if len(ds) == 0 || ref.Get("name") == nil {
-		return ref
-	}
-	r.report(ds...)
-	bare := *ref
-	bare.Entries = slices.DeleteFunc(slices.Clone(ref.Entries), func(e spec.Entry) bool { return e.Key.Value == "args" || e.Key.Value == "params" })
-	return &bare
 }

@@ -128,16 +128,6 @@ func formatFolderError(err error) string {
 	return formatOSError(err)
 }
 
-// unreadableDiagnostics reports that an app's folder cannot be read.
-func unreadableDiagnostics(dir, revision, reason string) spec.Diagnostics {
-	message := "the app's folder cannot be read, and no revision is serving: " + reason
-	if revision != "" {
-		message = "the app's folder cannot be read, and its last good revision keeps serving: " + reason
-	}
-	d := spec.Diagnostic{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "file", Message: message}
-	return spec.Diagnostics{d.WithHint("restore the folder; the app is reloaded as soon as it can be read")}
-}
-
 // Limits for an app's folder without hidden folders. Polling an unchanged folder reads each entry
 // once.
 const (

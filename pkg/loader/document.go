@@ -9,7 +9,6 @@ import (
 
 	"agenthost/internal/agentconfig"
 	"agenthost/internal/runconfig"
-	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 )
@@ -322,18 +321,6 @@ func (r *runConfigNode) SchemaSpec() map[string]any {
 	return map[string]any{"$ref": "#/$defs/run_config"}
 }
 
-// compactionOptions returns the app's setting, or nil.
-func (d *document) compactionOptions() *runtime.CompactionOptions {
-	if d.Compaction == nil {
-		return nil
-	}
-	c := &d.Compaction.config
-	return &runtime.CompactionOptions{
-		Interval: c.Interval, Overlap: c.Overlap, TokenThreshold: c.TokenThreshold, EventRetention: c.EventRetention,
-		Prompt: c.Summarizer.Prompt.Value,
-	}
-}
-
 // compactionNode is events_compaction_config with its position.
 type compactionNode struct {
 	node   *spec.Node
@@ -398,15 +385,6 @@ func (c *compactionConfig) Check(n *spec.Node) spec.Diagnostics {
 		ds = append(ds, p.Errorf(0, "compaction", "the prompt must contain %s, the placeholder of the conversation", runtime.ConversationHistory))
 	}
 	return ds
-}
-
-// contextCache returns the app's setting, or nil.
-func (d *document) contextCache() *model.CacheConfig {
-	c := d.ContextCache
-	if c == nil {
-		return nil
-	}
-	return &model.CacheConfig{MinTokens: c.MinTokens, TTL: time.Duration(c.TTLSeconds) * time.Second, Intervals: c.CacheIntervals}
 }
 
 // contextCacheConfig is context_cache_config (adk-python

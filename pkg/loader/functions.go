@@ -132,22 +132,12 @@ func (r *resolver) resolveFunctionTool(ctx context.Context, ref *agentconfig.Too
 		r.report(missingToolCodeError(at, name))
 		return nil
 	}
-	if longRunning {
-		f.node = markLongRunning(f.node)
+	if n := f.node; longRunning && n.Kind == spec.Mapping && len(n.Entries) == 1 {
+		if e := n.Entries[0]; e.Value.Kind == spec.Mapping && e.Value.Get("long_running") == nil {
+			f.node = replaceKey(n, e.Key.Value, e.Value.WithEntry("long_running", "true"))
+		}
 	}
 	return r.resolveMappedTool(ctx, f, name, t)
-}
-
-// markLongRunning adds long_running: true to a tool definition.
-func markLongRunning(n *spec.Node) *spec.Node {
-	if n.Kind != spec.Mapping || len(n.Entries) != 1 || n.Entries[0].Value.Kind != spec.Mapping {
-		return n
-	}
-	e := n.Entries[0]
-	if e.Value.Get("long_running") != nil {
-		return n
-	}
-	return replaceKey(n, e.Key.Value, e.Value.WithEntry("long_running", "true"))
 }
 
 // isCodeName reports whether a name refers to code, not to a kind.

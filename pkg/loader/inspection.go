@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"agenthost/internal/adktools"
+	"agenthost/internal/limit"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
@@ -118,7 +119,11 @@ func (in *Inspection) ReadAppFile(file string) ([]byte, error) {
 	if !in.r.src.fileExists(rel) {
 		return nil, fs.ErrNotExist
 	}
-	return in.r.src.readEvalFile(rel)
+	b, err := in.r.src.readWithinBudget(rel)
+	if err == nil && len(b) > limit.AppFile.Bytes { // cut off, it would be invalid
+		return nil, errEvalFileTooLarge
+	}
+	return b, err
 }
 
 // DescribeReadError describes why a file could not be read.

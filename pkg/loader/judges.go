@@ -61,9 +61,6 @@ func (l *Loader) FingerprintModels(ctx context.Context, dir string, names []stri
 	return all
 }
 
-// unrelatedSettings do not change a model's answers.
-func unrelatedSettings() []string { return []string{"price", "limits", "timeouts", "retry", "context"} }
-
 // writeFingerprint writes what identifies a model and the models that it calls; false means
 // that it has no fingerprint.
 func (r *modelResolver) writeFingerprint(w io.Writer, name string, seen map[string]bool) bool {
@@ -77,8 +74,9 @@ func (r *modelResolver) writeFingerprint(w io.Writer, name string, seen map[stri
 	}
 	use := r.describeModel(name, plan)
 	fmt.Fprintf(w, "%q %q %q\n", use.Provider, use.Model, use.URL)
+	unrelated := []string{"price", "limits", "timeouts", "retry", "context"} // they do not change a model's answers
 	for _, e := range plan.node.Entries {
-		if !slices.Contains(unrelatedSettings(), e.Key.Value) {
+		if !slices.Contains(unrelated, e.Key.Value) {
 			fmt.Fprintf(w, "%q: ", e.Key.Value)
 			writeSettings(w, e.Value)
 		}

@@ -3,8 +3,10 @@ package loader
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"agenthost/internal/agentconfig"
@@ -122,7 +124,9 @@ func (l *Loader) loadSource(ctx context.Context, src *source, then func(context.
 		}
 		return loadResult{ds: r.ds, outside: src.outsideFiles, read: src.readFiles}
 	}
-	return loadResult{app, r.ds, src.outsideFiles, src.revisionFiles(), src.readFiles}
+	files := maps.Clone(src.readFiles)
+	delete(files, dotenvFile) // it contains this machine's secrets
+	return loadResult{app, r.ds, src.outsideFiles, files, src.readFiles}
 }
 
 // openAppFolder opens an app's folder, or returns the problem.
@@ -140,20 +144,16 @@ func (l *Loader) newRevisionResolver(rev *store.Revision, variable func(name str
 	bare := *l
 	bare.opts.Env = func(string) (string, bool) { return "", false }
 	bare.opts.MissingKey = nil
-	bare.opts.Overlay, bare.opts.Secrets = findOverlayName(rev.Files), ""
+	bare.opts.Overlay, bare.opts.Secrets = "", ""
+	for file := range rev.Files { // the name of its overlay file contains the environment
+		if name, ok := strings.CutPrefix(file, "app."); ok && path.Ext(name) == ".yaml" {
+			bare.opts.Overlay = strings.TrimSuffix(name, ".yaml")
+			break
+		}
+	}
 	src := newSource(rev.App, "", &bare.opts)
 	src.storedRevision, src.placeholder = rev, variable
 	return newResolver(&bare, src)
-}
-
-// findOverlayName returns the overlay's environment in a revision's files.
-func findOverlayName(files map[string][]byte) string {
-	for file := range files {
-		if name, ok := strings.CutPrefix(file, "app."); ok && path.Ext(name) == ".yaml" {
-			return strings.TrimSuffix(name, ".yaml")
-		}
-	}
-	return ""
 }
 
 // loadAndCompile resolves and checks the app, and compiles it if there are no errors.
@@ -366,7 +366,13 @@ func (r *resolver) resolveUnused(ctx context.Context) {
 
 // collectProblems returns what a load has found, sorted by place, each problem once.
 func (r *resolver) collectProblems() spec.Diagnostics {
-	ds := r.src.dropFollowUpProblems(r.ds)
+	ds := r.ds
+	if len(r.src.unfilled) > 0 {
+		// A scalar's problem that only follows from an unexpanded reference is already reported.
+		ds = slices.DeleteFunc(ds, func(d spec.Diagnostic) bool {
+			return !slices.ContainsFunc(r.src.unfilledProblems, d.Equal) && slices.ContainsFunc(r.src.unfilled, func(u unfilledScalar) bool { return u.containsPos(d.Pos) })
+		})
+	}
 	ds.Sort()
 	return ds.Merge(sharedRules...)
 }

@@ -98,8 +98,16 @@ func (r *resolver) describeOrigin(p *resolvedAgent, model spec.Text) *Origin {
 	root, n := r.app.root, p.plan.Node
 	o := &Origin{
 		Agent: p.name, Class: p.plan.Kind.Name, At: n.Pos.String(), YAML: renderText(removeKey(n, "sub_agents")),
-		Texts: instructionTexts(root, p), StateUse: newOriginPart(p.name, "", n, agentStateUse(root, p)),
+		StateUse:  newOriginPart(p.name, "", n, agentStateUse(root, p)),
 		Callbacks: []OriginPart{}, Tools: []OriginPart{},
+	}
+	for _, text := range []struct {
+		of    *resolvedAgent
+		field string
+	}{{root, "global_instruction"}, {p, "instruction"}} {
+		if at := text.of.plan.Node.Get(text.field); !at.IsNull() && at.Kind == spec.Scalar {
+			o.Texts = append(o.Texts, OriginText{text.field, at.Value, at.Pos.String()})
+		}
 	}
 	if at := n.Get("instruction_provider"); !at.IsNull() {
 		o.Provider = at.Pos.String()
@@ -147,20 +155,6 @@ func agentStateUse(root, p *resolvedAgent) tool.StateUse {
 		}
 	}
 	return use
-}
-
-// instructionTexts returns the instruction templates for an agent's model.
-func instructionTexts(root, p *resolvedAgent) []OriginText {
-	var all []OriginText
-	for _, text := range []struct {
-		of    *resolvedAgent
-		field string
-	}{{root, "global_instruction"}, {p, "instruction"}} {
-		if at := text.of.plan.Node.Get(text.field); !at.IsNull() && at.Kind == spec.Scalar {
-			all = append(all, OriginText{text.field, at.Value, at.Pos.String()})
-		}
-	}
-	return all
 }
 
 func newOriginPart(name, does string, at *spec.Node, use tool.StateUse) OriginPart {

@@ -26,13 +26,27 @@ func (l *Loader) Reference() string {
 	writeChapter(&b, "Agents", "An agent is declared in a file, or under `sub_agents:`, `agents:` or `root_agent:`.", renderKinds(l.kinds.Agents)...)
 	writeChapter(&b, "Callbacks", "An item of the `_callbacks` lists. [language.md](language.md#callbacks) describes the verbs and variables of each list.",
 		spec.Reference("A callback", "The name of a function, or a rule with one verb.", reflect.TypeFor[agentconfig.CallbackConfig]()))
-	adk, short := l.renderAgentTools()
+	var adk, short []string // an agent tool is declared by ADK's name or by the key agent
+	for _, k := range l.kinds.AgentTools {
+		if k.Name == "AgentTool" {
+			adk = append(adk, k.Reference())
+		} else {
+			short = append(short, k.Reference())
+		}
+	}
 	writeChapter(&b, "Tools", "Under `tools:`, a tool is a mapping with one of these keys, or `use: NAME`, or the `name:` of a built-in tool.",
 		append(renderKinds(l.kinds.Tools), short...)...)
 	writeChapter(&b, "Built-in tools", "Written as `name: exit_loop`, as in ADK. Settings, if any, are in `args:`.",
 		append(renderKinds(l.kinds.Builtins), adk...)...)
-	writeChapter(&b, "Models", "Under `models:`, a model is a mapping with its `provider:`.", l.renderProviders()...)
-	writeChapter(&b, "Connections", "Under `connections:` in app.yaml, or as the `auth:` of a tool; see [connections.md](connections.md).", l.renderConnections()...)
+	var providers, connections []string
+	for _, group := range l.groupProviders() {
+		providers = append(providers, spec.Reference(strings.Join(group.Names(), ", "), describeKinds(group), group[0].ConfigType()))
+	}
+	writeChapter(&b, "Models", "Under `models:`, a model is a mapping with its `provider:`.", providers...)
+	if l.kinds.Connections != nil {
+		connections = append(connections, spec.Reference("A connection", "Exactly one kind of credential, and the hosts that may receive it.", l.kinds.Connections.ConfigType()))
+	}
+	writeChapter(&b, "Connections", "Under `connections:` in app.yaml, or as the `auth:` of a tool; see [connections.md](connections.md).", connections...)
 	writeChapter(&b, "Plugins", "Under `plugins:` in app.yaml, a plugin is its name, or a mapping of its name and its settings.", renderKinds(l.kinds.Plugins)...)
 	writeChapter(&b, "Scripts", "The file of a scripted model is a list. The first matching entry answers.",
 		spec.Reference("An entry", "One response of the model.", reflect.TypeFor[provider.ScriptEntry]()))
@@ -50,19 +64,6 @@ All fields of all documents. ` + "`make generate`" + ` writes this page from the
 
 func writeChapter(b *strings.Builder, title, about string, pages ...string) {
 	fmt.Fprintf(b, "\n## %s\n\n%s\n\n%s", title, about, strings.Join(pages, "\n"))
-}
-
-// renderAgentTools returns the reference for both forms of an agent tool: ADK's name and the key
-// agent.
-func (l *Loader) renderAgentTools() (adk, short []string) {
-	for _, k := range l.kinds.AgentTools {
-		if k.Name == "AgentTool" {
-			adk = append(adk, k.Reference())
-		} else {
-			short = append(short, k.Reference())
-		}
-	}
-	return adk, short
 }
 
 // newLinkReplacer returns a replacer that links types to their sections.
@@ -145,14 +146,6 @@ func (l *Loader) addDefinitions(set *spec.SchemaSet) {
 	set.Define("events_compaction_config", set.Object(reflect.TypeFor[compactionConfig]()))
 }
 
-// renderConnections returns the reference section about connections, if there are any.
-func (l *Loader) renderConnections() []string {
-	if l.kinds.Connections == nil {
-		return nil
-	}
-	return []string{spec.Reference("A connection", "Exactly one kind of credential, and the hosts that may receive it.", l.kinds.Connections.ConfigType())}
-}
-
 // connectionSchema returns the schema for a connection.
 func (l *Loader) connectionSchema(set *spec.SchemaSet) map[string]any {
 	if l.kinds.Connections == nil {
@@ -173,15 +166,6 @@ func (l *Loader) modelSchemas(set *spec.SchemaSet) []any {
 		setEnum(m, "provider", names...)
 		addRequired(m, "provider")
 		all = append(all, setDescription(m, describeKinds(group)))
-	}
-	return all
-}
-
-// renderProviders returns a reference section for each provider config.
-func (l *Loader) renderProviders() []string {
-	var all []string
-	for _, group := range l.groupProviders() {
-		all = append(all, spec.Reference(strings.Join(group.Names(), ", "), describeKinds(group), group[0].ConfigType()))
 	}
 	return all
 }
@@ -239,8 +223,16 @@ func (l *Loader) agentSchemas(set *spec.SchemaSet, named bool) []any {
 	for _, k := range l.kinds.Agents {
 		a := set.Object(k.ConfigType())
 		setEnum(a, "agent_class", classNames(k.Name)...)
-		addSchemaCode(a)
-		agentconfig.AddExecutors(a["properties"].(map[string]any), l.kinds.Executors)
+		properties := a["properties"].(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(properties)) {
+			if strings.HasSuffix(key, "_schema") {
+				properties[key+"_code"] = map[string]any{
+					"description": "ADK's name of a " + key + " that is code; functions in app.yaml declares its replacement.",
+					"anyOf":       []any{map[string]any{"type": "string"}, newObjectSchema("name", map[string]any{"type": "string"})},
+				}
+			}
+		}
+		agentconfig.AddExecutors(properties, l.kinds.Executors)
 		if k.Name != "LlmAgent" {
 			addRequired(a, "agent_class")
 		} else {
@@ -254,7 +246,7 @@ func (l *Loader) agentSchemas(set *spec.SchemaSet, named bool) []any {
 			a["required"] = removeValue(required, "name")
 		} else {
 			parts := set.Object(reflect.TypeFor[rootParts]())["properties"].(map[string]any)
-			maps.Copy(a["properties"].(map[string]any), parts)
+			maps.Copy(properties, parts)
 		}
 		all = append(all, setDescription(a, k.Doc))
 	}
@@ -264,19 +256,6 @@ func (l *Loader) agentSchemas(set *spec.SchemaSet, named bool) []any {
 			"type": "string", "pattern": `\.`, "not": map[string]any{"pattern": `^(com\.)?google\.adk\.`},
 		}},
 	})
-}
-
-// addSchemaCode adds ADK's code key for each schema of an agent.
-func addSchemaCode(agent map[string]any) {
-	properties := agent["properties"].(map[string]any)
-	for _, key := range slices.Sorted(maps.Keys(properties)) {
-		if strings.HasSuffix(key, "_schema") {
-			properties[key+"_code"] = map[string]any{
-				"description": "ADK's name of a " + key + " that is code; functions in app.yaml declares its replacement.",
-				"anyOf":       []any{map[string]any{"type": "string"}, newObjectSchema("name", map[string]any{"type": "string"})},
-			}
-		}
-	}
 }
 
 // classNames returns ADK's names for a class, with and without package and module. No name is

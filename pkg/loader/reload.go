@@ -321,7 +321,12 @@ func (w *Watch) markUnreadable(a *watchedApp, err error) {
 	}
 	now := old
 	now.App, now.Dir, now.OK, now.Unreadable = a.name, a.dir, false, reason
-	now.Diagnostics = unreadableDiagnostics(a.dir, old.Revision, reason)
+	message := "the app's folder cannot be read, and no revision is serving: " + reason
+	if old.Revision != "" {
+		message = "the app's folder cannot be read, and its last good revision keeps serving: " + reason
+	}
+	d := spec.Diagnostic{Pos: spec.Pos{File: filepath.ToSlash(a.dir)}, Rule: "file", Message: message}
+	now.Diagnostics = spec.Diagnostics{d.WithHint("restore the folder; the app is reloaded as soon as it can be read")}
 	now.PendingRevision = ""
 	if byFolder := (*folderError)(nil); !errors.As(err, &byFolder) { // otherwise the folder is logged, with its apps
 		w.opts.Logger.Warn("cannot read app folder; the loaded revision keeps serving", "app", a.name, "revision", old.Revision, "error", err)

@@ -109,7 +109,13 @@ func (r *resolver) decodeAgent(kind spec.Kind[agentconfig.AgentEnv, runtime.Agen
 		d := &decodedAgent{}
 		d.plan, d.ds = kind.Decode(n)
 		d.ds = d.plan.Check(d.ds)
-		selfContained := r.readConfigFiles(d.plan.Config, &d.ds)
+		selfContained := true
+		if c, ok := d.plan.Config.(agentconfig.FileConfig); ok {
+			d.ds = append(d.ds, c.ReadFiles(func(path string) (string, error) {
+				selfContained = false
+				return r.src.readTextFile(path)
+			})...)
+		}
 		d.ds = append(d.ds, r.bindFunctions(d.plan.Config)...)
 		if c, ok := d.plan.Config.(agentconfig.ExecutorConfig); ok {
 			d.ds = append(d.ds, c.BindExecutor(r.loader.kinds.Executors, &r.loader.opts.Functions)...)
@@ -127,19 +133,6 @@ func (r *resolver) bindFunctions(config any) spec.Diagnostics {
 		return c.Bind(&r.loader.opts.Functions)
 	}
 	return nil
-}
-
-// readConfigFiles reads the files that a config names, and reports whether there are
-// none.
-func (r *resolver) readConfigFiles(config any, ds *spec.Diagnostics) (selfContained bool) {
-	selfContained = true
-	if c, ok := config.(agentconfig.FileConfig); ok {
-		*ds = append(*ds, c.ReadFiles(func(path string) (string, error) {
-			selfContained = false
-			return r.src.readTextFile(path)
-		})...)
-	}
-	return selfContained
 }
 
 // findAgentKind finds an agent's class. If the class is unknown, it reports the error and returns
@@ -212,10 +205,14 @@ func (r *resolver) resolveRef(ctx context.Context, ref *agentconfig.AgentRef, t 
 		if f, ok := r.findFunction(ref.Code.Value); ok {
 			return r.resolveMappedAgent(ctx, f, ref.Code.Value, t)
 		}
-		if n := r.findNodeFunction(ref.Node.Get("code")); n != nil {
-			return r.resolveAgent(ctx, n, t)
+		code := ref.Node.Get("code")
+		if r.loader.opts.Functions.Nodes[code.Value] != nil {
+			// Edges refer to the program's function by its name: a node calls it.
+			n := code.WithEntry("func_code", code.Value)
+			n.Kind, n.Tag, n.Value = spec.Mapping, "!!map", ""
+			return r.resolveAgent(ctx, n.WithEntry("name", lastWord(code.Value)).WithEntry("agent_class", "FunctionNode"), t)
 		}
-		r.report(missingCodeError(ref.Node.Get("code"), "agent", ref.Code.Value,
+		r.report(missingCodeError(code, "agent", ref.Code.Value,
 			"declare a replacement under functions in app.yaml, or write an agent here"))
 	case ref.Use.Value != "":
 		return r.resolveUse(ctx, ref, t)
@@ -266,10 +263,6 @@ func (r *resolver) resolveConfigPath(ctx context.Context, ref *agentconfig.Agent
 	if !r.src.fileExists(file) {
 		return fail("file", "%s", r.src.missingFileMessage(file))
 	}
-	return r.resolveAgentFile(ctx, file, t)
-}
-
-func (r *resolver) resolveAgentFile(ctx context.Context, file string, t ancestry) *resolvedAgent {
 	n, t := r.readAgentFile(file, t, false)
 	if n == nil {
 		return nil
@@ -303,14 +296,9 @@ func (r *resolver) checkNodePlaces(p *resolvedAgent) {
 		if sub.plan.Kind.Name == "JoinNode" {
 			r.report(sub.plan.Node.Errorf("edges", "JoinNode %s is not a node of a Workflow", sub.name))
 		}
-		r.checkWorkerPlace(sub)
-	}
-}
-
-// checkWorkerPlace rejects a parallel_worker on an agent that is not a node.
-func (r *resolver) checkWorkerPlace(p *resolvedAgent) {
-	if at := p.plan.Node.Get("parallel_worker"); at != nil && at.Value == "true" {
-		r.report(at.Errorf("node", "parallel_worker of %s requires a Workflow node", p.name))
+		if at := sub.plan.Node.Get("parallel_worker"); at != nil && at.Value == "true" {
+			r.report(at.Errorf("node", "parallel_worker of %s requires a Workflow node", sub.name))
+		}
 	}
 }
 

@@ -68,26 +68,23 @@ func (l *Loader) decodeInlineConnection(config any) (ds spec.Diagnostics) {
 	return ds
 }
 
-// findConnectionRef returns the connection in a tool's config with its document, or nil if it has
-// none. It returns false if there are errors, which it reports.
-func (r *resolver) findConnectionRef(config any, doc tool.Document) (*connection.Ref, bool) {
-	switch c := config.(type) {
-	case connection.RefConfig:
-		return c.Connection(), true
-	case tool.DocumentConnectionConfig:
-		ref, ds := c.DocumentConnection(doc)
-		r.report(ds...)
-		return ref, !ds.HasErrors()
-	}
-	return nil, true
-}
-
 // resolveConnection returns the connection that a tool's config names, for its addresses. It
 // returns false if there are errors, which it reports.
 func (r *resolver) resolveConnection(config any, doc tool.Document, addresses []spec.Text) (toolConnection, bool) {
-	ref, ok := r.findConnectionRef(config, doc)
-	if !ok || ref == nil {
-		return toolConnection{}, ok
+	var ref *connection.Ref
+	switch c := config.(type) {
+	case connection.RefConfig:
+		ref = c.Connection()
+	case tool.DocumentConnectionConfig:
+		found, ds := c.DocumentConnection(doc)
+		r.report(ds...)
+		if ds.HasErrors() {
+			return toolConnection{}, false
+		}
+		ref = found
+	}
+	if ref == nil {
+		return toolConnection{}, true
 	}
 	name, c := cmp.Or(ref.Name.Value, "inline"), ref.Inline
 	if c == nil {

@@ -143,14 +143,3 @@ func (f *fileNames) replaceName(n *spec.Node) *spec.Node {
 	}
 	return n
 }
-
-// findNodeFunction returns a node that calls a function registered by the program, for
-// code that edges refer to by its name.
-func (r *resolver) findNodeFunction(code *spec.Node) *spec.Node {
-	if r.loader.opts.Functions.Nodes[code.Value] == nil {
-		return nil
-	}
-	n := code.WithEntry("func_code", code.Value)
-	n.Kind, n.Tag, n.Value = spec.Mapping, "!!map", ""
-	return n.WithEntry("name", lastWord(code.Value)).WithEntry("agent_class", "FunctionNode")
-}

@@ -523,24 +523,18 @@ func listArgs(args *spec.Node) []spec.Entry {
 
 // recordModel keeps a model's config by its name in the app.
 func (r *modelResolver) recordModel(name string, plan spec.Plan[provider.Env, model.LLM], at spec.Text, m model.LLM) {
-	limits := r.findContextLimits(plan)
-	r.modelPlans[name] = modelPlan{plan.Kind.Name, plan.Config, plan.Node, at, m, limits, r.findPrice(plan) != nil}
-	if at := plan.Node.Get("max_output_tokens"); at != nil { // the model's, not an agent's
-		r.report(checkOutputLimit(at, namedLimits{name, limits})...)
-	}
-}
-
-// findContextLimits returns a model's context limits, each from its settings or else from
-// Options.Prices.
-func (r *modelResolver) findContextLimits(plan spec.Plan[provider.Env, model.LLM]) provider.ContextLimits {
-	var own, listed provider.ContextLimits
+	var own, listed provider.ContextLimits // the settings take precedence over Options.Prices
 	if c, ok := plan.Config.(provider.SizedConfig); ok {
 		own = c.ContextLimits()
 	}
 	if at := plan.Node.Get("model"); at != nil {
 		listed = r.loader.opts.Prices.FindContext(plan.Kind.Name, at.Value)
 	}
-	return provider.ContextLimits{Input: cmp.Or(own.Input, listed.Input), Output: cmp.Or(own.Output, listed.Output)}
+	limits := provider.ContextLimits{Input: cmp.Or(own.Input, listed.Input), Output: cmp.Or(own.Output, listed.Output)}
+	r.modelPlans[name] = modelPlan{plan.Kind.Name, plan.Config, plan.Node, at, m, limits, r.findPrice(plan) != nil}
+	if at := plan.Node.Get("max_output_tokens"); at != nil { // the model's, not an agent's
+		r.report(checkOutputLimit(at, namedLimits{name, limits})...)
+	}
 }
 
 // A defaultModel is the model for agents that neither name nor inherit one.

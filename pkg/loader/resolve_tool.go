@@ -293,7 +293,16 @@ func (r *resolver) resolveAgentTool(ctx context.Context, kind spec.Kind[agentcon
 		return nil
 	}
 	if c, ok := plan.Config.(agentconfig.ModelConfig); ok {
-		return r.buildModelTool(ctx, plan, c.ModelName(), n)
+		m := r.resolveModel(ctx, c.ModelName())
+		if m == nil {
+			return nil // reported
+		}
+		set, err := plan.Build(ctx, agentconfig.AgentToolEnv{Model: m})
+		if err != nil {
+			r.reportBuildError(n, "tool", err)
+			return nil
+		}
+		return []*resolvedTool{{set: set, kind: "ModelConsultTool", config: plan.Config, node: n, use: newLazyUse(plan.Config, n)}}
 	}
 	pt := &resolvedTool{plan: plan, kind: kind.Name, config: plan.Config, node: n, use: newLazyUse(plan.Config, n)}
 	if refs, ok := plan.Config.(agentconfig.AgentConfig); ok {
@@ -308,18 +317,4 @@ func (r *resolver) resolveAgentTool(ctx context.Context, kind spec.Kind[agentcon
 		return nil
 	}
 	return []*resolvedTool{pt}
-}
-
-// buildModelTool builds a tool that calls a model.
-func (r *resolver) buildModelTool(ctx context.Context, plan spec.Plan[agentconfig.AgentToolEnv, tool.Set], name spec.Text, n *spec.Node) []*resolvedTool {
-	m := r.resolveModel(ctx, name)
-	if m == nil {
-		return nil // reported
-	}
-	set, err := plan.Build(ctx, agentconfig.AgentToolEnv{Model: m})
-	if err != nil {
-		r.reportBuildError(n, "tool", err)
-		return nil
-	}
-	return []*resolvedTool{{set: set, kind: "ModelConsultTool", config: plan.Config, node: n, use: newLazyUse(plan.Config, n)}}
 }

@@ -157,7 +157,12 @@ func (r *appLoad) acquireGuardedClient(words []string, prepare func(guard *polic
 // checkPolicy reports programs and addresses in a config that the host does not grant. If the
 // caller supplies its own HTTP client, that client decides about addresses.
 func (r *appLoad) checkPolicy(config any) spec.Diagnostics {
-	ds := r.checkProgram(config)
+	var ds spec.Diagnostics
+	if c, ok := config.(tool.ProgramConfig); ok {
+		for _, asked := range c.Programs() {
+			ds = append(ds, r.checkOneProgram(asked)...)
+		}
+	}
 	if c, ok := config.(tool.SamplingConfig); ok && c.Sampling() != nil {
 		ds = append(ds, policyDiagnostic(r.loader.opts.Policy.CheckSampling(r.src.name), c.Sampling().Text())...)
 	}
@@ -187,18 +192,6 @@ func (r *appLoad) checkAddress(address string, at spec.Text) spec.Diagnostics {
 		return nil
 	}
 	return policyDiagnostic(r.guard.Check(address), at)
-}
-
-func (r *appLoad) checkProgram(config any) spec.Diagnostics {
-	c, ok := config.(tool.ProgramConfig)
-	if !ok {
-		return nil
-	}
-	var ds spec.Diagnostics
-	for _, asked := range c.Programs() {
-		ds = append(ds, r.checkOneProgram(asked)...)
-	}
-	return ds
 }
 
 func (r *appLoad) checkOneProgram(asked *tool.Program) spec.Diagnostics {

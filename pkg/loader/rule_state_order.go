@@ -85,14 +85,6 @@ func findWritePos(p stateAccess, key string) spec.Pos {
 	return p.agent.plan.Node.Pos
 }
 
-// collectPossibleWrites returns the keys that an agent, its tools and its descendants
-// may write.
-func (f *stateFlow) collectPossibleWrites(p *resolvedAgent) keySet {
-	all := keySet{}
-	f.addPossibleWrites(p, all)
-	return all
-}
-
 func (f *stateFlow) addPossibleWrites(p *resolvedAgent, into keySet) {
 	for _, w := range p.cachedStateUse().Writes {
 		into[w.Key.Value] = true
@@ -120,7 +112,9 @@ func (f *stateFlow) walkEdges(p *resolvedAgent, w walkState) {
 		}
 		before := w.before
 		for at := range reachableNodes(edges, i, func(e runtime.Edge) (int, int, bool) { return e.To, e.From, e.From != runtime.Start }) {
-			before = before.union(f.collectPossibleWrites(p.subs[at]))
+			writes := keySet{}
+			f.addPossibleWrites(p.subs[at], writes)
+			before = before.union(writes)
 		}
 		f.walkInOrder(node, walkState{before, true})
 	}
@@ -141,15 +135,25 @@ func reachableNodes(edges []runtime.Edge, from int, along func(runtime.Edge) (fr
 	return reached
 }
 
-// checkRaces warns about agents that run in parallel and always write the same key, and about lost
-// updates by other sessions.
+// checkRaces warns about agents that run in parallel and always write the same key. It also warns
+// about a set that computes the new value of a key from its old value when several sessions share
+// the key: another session's writes since the read are lost. A key in one session loses nothing,
+// because its turns run one after the other.
 func (f *stateFlow) checkRaces() {
 	checked := map[spec.Pos]bool{} // a tool may belong to several agents
 	for _, p := range f.accesses {
 		for _, w := range p.use.Writes {
-			if !checked[w.Value.Pos] {
-				checked[w.Value.Pos] = true
-				f.checkLostUpdate(w)
+			key := w.Key.Value
+			if checked[w.Value.Pos] {
+				continue
+			}
+			checked[w.Value.Pos] = true
+			if w.Verb != "set" || !outlivesSession(key) {
+				continue
+			}
+			if offset, ok := template.FindDerivation(w.Value.Value, "state", key); ok {
+				d := w.Value.Warnf(offset, "state-race", "set computes the new value of %s from the old one: concurrent writes by other sessions are lost", key)
+				f.addProblem(d.WithHint("to count, use add: {%q: 1}; to collect, append; to keep a record, max or min", key))
 			}
 		}
 	}
@@ -158,20 +162,6 @@ func (f *stateFlow) checkRaces() {
 			f.checkRace(group)
 		}
 	})
-}
-
-// checkLostUpdate warns about a set that computes the new value of a key from its old value when
-// several sessions share the key: another session's writes since the read are lost. A key in one
-// session loses nothing, because its turns run one after the other.
-func (f *stateFlow) checkLostUpdate(w tool.StateWrite) {
-	key := w.Key.Value
-	if w.Verb != "set" || !outlivesSession(key) {
-		return
-	}
-	if offset, ok := template.FindDerivation(w.Value.Value, "state", key); ok {
-		d := w.Value.Warnf(offset, "state-race", "set computes the new value of %s from the old one: concurrent writes by other sessions are lost", key)
-		f.addProblem(d.WithHint("to count, use add: {%q: 1}; to collect, append; to keep a record, max or min", key))
-	}
 }
 
 // groupParallel returns the sub-agent groups that an agent starts at the same time.

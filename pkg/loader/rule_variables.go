@@ -52,7 +52,12 @@ func findForeignVariables(n *spec.Node, key string) spec.Diagnostics {
 		text = n.Value
 	}
 	for _, m := range foreignVariables().FindAllStringSubmatchIndex(text, -1) {
-		written, name := readForeignVariable(text, m)
+		written, name := strings.TrimLeft(text[m[0]:m[1]], " \t\r\n/=:@"), ""
+		for i := 2; i < len(m); i += 2 { // one group has matched the name
+			if m[i] >= 0 {
+				name = text[m[i]:m[i+1]]
+			}
+		}
 		d := n.Warnf("variable", "%s is not a variable here: it is used as it is", written)
 		if !hasReferences {
 			d = n.Text().Warnf(m[0]+strings.Index(text[m[0]:m[1]], written), "variable", "%s is not a variable here: it is used as it is", written)
@@ -60,16 +65,6 @@ func findForeignVariables(n *spec.Node, key string) spec.Diagnostics {
 		ds = append(ds, d.WithHint("write ${env:%s}, or ${secret:%s} for a secret", name, name))
 	}
 	return ds
-}
-
-// readForeignVariable returns a match for foreignVariables as written, and its name.
-func readForeignVariable(text string, m []int) (written, name string) {
-	for i := 2; i < len(m); i += 2 {
-		if m[i] >= 0 {
-			name = text[m[i]:m[i+1]]
-		}
-	}
-	return strings.TrimLeft(text[m[0]:m[1]], " \t\r\n/=:@"), name
 }
 
 // isForeignVariable reports whether a string's offset is in a variable in another program's

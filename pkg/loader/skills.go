@@ -66,20 +66,21 @@ func (r *resolver) skillError(at spec.Text, err error) spec.Diagnostics {
 	return spec.Diagnostics{at.Errorf(0, "skill", "%s", err)}
 }
 
-// readSkill reads one skill. It is nil if there are errors.
+// readSkill reads one skill from its files, by their paths in its folder. Hidden files, and folders
+// that are not part of apps, do not belong to it. The skill is nil if there are errors.
 func (r *resolver) readSkill(c tool.SkillConfig, at spec.Text, folder string) (tool.Skill, spec.Diagnostics) {
-	files, err := r.src.readSkillFiles(folder)
-	if err != nil {
+	w := &skillWalk{src: r.src, folder: folder, files: map[string][]byte{}, left: limit.SkillFiles.Bytes}
+	if err := w.readFolder("", 0); err != nil {
 		return nil, r.skillError(at, err)
 	}
 	file := c.SkillFileNames()[0]
 	for _, name := range c.SkillFileNames() {
-		if _, ok := files[name]; ok {
+		if _, ok := w.files[name]; ok {
 			file = name
 			break
 		}
 	}
-	return c.ReadSkill(tool.SkillContent{Folder: folder, Name: path.Base(folder), Files: files}, r.src.displayPath(path.Join(folder, file)))
+	return c.ReadSkill(tool.SkillContent{Folder: folder, Name: path.Base(folder), Files: w.files}, r.src.displayPath(path.Join(folder, file)))
 }
 
 // checkSkillGrant warns about scripts that the host does not grant: a call would fail.
@@ -130,16 +131,6 @@ func (s *source) findSkills(given string, fileNames []string) ([]string, error) 
 
 func (s *source) hasSkillFile(folder string, fileNames []string) bool {
 	return slices.ContainsFunc(fileNames, func(name string) bool { return s.fileExists(path.Join(folder, name)) })
-}
-
-// readSkillFiles reads a skill's files, by their paths in it. Hidden files, and folders that are
-// not part of apps, do not belong to it.
-func (s *source) readSkillFiles(folder string) (map[string][]byte, error) {
-	w := &skillWalk{src: s, folder: folder, files: map[string][]byte{}, left: limit.SkillFiles.Bytes}
-	if err := w.readFolder("", 0); err != nil {
-		return nil, err
-	}
-	return w.files, nil
 }
 
 // A skillWalk reads one skill's files within the limits.

@@ -208,15 +208,6 @@ func (s *source) readWithinBudget(file string) ([]byte, error) {
 
 var errEvalFileTooLarge = errors.New("it exceeds the limit of 4 MiB for files that check and the gate read; split it")
 
-// readEvalFile reads an eval set or its config, which would be invalid if it were cut off.
-func (s *source) readEvalFile(file string) ([]byte, error) {
-	b, err := s.readWithinBudget(file)
-	if err == nil && len(b) > limit.AppFile.Bytes {
-		return nil, errEvalFileTooLarge
-	}
-	return b, err
-}
-
 func (s *source) readFile(file string) ([]byte, error) {
 	return s.readFileUpTo(file, int64(limit.AppFile.Bytes))
 }
@@ -269,14 +260,6 @@ func (s *source) computeRevision() string {
 		fmt.Fprintf(h, "%q %x\n", name, sha256.Sum256([]byte(s.usedValues[name])))
 	}
 	return hex.EncodeToString(h.Sum(nil))[:16]
-}
-
-// revisionFiles returns the files that were read, except .env, which contains this machine's
-// secrets.
-func (s *source) revisionFiles() map[string][]byte {
-	files := maps.Clone(s.readFiles)
-	delete(files, dotenvFile)
-	return files
 }
 
 // A loadCache makes a reload cost what has changed. It keeps what an app's last load derived from
@@ -395,7 +378,10 @@ func (s *source) parseFile(file string) (*spec.Node, spec.Diagnostics) {
 	got := getOrMake(s.cache, parsedKey{file, sha256.Sum256(b)}, func() (parsedDocument, bool) {
 		n, ds := spec.Parse(s.displayPath(file), b)
 		if n != nil && !ds.HasErrors() {
-			ds = append(ds, checkCredentials(n)...) // before references are expanded
+			// The diagnostics omit the source line, because they are logged and served.
+			c := credentialCheck{checked: map[spec.Pos]bool{}}
+			c.checkNode(n) // before references are expanded
+			ds = append(ds, c.ds...)
 		}
 		// Documents with references are parsed again, because expansion modifies them.
 		return parsedDocument{n, ds}, n != nil && !hasReferences(n)
@@ -429,14 +415,6 @@ var credentialPattern = regexp.MustCompile(`\bAIza[0-9A-Za-z_-]{35}\b|\bsk-[0-9A
 // minCredentialLength is the shortest length that credentialPattern matches.
 const minCredentialLength = 20
 
-// checkCredentials warns about credentials in a file. The diagnostic omits the source line, because
-// diagnostics are logged and served. A value that aliases repeat is checked once.
-func checkCredentials(n *spec.Node) spec.Diagnostics {
-	c := credentialCheck{checked: map[spec.Pos]bool{}}
-	c.checkNode(n)
-	return c.ds
-}
-
 // credentialCheck is the state during one pass over a document.
 type credentialCheck struct {
 	// checked are the positions where scalars were checked; aliases share a position.
@@ -461,17 +439,6 @@ func (c *credentialCheck) checkNode(n *spec.Node) {
 		d.Source = ""
 		c.ds = append(c.ds, d)
 	}
-}
-
-// dropFollowUpProblems removes scalar problems that only follow from an unexpanded reference, which
-// is already reported.
-func (s *source) dropFollowUpProblems(ds spec.Diagnostics) spec.Diagnostics {
-	if len(s.unfilled) == 0 {
-		return ds
-	}
-	return slices.DeleteFunc(ds, func(d spec.Diagnostic) bool {
-		return !slices.ContainsFunc(s.unfilledProblems, d.Equal) && slices.ContainsFunc(s.unfilled, func(u unfilledScalar) bool { return u.containsPos(d.Pos) })
-	})
 }
 
 // containsPos reports whether a position is in the scalar. For a multi-line scalar,

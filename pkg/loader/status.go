@@ -41,9 +41,17 @@ type Status struct {
 func (s Status) Problems() spec.Diagnostics { return relativeToApps(s.Dir, s.Diagnostics) }
 
 // relativeToApps shortens the paths to files in an app's folder so that they begin with the app's
-// name and do not reveal where the folder is; also those in messages.
+// name and do not reveal where the folder is. In messages, the folder becomes the app's name, and
+// its parent folder's absolute path becomes nothing.
 func relativeToApps(dir string, ds spec.Diagnostics) spec.Diagnostics {
-	hide := pathHider(dir)
+	var pairs []string
+	if given := formatDir(dir); path.Base(given) == AppName(dir) { // not such as . or ..
+		pairs = append(pairs, given+"/", AppName(dir)+"/")
+	}
+	if full, err := filepath.Abs(dir); err == nil {
+		pairs = append(pairs, formatDir(full), AppName(dir), strings.TrimSuffix(formatDir(filepath.Dir(full)), "/")+"/", "")
+	}
+	hide := strings.NewReplacer(pairs...)
 	below := func(at *spec.Pos) {
 		if rel, err := filepath.Rel(filepath.Dir(dir), at.File); err == nil && filepath.IsLocal(rel) {
 			at.File = filepath.ToSlash(rel)
@@ -59,19 +67,6 @@ func relativeToApps(dir string, ds spec.Diagnostics) spec.Diagnostics {
 		}
 	}
 	return named
-}
-
-// pathHider returns a replacer: an app's folder becomes its name, and its parent folder's absolute
-// path becomes nothing.
-func pathHider(dir string) *strings.Replacer {
-	var pairs []string
-	if given := formatDir(dir); path.Base(given) == AppName(dir) { // not such as . or ..
-		pairs = append(pairs, given+"/", AppName(dir)+"/")
-	}
-	if full, err := filepath.Abs(dir); err == nil {
-		pairs = append(pairs, formatDir(full), AppName(dir), strings.TrimSuffix(formatDir(filepath.Dir(full)), "/")+"/", "")
-	}
-	return strings.NewReplacer(pairs...)
 }
 
 // statuses are the statuses of a watch's apps. They are safe for concurrent use.

@@ -59,16 +59,6 @@ type toolDocumentKey struct {
 	node *spec.Node
 }
 
-// newToolDocumentKey returns the key for the settings in a node.
-func newToolDocumentKey(kind string, n *spec.Node, from tool.DocumentSource, got documentContent) toolDocumentKey {
-	if from.At.Value == "" {
-		return toolDocumentKey{kind: kind, node: n}
-	}
-	var b strings.Builder
-	writeLayout(&b, n, n.Pos)
-	return toolDocumentKey{kind: kind, settings: hashResourceKey("document", b.String()), file: got.file, sum: got.sum}
-}
-
 // writeLayout writes a tree's values, with their positions relative to the first line.
 func writeLayout(b *strings.Builder, n *spec.Node, origin spec.Pos) {
 	pos := n.Pos
@@ -113,7 +103,13 @@ func (r *resolver) readToolDocument(ctx context.Context, kind string, n *spec.No
 		r.report(ds...)
 		return toolDocument{}, false
 	}
-	found := getOrMake(r.src.cache, newToolDocumentKey(kind, n, from, got), func() (toolDocument, bool) {
+	key := toolDocumentKey{kind: kind, node: n}
+	if from.At.Value != "" {
+		var layout strings.Builder
+		writeLayout(&layout, n, n.Pos)
+		key = toolDocumentKey{kind: kind, settings: hashResourceKey("document", layout.String()), file: got.file, sum: got.sum}
+	}
+	found := getOrMake(r.src.cache, key, func() (toolDocument, bool) {
 		content, ds := got.read()
 		if ds.HasErrors() {
 			return toolDocument{ds: ds, at: n.Pos}, false
