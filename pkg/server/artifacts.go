@@ -87,10 +87,17 @@ func (s artifactHandlers) handleArtifact(w http.ResponseWriter, r *http.Request)
 		switch {
 		case err != nil:
 			return err
-		case described:
-			return s.writeVersion(w, r, bare[:i], version)
+		case !described:
+			return s.writeArtifact(w, r, bare[:i], version)
 		}
-		return s.writeArtifact(w, r, bare[:i], version)
+		v, err := s.artifactStore().Version(r.Context(), PathKey(r), bare[:i], version)
+		switch {
+		case errors.Is(err, session.ErrNotFound):
+			return errVersionNotFound
+		case err != nil:
+			return err
+		}
+		return WriteJSON(w, v)
 	}
 	version, err := readQueryVersion(r)
 	if err != nil {
@@ -128,17 +135,6 @@ func (s artifactHandlers) writeVersions(w http.ResponseWriter, r *http.Request, 
 		numbers[i] = v.Version
 	}
 	return WriteJSON(w, numbers)
-}
-
-func (s artifactHandlers) writeVersion(w http.ResponseWriter, r *http.Request, name string, version int) error {
-	v, err := s.artifactStore().Version(r.Context(), PathKey(r), name, version)
-	if errors.Is(err, session.ErrNotFound) {
-		return errVersionNotFound
-	}
-	if err != nil {
-		return err
-	}
-	return WriteJSON(w, v)
 }
 
 // parseVersion parses a version in the path.

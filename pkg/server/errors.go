@@ -100,14 +100,6 @@ func (e *bodyReadError) Unwrap() error { return e.err }
 // 400.
 func WrapBodyError(err error) error { return &bodyReadError{err} }
 
-// toFailure returns 408 or 400: the client was too slow or closed the connection.
-func (e *bodyReadError) toFailure() failure {
-	if errors.Is(e.err, os.ErrDeadlineExceeded) {
-		return failure{http.StatusRequestTimeout, runtime.CodeInvalidRequest, "Request body timed out", 0}
-	}
-	return failure{http.StatusBadRequest, runtime.CodeInvalidRequest, "Request body is incomplete", 0}
-}
-
 // A sessionError adds the session to an error if the path does not name it.
 type sessionError struct {
 	key session.Key
@@ -176,7 +168,10 @@ func classifyError(key session.Key, err error) failure {
 	case errors.As(err, &crowded):
 		return failure{http.StatusRequestEntityTooLarge, runtime.CodeInvalidRequest, "Request body exceeds " + crowded.Excess(), 0}
 	case errors.As(err, &unread):
-		return unread.toFailure()
+		if errors.Is(unread.err, os.ErrDeadlineExceeded) { // the client was too slow
+			return failure{http.StatusRequestTimeout, runtime.CodeInvalidRequest, "Request body timed out", 0}
+		}
+		return failure{http.StatusBadRequest, runtime.CodeInvalidRequest, "Request body is incomplete", 0}
 	case errors.As(err, &own):
 		return failure{own.Status, own.Code, own.Detail, int(own.RetryAfter / time.Second)}
 	case errors.As(err, &rules):

@@ -107,7 +107,13 @@ func (m *Metrics) Observe(r runtime.Measurement) {
 	took, code := r.End.Sub(r.Start).Seconds(), cmp.Or(r.Code, codeOK)
 	switch r.Kind {
 	case runtime.MeasuredRun:
-		m.observeRun(r, code, took)
+		l := labels{app: r.App, code: code}
+		if code == runtime.CodeAppNotFound {
+			l.app = "" // callers could invent any number of label values
+		}
+		of := m.runs.get(l)
+		of.observe(took)
+		of.wait.Observe(r.Wait.Seconds())
 	case runtime.MeasuredModel:
 		m.models.get(labels{r.App, r.Name, code}).observe(took)
 		if !r.FirstChunk.IsZero() {
@@ -135,19 +141,6 @@ func (m *Metrics) Observe(r runtime.Measurement) {
 	}
 }
 
-// addExtensions registers the metrics from a server's extensions with its own, and passes
-// them the measurements.
-func (m *Metrics) addExtensions(all []*Extension, states *prometheus.Registry) {
-	for _, x := range all {
-		states.MustRegister(x.Metrics...)
-		if x.Observe != nil {
-			m.mu.Lock()
-			m.observers = append(m.observers, x.Observe)
-			m.mu.Unlock()
-		}
-	}
-}
-
 // observeAgentCall counts a model or tool call for the agent that makes it.
 func (m *Metrics) observeAgentCall(r runtime.Measurement) {
 	if r.Agent == "" {
@@ -157,17 +150,6 @@ func (m *Metrics) observeAgentCall(r runtime.Measurement) {
 	if r.Usage != nil {
 		observeTokens(m.agentTokens, r.App, r.Agent, r.Usage)
 	}
-}
-
-// observeRun omits unknown app names: callers could invent any number of label values.
-func (m *Metrics) observeRun(r runtime.Measurement, code string, took float64) {
-	l := labels{app: r.App, code: code}
-	if code == runtime.CodeAppNotFound {
-		l.app = ""
-	}
-	of := m.runs.get(l)
-	of.observe(took)
-	of.wait.Observe(r.Wait.Seconds())
 }
 
 func observeTokens(tokens *prometheus.CounterVec, app, name string, u *genai.GenerateContentResponseUsageMetadata) {
@@ -187,11 +169,6 @@ func observeTokens(tokens *prometheus.CounterVec, app, name string, u *genai.Gen
 	}
 }
 
-// observeRequest records a response. Requests without a route have an empty pattern.
-func (m *Metrics) observeRequest(pattern string, status int, took time.Duration) {
-	m.requests.get(requestLabels{pattern, status}).observe(took.Seconds())
-}
-
 // trackStream counts an open stream until end is called.
 func (m *Metrics) trackStream(st *Stream) (end func()) {
 	if m == nil {
@@ -206,13 +183,9 @@ func (m *Metrics) trackStream(st *Stream) (end func()) {
 	}
 }
 
-// newHandler serves GET /metrics, including one server's state metrics.
-func (m *Metrics) newHandler(states *prometheus.Registry) http.Handler {
-	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, states}, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
-}
-
 func (s *Services) handleMetrics(w http.ResponseWriter, r *http.Request) error {
-	s.opts.Metrics.newHandler(s.stateMetrics).ServeHTTP(w, r)
+	all := prometheus.Gatherers{s.opts.Metrics.registry, s.stateMetrics}
+	promhttp.HandlerFor(all, promhttp.HandlerOpts{MaxRequestsInFlight: 4}).ServeHTTP(w, r)
 	return nil
 }
 
@@ -265,7 +238,12 @@ func (c *stateCollector) Collect(to chan<- prometheus.Metric) {
 		to <- constGauge(c.appOK, 1, app.Name(), app.Revision())
 	}
 	for _, st := range c.server.reloaderStatuses() {
-		c.collectApp(to, &st)
+		to <- constGauge(c.appFailed, boolValue(!st.OK && st.Waiting == ""), st.App)
+		to <- constGauge(c.appUnreadable, boolValue(st.Unreadable != ""), st.App)
+		to <- constGauge(c.appLoaded, unixSeconds(st.Loads.Last), st.App)
+		to <- constGauge(c.appGood, unixSeconds(st.Loads.Good), st.App)
+		to <- constCounter(c.appLoads, float64(st.Loads.All-st.Loads.Failed), st.App, "good")
+		to <- constCounter(c.appLoads, float64(st.Loads.Failed), st.App, "failed")
 	}
 	unreadable := map[string]bool{} // folders with the same base name share a series
 	for _, f := range c.server.reloaderFolders() {
@@ -277,16 +255,6 @@ func (c *stateCollector) Collect(to chan<- prometheus.Metric) {
 	to <- constGauge(c.draining, boolValue(!c.server.runs.isOpen()))
 	to <- constGauge(c.running, float64(c.server.runs.count()))
 	c.collectStore(to, c.server.host.Store().Stats())
-}
-
-func (c *stateCollector) collectApp(to chan<- prometheus.Metric, st *Status) {
-	l := st.Loads
-	to <- constGauge(c.appFailed, boolValue(!st.OK && st.Waiting == ""), st.App)
-	to <- constGauge(c.appUnreadable, boolValue(st.Unreadable != ""), st.App)
-	to <- constGauge(c.appLoaded, unixSeconds(l.Last), st.App)
-	to <- constGauge(c.appGood, unixSeconds(l.Good), st.App)
-	to <- constCounter(c.appLoads, float64(l.All-l.Failed), st.App, "good")
-	to <- constCounter(c.appLoads, float64(l.Failed), st.App, "failed")
 }
 
 func (c *stateCollector) collectStore(to chan<- prometheus.Metric, st store.Stats) {

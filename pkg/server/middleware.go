@@ -20,7 +20,11 @@ import (
 // ServeHTTP handles one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rw := &responseWriter{ResponseWriter: w, control: *http.NewResponseController(w), writeTimeout: s.opts.WriteTimeout}
-	rw.setReadDeadline(r, s.opts.ReadTimeout)
+	_ = rw.control.SetWriteDeadline(time.Time{}) // the connection has that of the previous response
+	if r.Body != nil && r.Body != http.NoBody {
+		// It also limits net/http, which reads a body that no handler has read before it responds.
+		_ = rw.control.SetReadDeadline(time.Now().Add(s.opts.ReadTimeout))
+	}
 	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 		// A request that also has Content-Length may be request smuggling, so the
 		// connection must be closed (RFC 9112, 6.1). net/http has already removed the
@@ -51,23 +55,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.Contains(pattern, "{") {
 		h = s.mux // the mux sets the path values
 	}
-	h.ServeHTTP(rw, withCallerTrace(r))
-}
-
-// withCallerTrace continues the caller's trace if the request has a Traceparent header
-// (W3C Trace Context).
-func withCallerTrace(r *http.Request) *http.Request {
-	if r.Header.Get("Traceparent") == "" {
-		return r
+	if r.Header.Get("Traceparent") != "" { // continue the caller's trace (W3C Trace Context)
+		r = r.WithContext(propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header)))
 	}
-	return r.WithContext(propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header)))
+	h.ServeHTTP(rw, r)
 }
 
 // recordRequest counts and logs a completed request.
 func (s *Server) recordRequest(rw *responseWriter, r *http.Request, pattern string, began time.Time) {
 	took := s.opts.Clock().Sub(began)
-	if s.opts.Metrics != nil {
-		s.opts.Metrics.observeRequest(pattern, rw.status, took)
+	if s.opts.Metrics != nil { // requests without a route have an empty pattern
+		s.opts.Metrics.requests.get(requestLabels{pattern, rw.status}).observe(took.Seconds())
 	}
 	if s.opts.Logger.Enabled(r.Context(), slog.LevelDebug) {
 		s.opts.Logger.DebugContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "status", rw.status, "took", took)

@@ -143,13 +143,8 @@ func writeCode(b *strings.Builder, v any) error {
 	if err != nil {
 		return err
 	}
-	b.WriteString("<pre>" + linkSchemas(html.EscapeString(string(text))) + "</pre>")
+	b.WriteString("<pre>" + schemaRef.ReplaceAllString(html.EscapeString(string(text)), `<a href="#$1">$1</a>`) + "</pre>")
 	return nil
 }
 
 var schemaRef = regexp.MustCompile(`&#34;#/components/schemas/(\w+)&#34;`)
-
-// linkSchemas turns references to schemas into links.
-func linkSchemas(text string) string {
-	return schemaRef.ReplaceAllString(text, `<a href="#$1">$1</a>`)
-}

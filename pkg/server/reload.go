@@ -72,7 +72,11 @@ func (s *Services) handleChanges(w http.ResponseWriter, r *http.Request) error {
 	defer st.StartKeepAlive(stop)()
 	devUI := slices.ContainsFunc(s.extensions, func(x *Extension) bool { return x.DevUI })
 	for lastSent := 0; ; {
-		reports, more := s.reportsAfter(lastSent)
+		var reports []Report
+		var more <-chan struct{} // without a reloader, it never closes
+		if s.opts.Reloader != nil {
+			reports, more = s.opts.Reloader.Reports(lastSent)
+		}
 		if len(reports) > 0 {
 			lastSent = reports[len(reports)-1].Number
 		}
@@ -99,15 +103,6 @@ type changesBody struct {
 	// Folders are the app folders that have problems.
 	Folders []FolderStatus `json:"folders,omitempty"`
 	Reports []Report       `json:"reports"`
-}
-
-// reportsAfter returns the reloader's reports. Without a reloader there are none, and
-// the channel never closes.
-func (s *Services) reportsAfter(after int) ([]Report, <-chan struct{}) {
-	if s.opts.Reloader == nil {
-		return nil, nil
-	}
-	return s.opts.Reloader.Reports(after)
 }
 
 // listStatuses returns all apps' statuses sorted by name, including apps built in Go code.

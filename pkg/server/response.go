@@ -94,16 +94,6 @@ type responseWriter struct {
 	status       int
 }
 
-// setReadDeadline limits how long the request body may take, even if no handler reads it:
-// net/http then reads it before it responds. It also removes the write deadline that the
-// previous response set on the connection.
-func (w *responseWriter) setReadDeadline(r *http.Request, timeout time.Duration) {
-	_ = w.control.SetWriteDeadline(time.Time{})
-	if r.Body != nil && r.Body != http.NoBody {
-		_ = w.control.SetReadDeadline(time.Now().Add(timeout))
-	}
-}
-
 func (w *responseWriter) extendWriteDeadline() {
 	_ = w.control.SetWriteDeadline(time.Now().Add(w.writeTimeout))
 }

@@ -113,9 +113,6 @@ type ForeignSessions interface {
 	Read(r *http.Request) ([]byte, error)
 }
 
-// developerPrefixes are the paths below which a developer route is served.
-func developerPrefixes() []string { return []string{"/dev/apps/{app}", "/apps/{app}"} }
-
 const developerMark = "…"
 
 // listPatterns returns the route's patterns in [http.ServeMux] syntax.
@@ -125,7 +122,7 @@ func (rt *Route) listPatterns() []string {
 		return []string{rt.Method + " " + rt.Pattern}
 	}
 	var all []string
-	for _, prefix := range developerPrefixes() {
+	for _, prefix := range []string{"/dev/apps/{app}", "/apps/{app}"} {
 		all = append(all, rt.Method+" "+prefix+tail)
 	}
 	return all

@@ -19,7 +19,14 @@ func (s *Server) mountRoutes() {
 		}
 	}
 	if m := s.opts.Metrics; m != nil {
-		m.addExtensions(s.extensions, s.stateMetrics)
+		for _, x := range s.extensions {
+			s.stateMetrics.MustRegister(x.Metrics...)
+			if x.Observe != nil {
+				m.mu.Lock()
+				m.observers = append(m.observers, x.Observe)
+				m.mu.Unlock()
+			}
+		}
 	}
 	s.routes = map[string]*mountedRoute{}
 	ids := map[string]string{}
