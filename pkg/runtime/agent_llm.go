@@ -75,7 +75,9 @@ func (a *LLMAgent) run(ctx context.Context, inv *Invocation, yield func(*session
 // whole response while the stream lasts.
 func (s *step) runStep(ctx context.Context) outcome {
 	s.decided, s.modelAnswer = nil, modelAnswer{reached: outcome{kind: outcomeAnswered}}
-	compaction{s.inv}.compactBefore(ctx)
+	if c := s.inv.run.app.compactor; c != nil && s.inv.branch == "" { // on a parallel branch, other agents write at the same time
+		compaction{s.inv}.compactTokens(ctx, max(c.EventRetention, 1)) // the model answers the last event
+	}
 	req, err := s.inv.buildRequest(ctx, s.agent)
 	if err == nil {
 		plan := s.agent.opts.Planner.newPlanText()
@@ -100,7 +102,12 @@ func (s *step) handleResponse(ctx context.Context, resp *model.Response, err err
 		return true // it has nothing for an event (adk-python base_llm_flow.py)
 	}
 	if upTo, code := s.findCode(resp); upTo != nil {
-		s.reached = s.emitAndRunCode(ctx, resp, upTo, code)
+		shown := resp.Clone() // the response up to its code is not a final answer
+		shown.Content = upTo
+		s.reached = outcome{kind: outcomeStopped}
+		if s.emitEvent(s.newModelEvent(shown), nil) {
+			s.reached = s.runCode(ctx, code)
+		}
 		return !s.reached.endsAgent()
 	}
 	ev := s.newModelEvent(resp)

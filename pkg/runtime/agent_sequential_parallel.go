@@ -120,7 +120,11 @@ func newParallelRun(inv *Invocation) *parallelRun {
 	for i, child := range children {
 		s := &p.children[i]
 		s.out = p.events
-		inv.initChildInvocation(&s.inv, child, inv.subBranch(child), 1)
+		branch := child.branch // as in adk-python agents/parallel_agent.py
+		if inv.branch != "" {
+			branch = inv.branch + "." + child.branch
+		}
+		inv.initChildInvocation(&s.inv, child, branch, 1)
 	}
 	p.running.Store(int64(len(children)))
 	if len(children) == 0 {

@@ -70,18 +70,14 @@ func (a *ToolNode) storesCall(inv *Invocation) bool {
 	return d != nil && d.author == a.AgentName && len(d.open) > 0
 }
 
-// resultOf returns the tool's result in a response.
-func resultOf(response map[string]any) any {
-	if v, sole := response["result"]; sole && len(response) == 1 {
-		return v
-	}
-	return response
-}
-
 // storeResult makes a response the node's output.
 func (a *ToolNode) storeResult(ev *session.Event, response map[string]any) {
-	if v := resultOf(response); v != nil {
-		ev.Output = v
+	var output any = response
+	if result, sole := response["result"]; sole && len(response) == 1 {
+		output = result
+	}
+	if output != nil {
+		ev.Output = output
 	}
 	if a.opts.OutputKey != "" {
 		ev.Actions.SetState(a.opts.OutputKey, ev.Output)
@@ -108,7 +104,13 @@ func (c *nodeCall) runOrResume(ctx context.Context) outcome {
 		}
 		return outcome{kind: outcomeAnswered}
 	}
-	return c.startCall(ctx)
+	// The node makes the call for the first time.
+	actions := &session.Actions{}
+	args, err := c.resolveArgs(ctx, c.inv.newCallbackContext(actions), c.inv.Input())
+	if err != nil {
+		return failWith(c.inv.wrapNodeError(ctx, err))
+	}
+	return c.executeCall(ctx, actions, args)
 }
 
 // lastNodeRequest returns a ToolNode's last event that requests human input, or nil.
@@ -119,16 +121,6 @@ func lastNodeRequest(p *frameRecord) *session.Event {
 		}
 	}
 	return nil
-}
-
-// startCall makes the call for the first time.
-func (c *nodeCall) startCall(ctx context.Context) outcome {
-	actions := &session.Actions{}
-	args, err := c.resolveArgs(ctx, c.inv.newCallbackContext(actions), c.inv.Input())
-	if err != nil {
-		return failWith(c.inv.wrapNodeError(ctx, err))
-	}
-	return c.executeCall(ctx, actions, args)
 }
 
 // resumeCall continues a resumed node that has requested human input: it waits, or makes the
@@ -267,7 +259,10 @@ func (a *ToolNode) convertToArgs(params *tool.Params, input any) (map[string]any
 // runStoredCall calls the tool as a model would: the call and its response are events.
 func (a *ToolNode) runStoredCall(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) {
 	setOutput := func(ev *session.Event, err error) bool {
-		a.setAnswerOutput(ev)
+		// A call that first requires human input has no output yet.
+		if ev != nil && !requestsInput(&ev.Actions) && len(ev.Responses()) > 0 && !isCallFailure(ev) {
+			a.storeResult(ev, ev.Responses()[0].Response)
+		}
 		return yield(ev, err)
 	}
 	s := &step{callRunner: callRunner{inv: inv}, sink: setOutput}
@@ -295,15 +290,6 @@ func (a *ToolNode) runStoredCall(ctx context.Context, inv *Invocation, yield fun
 func (r *run) answersAgent(agent string) bool {
 	call := r.findAnsweredCall()
 	return call != nil && call.NodeName() == agent
-}
-
-// setAnswerOutput makes the tool result the node's output, unless the call first requires human
-// input.
-func (a *ToolNode) setAnswerOutput(ev *session.Event) {
-	if ev == nil || requestsInput(&ev.Actions) || len(ev.Responses()) == 0 || isCallFailure(ev) {
-		return
-	}
-	a.storeResult(ev, ev.Responses()[0].Response)
 }
 
 // callTool makes the call. If the call was made before the invocation was

@@ -59,7 +59,7 @@ func (a *App) addToTree(agent Agent, parent *node, inherited model.LLM) (*node, 
 	if err := errors.Join(checkJoin(agent, parent), checkWorker(agent, parent)); err != nil {
 		return nil, err
 	}
-	n := &node{agent: agent, rootPath: agent.Name() + "@1", parent: parent, when: findCondition(agent), llm: inherited}
+	n := &node{agent: agent, rootPath: agent.Name() + "@1", parent: parent, llm: inherited}
 	if parent != nil {
 		n.branch = parent.agent.Name() + "." + agent.Name()
 		_, n.inWorkflow = parent.agent.(*Workflow)
@@ -85,7 +85,13 @@ func (a *App) addToTree(agent Agent, parent *node, inherited model.LLM) (*node, 
 			return nil, fmt.Errorf("node %s cannot have the mode task: the app is not resumable, and could not continue after a message of the user", agent.Name())
 		}
 	}
-	n.hooks = a.collectHooks(agent)
+	for _, p := range a.plugins { // their callbacks come before the agent's own
+		n.hooks = n.hooks.withCallbacks("plugin "+p.Name, &p.Callbacks)
+	}
+	if own, ok := agent.(baseAgent); ok {
+		n.when = own.base().when
+		n.hooks = n.hooks.withCallbacks("agent "+agent.Name(), &own.base().Callbacks)
+	}
 	if l, ok := agent.(*LLMAgent); ok {
 		if l.opts.Model != nil {
 			n.llm = l.opts.Model
@@ -205,18 +211,6 @@ func (a *App) registerPlugins(opts *AppOptions) error {
 		}
 	}
 	return checkPlugins(a.plugins)
-}
-
-// collectHooks returns the plugins' callbacks, followed by the agent's own.
-func (a *App) collectHooks(agent Agent) *hooks {
-	var h *hooks
-	for _, p := range a.plugins {
-		h = h.withCallbacks("plugin "+p.Name, &p.Callbacks)
-	}
-	if own, ok := agent.(baseAgent); ok {
-		h = h.withCallbacks("agent "+agent.Name(), &own.base().Callbacks)
-	}
-	return h
 }
 
 // closePlugins closes all plugins one after the other.

@@ -33,7 +33,10 @@ func (r *run) chooseAgent() *node {
 	events := r.sess.Events()
 	if call := r.findAnsweredCall(); call != nil {
 		if n := r.app.findNode(call.NodeName()); n != nil {
-			return n.findDelegator()
+			for n.isDelegate() { // the turn belongs to the nearest agent that is not called as a tool
+				n = n.parent
+			}
+			return n
 		}
 	}
 	root := r.app.rootNode
@@ -74,13 +77,6 @@ func (r *run) findAnsweredCall() *session.Event {
 	}
 	site, _ := calls.all.findLastCall(id)
 	return site.event
-}
-
-func (r *run) findAnsweredBranch() string {
-	if call := r.findAnsweredCall(); call != nil {
-		return call.Branch
-	}
-	return ""
 }
 
 // listTransferTargets returns the agents that an LLM agent can transfer to: its

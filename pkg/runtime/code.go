@@ -19,17 +19,6 @@ import (
 	"agenthost/pkg/template"
 )
 
-// emitAndRunCode yields a response up to its code, which is not a final answer, and then the code
-// result.
-func (s *step) emitAndRunCode(ctx context.Context, resp *model.Response, content *genai.Content, code string) outcome {
-	upTo := resp.Clone()
-	upTo.Content = content
-	if !s.emitEvent(s.newModelEvent(upTo), nil) {
-		return outcome{kind: outcomeStopped}
-	}
-	return s.runCode(ctx, code)
-}
-
 // runCode runs code and yields the result.
 func (s *step) runCode(ctx context.Context, source string) outcome {
 	ev := s.inv.NewEvent()

@@ -75,16 +75,6 @@ func (inv compaction) compactAfter(ctx context.Context) {
 	inv.storeSummary(ctx, c.slidingWindow(liveEvents(h)))
 }
 
-// compactBefore compacts the history before a model call if the token
-// threshold is reached. The last event, which the model answers, is always
-// kept. It does nothing on a parallel branch, where other agents write at the
-// same time.
-func (inv compaction) compactBefore(ctx context.Context) {
-	if c := inv.run.app.compactor; c != nil && inv.branch == "" {
-		inv.compactTokens(ctx, max(c.EventRetention, 1))
-	}
-}
-
 // compactTokens summarizes all but the latest events if the prompt has reached
 // the token threshold. It reports whether it did.
 func (inv compaction) compactTokens(ctx context.Context, retain int) bool {
@@ -152,21 +142,16 @@ func (inv compaction) estimatePromptTokens(events []*session.Event) int {
 	chars := 0
 	for _, c := range contents {
 		for _, p := range c.Parts {
-			chars += utf8.RuneCountInString(p.Text) + countCallChars(p)
+			chars += utf8.RuneCountInString(p.Text)
+			switch { // adk-python since 2.8
+			case p.FunctionCall != nil:
+				chars += utf8.RuneCountInString(p.FunctionCall.Name) + utf8.RuneCountInString(jsonText(p.FunctionCall.Args))
+			case p.FunctionResponse != nil:
+				chars += utf8.RuneCountInString(p.FunctionResponse.Name) + utf8.RuneCountInString(jsonText(p.FunctionResponse.Response))
+			}
 		}
 	}
 	return chars / 4
-}
-
-// countCallChars returns a call's or response's length (adk-python since 2.8).
-func countCallChars(p *genai.Part) int {
-	switch {
-	case p.FunctionCall != nil:
-		return utf8.RuneCountInString(p.FunctionCall.Name) + utf8.RuneCountInString(jsonText(p.FunctionCall.Args))
-	case p.FunctionResponse != nil:
-		return utf8.RuneCountInString(p.FunctionResponse.Name) + utf8.RuneCountInString(jsonText(p.FunctionResponse.Response))
-	}
-	return 0
 }
 
 // storeSummary stores a range's summary, and reports whether it did. The event is stored but not

@@ -5,7 +5,6 @@ import (
 	"context"
 	"maps"
 	"math"
-	"strings"
 	"time"
 
 	"google.golang.org/genai"
@@ -202,14 +201,6 @@ func (c *RunConfig) validateConfig() error {
 		return invalidRequest("streaming_mode %q is not one of: none, sse, bidi", c.StreamingMode)
 	}
 	return nil
-}
-
-// checkModality describes why a live run cannot have several modalities, or returns "".
-func (c *RunConfig) checkModality() string {
-	if len(c.ResponseModalities) < 2 {
-		return ""
-	}
-	return "a live model answers in one modality, got " + strings.Join(c.ResponseModalities, ", ")
 }
 
 // effectiveConfig returns a request's config.

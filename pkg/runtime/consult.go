@@ -246,7 +246,13 @@ func (t *ConsultTool) buildRequest(ctx context.Context, inv *Invocation, questio
 		req.AppendInstruction("Instruction of the executor:\n" + own.Instruction())
 	}
 	if t.opts.AddToolInventory {
-		req.AppendInstruction("Tools of the executor:\n" + listInventory(inv.activeToolbox().listTools(), t.opts.Name))
+		var lines []string
+		for _, one := range inv.activeToolbox().listTools() {
+			if d := one.Declaration(); d.Name != t.opts.Name && !tool.CapabilitiesOf(one).RequestOnly {
+				lines = append(lines, "- "+d.Name+": "+d.Description)
+			}
+		}
+		req.AppendInstruction("Tools of the executor:\n" + strings.Join(lines, "\n"))
 	}
 	parts, err := t.collectConversation(inv)
 	if err != nil {
@@ -272,16 +278,6 @@ func joinTexts(parts []*genai.Part) []*genai.Part {
 		all = append(all, p)
 	}
 	return all
-}
-
-func listInventory(tools []tool.Tool, except string) string {
-	var lines []string
-	for _, one := range tools {
-		if d := one.Declaration(); d.Name != except && !tool.CapabilitiesOf(one).RequestOnly {
-			lines = append(lines, "- "+d.Name+": "+d.Description)
-		}
-	}
-	return strings.Join(lines, "\n")
 }
 
 // collectConversation returns the calling agent's conversation, the newest contents that fit.
@@ -318,7 +314,10 @@ func (t *ConsultTool) collectConversation(inv *Invocation) ([]*genai.Part, error
 func (t *ConsultTool) describeContent(c *genai.Content) (parts []*genai.Part, chars int) {
 	limits := t.opts.Context
 	add := func(kind, text string) {
-		text = cutText(text, cmp.Or(limits.MaxPartChars, 4000))
+		limit, runes := cmp.Or(limits.MaxPartChars, 4000), []rune(text)
+		if len(runes) > limit {
+			text = string(runes[:limit]) + fmt.Sprintf(" … (%d more characters)", len(runes)-limit)
+		}
 		parts = append(parts, genai.NewPartFromText(kind+": "+text))
 		chars += len([]rune(text))
 	}
@@ -346,15 +345,6 @@ func (t *ConsultTool) describeContent(c *genai.Content) (parts []*genai.Part, ch
 		}
 	}
 	return parts, chars
-}
-
-// cutText shortens a string to a number of characters.
-func cutText(text string, limit int) string {
-	runes := []rune(text)
-	if len(runes) <= limit {
-		return text
-	}
-	return string(runes[:limit]) + fmt.Sprintf(" … (%d more characters)", len(runes)-limit)
 }
 
 // consultations counts a run's consultations. It is safe for concurrent use.

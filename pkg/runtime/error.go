@@ -109,29 +109,16 @@ func storeFailure(key session.Key, err error) error {
 	case errors.Is(err, session.ErrFenced):
 		return failf(CodeSessionTaken, err, "session %s was taken over by another host during this turn: stored events are kept, retry later", key.ID)
 	case errors.Is(err, session.ErrUnavailable):
-		return failf(CodeUnavailable, err, "%s unavailable, retry later", unavailablePart(err))
+		part := "session store"
+		if down := (*store.ArtifactsUnavailable)(nil); errors.As(err, &down) {
+			part = "artifact store"
+		}
+		return failf(CodeUnavailable, err, "%s unavailable, retry later", part)
 	case errors.Is(err, session.ErrInvalid):
 		return failf(CodeInvalidRequest, err, "%s", err)
 	default:
 		return err
 	}
-}
-
-// unavailablePart names the store that is unavailable.
-func unavailablePart(err error) string {
-	if down := (*store.ArtifactsUnavailable)(nil); errors.As(err, &down) {
-		return "artifact store"
-	}
-	return "session store"
-}
-
-// eventFailure returns the error for an agent's event that could not be stored. An invalid event is
-// the agent's error, not the request's.
-func eventFailure(key session.Key, author string, err error) error {
-	if errors.Is(err, session.ErrInvalid) {
-		return failf(CodeEventRefused, nil, "an event of agent %s cannot be stored: %s", author, err)
-	}
-	return storeFailure(key, err)
 }
 
 func invalidRequest(format string, args ...any) error {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
@@ -26,7 +27,7 @@ func NewHost(st *store.Store, opts *Options) *Host {
 	if opts == nil {
 		opts = &Options{}
 	}
-	h := &Host{store: st, newID: opts.NewID, now: opts.Clock, wait: opts.Wait, logger: opts.Logger, tracer: newTracer(opts.TracerProvider), traceContents: opts.TraceContents, observe: opts.Observe, runTool: opts.RunTool, replay: opts.Replay, consents: opts.Consents}
+	h := &Host{store: st, newID: opts.NewID, now: opts.Clock, wait: opts.Wait, logger: opts.Logger, traceContents: opts.TraceContents, observe: opts.Observe, runTool: opts.RunTool, replay: opts.Replay, consents: opts.Consents}
 	h.newRunID = func() string { return runIDPrefix + opts.NewID() }
 	if h.newID == nil {
 		h.newID, h.newRunID = randomID, randomRunID
@@ -39,6 +40,11 @@ func NewHost(st *store.Store, opts *Options) *Host {
 	}
 	if h.logger == nil {
 		h.logger = slog.New(slog.DiscardHandler)
+	}
+	if p := opts.TracerProvider; p != nil {
+		if _, recordsNothing := p.(noop.TracerProvider); !recordsNothing {
+			h.tracer = p.Tracer(TracerName)
+		}
 	}
 	h.revisions.build = opts.LoadRevision
 	h.evaluations = template.NewSlots(max(2, goruntime.GOMAXPROCS(0)))

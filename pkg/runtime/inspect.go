@@ -71,7 +71,10 @@ func (n *node) describeAgent() *AgentInfo {
 	switch a := n.agent.(type) {
 	case *LLMAgent:
 		p.Kind, p.Model = "LlmAgent", n.llm.Name()
-		p.Instruction, p.OutputKey, p.IncludeContents = a.opts.Instruction.sourceText(), a.opts.OutputKey, cmp.Or(a.opts.IncludeContents, IncludeDefault)
+		p.OutputKey, p.IncludeContents = a.opts.OutputKey, cmp.Or(a.opts.IncludeContents, IncludeDefault)
+		if a.opts.Instruction != nil {
+			p.Instruction = a.opts.Instruction.written // with its placeholders
+		}
 		p.Tools = describeTools(a.opts.Tools, n)
 	case *SequentialAgent:
 		p.Kind = "SequentialAgent"
@@ -137,7 +140,7 @@ type Preview struct {
 
 // Preview builds the request that would be sent to an agent's model. It calls no
 // model and no tool, but does call the callbacks before the model, which may
-// change the request. It stores nothing.
+// change the request. It stores nothing: the callbacks' state writes and artifacts are discarded.
 func (h *Host) Preview(ctx context.Context, req *PreviewRequest) (*Preview, error) {
 	app, err := h.acquireApp(req.App)
 	if err != nil {
@@ -149,31 +152,30 @@ func (h *Host) Preview(ctx context.Context, req *PreviewRequest) (*Preview, erro
 		return nil, err
 	}
 	r := h.previewRun(app, sess, req)
-	n, err := findPreviewNode(r, req.Agent)
-	if err != nil {
-		return nil, err
+	chosen := r.chooseAgent()
+	if req.Agent != "" {
+		if chosen = app.findNode(req.Agent); chosen == nil {
+			return nil, failf(CodeInvalidRequest, session.ErrNotFound, "agent not found in app %s: %s; its agents are %s", app.name, req.Agent, strings.Join(app.AgentNames(), ", "))
+		}
+	}
+	n := chosen.findFirstLLM()
+	if n == nil {
+		return nil, failf(CodeInvalidRequest, nil, "agent %s does not use a model", chosen.agent.Name())
 	}
 	inv := &Invocation{run: r, node: n}
 	built, err := inv.buildRequest(ctx, n.agent.(*LLMAgent))
 	if err == nil && n.hooks != nil {
-		err = inv.previewCallbacks(ctx, built)
+		m := inv.newCallbackContext(&session.Actions{})
+		m.Artifacts = unsavedArtifacts{m.Artifacts}
+		var answer *model.Response
+		if answer, err = inv.runBeforeModel(ctx, m, built); err == nil && answer != nil {
+			err = failf(CodeInvalidRequest, nil, "the model of agent %s would not be called: a callback answers %q", n.agent.Name(), model.TextOf(answer.Content))
+		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	return newPreview(app.name, n, built)
-}
-
-// previewCallbacks lets callbacks change the request. Their state writes and artifacts are
-// discarded.
-func (inv *Invocation) previewCallbacks(ctx context.Context, req *model.Request) error {
-	m := inv.newCallbackContext(&session.Actions{})
-	m.Artifacts = unsavedArtifacts{m.Artifacts}
-	answer, err := inv.runBeforeModel(ctx, m, req)
-	if err == nil && answer != nil {
-		err = failf(CodeInvalidRequest, nil, "the model of agent %s would not be called: a callback answers %q", inv.node.agent.Name(), model.TextOf(answer.Content))
-	}
-	return err
 }
 
 // unsavedArtifacts are a session's artifacts, to which nothing is added.
@@ -214,19 +216,6 @@ func (h *Host) previewRun(app *App, sess *session.Session, req *PreviewRequest) 
 	}
 	r.message.number = countTurns(sess.History)
 	return r
-}
-
-func findPreviewNode(r *run, agent string) (*node, error) {
-	n := r.chooseAgent()
-	if agent != "" {
-		if n = r.app.findNode(agent); n == nil {
-			return nil, failf(CodeInvalidRequest, session.ErrNotFound, "agent not found in app %s: %s; its agents are %s", r.app.name, agent, strings.Join(r.app.AgentNames(), ", "))
-		}
-	}
-	if llm := n.findFirstLLM(); llm != nil {
-		return llm, nil
-	}
-	return nil, failf(CodeInvalidRequest, nil, "agent %s does not use a model", n.agent.Name())
 }
 
 func (n *node) findFirstLLM() *node {

@@ -23,14 +23,6 @@ func NewInstruction(text string, at func(offset int) spec.Pos) *Instruction {
 	return &Instruction{written: text, text: template.Parse(text), at: at}
 }
 
-// sourceText returns the text with placeholders.
-func (i *Instruction) sourceText() string {
-	if i == nil {
-		return ""
-	}
-	return i.written
-}
-
 // Refs returns the placeholders in the text.
 func (i *Instruction) Refs() []template.Ref {
 	if i == nil {
@@ -126,22 +118,16 @@ func (inv *Invocation) buildInstructions(ctx context.Context, a *LLMAgent, req *
 		var text string
 		text, userContents = splitStaticInstruction(a.opts.StaticInstruction)
 		system = system.appendParagraph(text)
-		userContents, err = inv.appendDynamicInstruction(ctx, userContents, a)
+		var own prompt // the model gets the agent's own instruction as user content
+		if own, err = own.appendOwnInstruction(ctx, inv, a); len(own) > 0 {
+			userContents = append(userContents, model.UserText(own.joinText()))
+		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	req.AppendInstruction(system.appendIdentity(inv.node, a).joinText())
 	return userContents, nil
-}
-
-// appendDynamicInstruction appends the agent's own instruction as user content.
-func (inv *Invocation) appendDynamicInstruction(ctx context.Context, to []*genai.Content, a *LLMAgent) ([]*genai.Content, error) {
-	system, err := prompt(nil).appendOwnInstruction(ctx, inv, a)
-	if err != nil || len(system) == 0 {
-		return to, err
-	}
-	return append(to, model.UserText(system.joinText())), nil
 }
 
 // splitStaticInstruction splits a static instruction into its text, with
@@ -185,20 +171,6 @@ func (inv *Invocation) Inject(ctx context.Context, text string) (string, error) 
 // Lookup returns the value for a key in the session state, or its default in the app's state
 // schema.
 func (inv *Invocation) Lookup(key string) (any, bool) { return inv.run.ReadState(key) }
-
-// computeInstruction calls the agent's instruction provider.
-func (inv *Invocation) computeInstruction(ctx context.Context, fn InstructionFunc) (string, error) {
-	own := []ownedCallback[InstructionFunc]{{"agent " + inv.node.agent.Name(), fn}}
-	text, err := firstAnswer(ctx, inv, "instruction_provider", own, func(f InstructionFunc) (*string, error) {
-		text, err := f(ctx, inv)
-		return &text, err
-	})
-	if err != nil {
-		runErr, _ := asHookError(err)
-		return "", runErr
-	}
-	return *text, nil
-}
 
 // A prompt is a system instruction under construction: strings that form
 // paragraphs.
@@ -251,8 +223,16 @@ func (p prompt) appendOwnInstruction(ctx context.Context, inv *Invocation, a *LL
 	if a.opts.InstructionProvider == nil {
 		return p.appendInstruction(ctx, inv, a.opts.Instruction)
 	}
-	text, err := inv.computeInstruction(ctx, a.opts.InstructionProvider)
-	return p.appendParagraph(text), err
+	own := []ownedCallback[InstructionFunc]{{"agent " + inv.node.agent.Name(), a.opts.InstructionProvider}}
+	text, err := firstAnswer(ctx, inv, "instruction_provider", own, func(f InstructionFunc) (*string, error) {
+		text, err := f(ctx, inv)
+		return &text, err
+	})
+	if err != nil {
+		runErr, _ := asHookError(err)
+		return p, runErr
+	}
+	return p.appendParagraph(*text), nil
 }
 
 // appendSeparator appends a separator if the prompt is not empty.

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"google.golang.org/genai"
@@ -78,22 +77,16 @@ func NewLLM(name string, opts *LLMOptions) *LLMAgent {
 		opts = &LLMOptions{}
 	}
 	a := &LLMAgent{
-		Base:     Base{AgentName: name, AgentDescription: opts.Description, Children: opts.SubAgents, Callbacks: opts.Callbacks},
-		opts:     *opts,
-		identity: identityText(name, opts.Description),
+		Base: Base{AgentName: name, AgentDescription: opts.Description, Children: opts.SubAgents, Callbacks: opts.Callbacks},
+		opts: *opts,
+	}
+	// The instruction begins with the agent's identity (adk-python flows/llm_flows/identity.py).
+	a.identity = `You are an agent. Your internal name is "` + name + `".`
+	if opts.Description != "" {
+		a.identity += ` The description about you is "` + opts.Description + `".`
 	}
 	a.opts.Code = opts.Code.withDefaults()
 	return a
-}
-
-// identityText returns the instruction's part that names the agent, with quoted name and
-// description (adk-python flows/llm_flows/identity.py).
-func identityText(name, description string) string {
-	s := `You are an agent. Your internal name is "` + name + `".`
-	if description != "" {
-		s += ` The description about you is "` + description + `".`
-	}
-	return s
 }
 
 // An Instruction is compiled text for a model. It has its source position, so that the error for a
@@ -185,10 +178,6 @@ const (
 	codeMaxOutput = 64 << 10
 )
 
-func defaultCodeBlocks() []CodeDelimiters {
-	return []CodeDelimiters{{"```tool_code\n", "\n```"}, {"```python\n", "\n```"}}
-}
-
 // withDefaults returns the execution with defaults for unset fields.
 func (c *CodeExecution) withDefaults() *CodeExecution {
 	if c == nil || c.Executor == nil {
@@ -199,7 +188,7 @@ func (c *CodeExecution) withDefaults() *CodeExecution {
 		s.Attempts = codeAttempts
 	}
 	if len(s.Blocks) == 0 {
-		s.Blocks = defaultCodeBlocks()
+		s.Blocks = []CodeDelimiters{{"```tool_code\n", "\n```"}, {"```python\n", "\n```"}}
 	}
 	if s.Result == (CodeDelimiters{}) {
 		s.Result = CodeDelimiters{"```tool_output\n", "\n```"}
@@ -211,14 +200,6 @@ func (c *CodeExecution) withDefaults() *CodeExecution {
 		s.MaxOutput = codeMaxOutput
 	}
 	return &s
-}
-
-// withBuiltinTool adds the model's sandbox to a request's tools.
-func (c *CodeExecution) withBuiltinTool(tools []*genai.Tool) []*genai.Tool {
-	if c == nil || c.Executor != nil {
-		return tools
-	}
-	return append(slices.Clip(tools), &genai.Tool{CodeExecution: &genai.ToolCodeExecution{}})
 }
 
 // hasExecutor reports whether code runs in an executor other than the model's

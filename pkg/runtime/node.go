@@ -131,15 +131,6 @@ func (n *node) isDelegate() bool {
 	return byModel
 }
 
-// findDelegator returns the agent to which a turn belongs: the nearest one that is not
-// called as a tool.
-func (n *node) findDelegator() *node {
-	for n.isDelegate() {
-		n = n.parent
-	}
-	return n
-}
-
 // isTaskNode reports whether the agent is a task and a workflow node.
 func (n *node) isTaskNode() bool { return n.declaredMode() == ModeTask && n.inWorkflow }
 

@@ -18,7 +18,11 @@ func (c *nodeCall) emitNodeRequest(ev *session.Event, call *genai.FunctionCall, 
 		}
 		request.ID, request.Name = nodeConfirmationPrefix+c.inv.path, tool.RequestInput
 		request.Args = map[string]any{
-			"interruptId": request.ID, "message": ask.Hint, "payload": payload, "response_schema": newConfirmationSchema(),
+			"interruptId": request.ID, "message": ask.Hint, "payload": payload,
+			"response_schema": map[string]any{
+				"type": "object", "required": []any{"confirmed"},
+				"properties": map[string]any{"confirmed": map[string]any{"type": "boolean"}, "hint": map[string]any{"type": "string"}, "payload": map[string]any{}},
+			},
 		}
 	} else {
 		if d := c.decided[call.ID]; d != nil && d.confirmation != nil {
@@ -32,14 +36,6 @@ func (c *nodeCall) emitNodeRequest(ev *session.Event, call *genai.FunctionCall, 
 	ev.Content = &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: request}}}
 	ev.LongRunningToolIDs = []string{request.ID}
 	return stopUnless(c.emitEvent(ev, nil) && c.pauseIfPending())
-}
-
-// newConfirmationSchema returns the JSON Schema for the answer to a confirmation.
-func newConfirmationSchema() map[string]any {
-	return map[string]any{
-		"type": "object", "required": []any{"confirmed"},
-		"properties": map[string]any{"confirmed": map[string]any{"type": "boolean"}, "hint": map[string]any{"type": "string"}, "payload": map[string]any{}},
-	}
 }
 
 // readNodeDecision reads a ToolNode's stored request, and its answer.

@@ -18,8 +18,6 @@ const (
 	finalAnswerTag = "/*FINAL_ANSWER*/"
 )
 
-func thoughtTags() []string { return []string{planningTag, replanningTag, reasoningTag, actionTag} }
-
 const planReactText = `Work on the request in this order: make a plan, carry it out with your tools, then answer. Rely on the results of tools rather than on what you remember. Put a mark before each part of what you write:
 ` + planningTag + ` before the plan: a numbered list of steps that together cover all of the request. Each step uses one or more of the tools you have, and no other tools.
 ` + actionTag + ` before the calls of tools. Use only the tools and parameters that are declared, and do not write code in place of a call.
@@ -158,7 +156,7 @@ func thoughtLength(text string) int {
 	if i := strings.LastIndex(text, finalAnswerTag); i >= 0 {
 		return i + len(finalAnswerTag)
 	}
-	for _, tag := range append(thoughtTags(), finalAnswerTag) {
+	for _, tag := range []string{planningTag, replanningTag, reasoningTag, actionTag, finalAnswerTag} {
 		if strings.HasPrefix(text, tag) || strings.HasPrefix(tag, text) {
 			return len(text)
 		}

@@ -120,20 +120,16 @@ func NewLogging(logger *slog.Logger, opts *LoggingOptions) *Plugin {
 // enabled.
 func (l *runLog) write(ctx context.Context, msg string, content string, args ...any) {
 	if l.opts.Contents && content != "" {
-		args = append(args, "content", truncateText(content))
+		if r := []rune(content); len(r) > maxLogged {
+			content = string(r[:maxLogged]) + "…"
+		}
+		args = append(args, "content", content)
 	}
 	l.logger.Log(ctx, l.opts.Level, msg, args...)
 }
 
 // maxLogged is the maximum length of logged content, in characters.
 const maxLogged = 200
-
-func truncateText(s string) string {
-	if r := []rune(s); len(r) > maxLogged {
-		return string(r[:maxLogged]) + "…"
-	}
-	return s
-}
 
 func invocationAttrs(inv *Invocation) []any {
 	return []any{"app", inv.App().name, "revision", inv.App().revision, "session", inv.Session().ID, "invocation", inv.ID(), "agent", inv.Agent().Name()}
@@ -306,20 +302,16 @@ func NewAddToMemory(logger *slog.Logger) *Plugin {
 // addRunToMemory adds only this run's events, so that the cost does not grow with the session.
 // Errors are logged only, because the answer has already been sent.
 func (inv *Invocation) addRunToMemory(ctx context.Context, logger *slog.Logger) {
-	err := (&callMemories{inv.run}).AddEvents(ctx, lastRunEvents(inv.run.sess.Events(), inv.run.id))
-	if err != nil {
-		inv.run.withRunAttrs(logger).WarnContext(ctx, "adding run to memory failed", "error", err)
-	}
-}
-
-// lastRunEvents returns the trailing events that belong to an invocation.
-func lastRunEvents(events []*session.Event, id string) []*session.Event {
+	events := inv.run.sess.Events()
 	for i, ev := range slices.Backward(events) {
-		if ev.InvocationID != id {
-			return events[i+1:]
+		if ev.InvocationID != inv.run.id {
+			events = events[i+1:]
+			break
 		}
 	}
-	return events
+	if err := (&callMemories{inv.run}).AddEvents(ctx, events); err != nil {
+		inv.run.withRunAttrs(logger).WarnContext(ctx, "adding run to memory failed", "error", err)
+	}
 }
 
 // NewSaveFilesAsArtifacts returns ADK's SaveFilesAsArtifactsPlugin, which saves the

@@ -111,7 +111,9 @@ func (n *node) applySettings(c *genai.GenerateContentConfig, l *LLMAgent) {
 	if l.opts.GenerateContentConfig != nil {
 		*c = *l.opts.GenerateContentConfig
 	}
-	n.addResponseSchema(c)
+	if n.responseSchema != nil {
+		c.ResponseJsonSchema, c.ResponseMIMEType = n.responseSchema, "application/json"
+	}
 }
 
 // buildCacheRequest returns the cache data from the agent's last responses for the model. The first
@@ -189,26 +191,20 @@ func (inv *Invocation) loadToolsets(ctx context.Context) error {
 		case err != nil:
 			return failf(CodeToolFailed, err, "listing the tools of agent %s failed: %s", a.AgentName, err)
 		}
-		inv.warnOfSkipped(names, more)
+		for _, t := range more {
+			if tool.CapabilitiesOf(t).RequestOnly {
+				continue
+			}
+			name := t.Declaration().Name
+			if names[name] { // the model would not know which one it calls, so that it gets only the first
+				inv.run.logger().Warn("tool skipped: another tool of the agent has its name", "agent", inv.node.agent.Name(), "tool", name)
+			}
+			names[name] = true
+		}
 		tools = append(tools, more...)
 	}
 	inv.toolbox = a.buildToolbox(tools)
 	return nil
-}
-
-// warnOfSkipped logs the tools in a set whose names other agent tools have already: the model would
-// not know which one it calls, so that it gets only the first. It adds the names.
-func (inv *Invocation) warnOfSkipped(names map[string]bool, tools []tool.Tool) {
-	for _, t := range tools {
-		if tool.CapabilitiesOf(t).RequestOnly {
-			continue
-		}
-		name := t.Declaration().Name
-		if names[name] {
-			inv.run.logger().Warn("tool skipped: another tool of the agent has its name", "agent", inv.node.agent.Name(), "tool", name)
-		}
-		names[name] = true
-	}
 }
 
 // activeToolbox returns the agent's toolbox in this run.
@@ -243,6 +239,8 @@ func newToolbox(tools []tool.Tool) *toolbox {
 // buildToolbox returns the agent's toolbox with these tools.
 func (a *LLMAgent) buildToolbox(tools []tool.Tool) *toolbox {
 	b := newToolbox(tools)
-	b.declared = a.opts.Code.withBuiltinTool(b.declared)
+	if c := a.opts.Code; c != nil && c.Executor == nil { // the model's sandbox runs the code
+		b.declared = append(slices.Clip(b.declared), &genai.Tool{CodeExecution: &genai.ToolCodeExecution{}})
+	}
 	return b
 }

@@ -89,15 +89,6 @@ func (r *run) resolveInvocation(req *RunRequest, events []*session.Event) (id st
 	return id, rec, nil
 }
 
-// storedMessage returns the message that a run without one continues: the invocation's first,
-// unless the last one answers a call or belongs to a task.
-func (rec *invocationRecord) storedMessage() *genai.Content {
-	if last := rec.users[len(rec.users)-1]; len(last.Responses()) > 0 || last.IsolationScope != "" {
-		return last.Content
-	}
-	return rec.users[0].Content
-}
-
 // initRootInvocation initializes inv as the first agent's invocation: the recorded one, or the one that
 // chooseAgent returns.
 func (r *run) initRootInvocation(inv *Invocation) error {

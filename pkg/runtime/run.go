@@ -181,10 +181,3 @@ func (r *run) ReadState(key string) (any, bool) {
 	}
 	return r.app.state.Default(key)
 }
-
-// stateWithDefaults returns a state copy with defaults for missing keys.
-func (r *run) stateWithDefaults() map[string]any {
-	all := r.sess.State.All()
-	r.app.state.AddDefaults(all)
-	return all
-}

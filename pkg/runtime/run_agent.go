@@ -55,14 +55,6 @@ func (inv *Invocation) withBranch(branch string) *Invocation {
 	return &Invocation{run: inv.run, node: inv.node, branch: branch, scope: inv.scope, path: inv.path, frame: inv.frame, input: inv.input}
 }
 
-// subBranch returns the branch for a parallel agent's child (adk-python agents/parallel_agent.py).
-func (inv *Invocation) subBranch(child *node) string {
-	if inv.branch == "" {
-		return child.branch
-	}
-	return inv.branch + "." + child.branch
-}
-
 // passLastEvent returns the onLastEvent for an agent with which this one ends.
 func (inv *Invocation) passLastEvent() func() {
 	if inv.endsWithAgent() {
@@ -182,14 +174,6 @@ func SetCondition(agent Agent, when *Condition) error {
 	return nil
 }
 
-// findCondition returns an agent's own condition, or nil.
-func findCondition(agent Agent) *Condition {
-	if a, ok := agent.(baseAgent); ok {
-		return a.base().when
-	}
-	return nil
-}
-
 // ExprEnv declares the names that expressions can use, for [template.Compile]:
 // state, user (the text of the user message), session, run_config, invocation and agent.
 // [Invocation.ExprVars] returns their values.
@@ -208,8 +192,10 @@ func ExprEnv() template.Env {
 // to the caller, who can add names. The evaluations count against the turn's limits.
 func (inv *Invocation) ExprVars() map[string]any {
 	r := inv.run
+	state := r.sess.State.All()
+	r.app.state.AddDefaults(state)
 	return map[string]any{
-		"state":      r.stateWithDefaults(),
+		"state":      state,
 		"user":       r.latestText(),
 		"session":    r.sessionVars(),
 		"run_config": r.ReadConfig(),

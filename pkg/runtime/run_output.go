@@ -73,7 +73,11 @@ func (room *runRoom) commitThenYield(ev *session.Event, err error) bool {
 		if err = r.storeEvent(ctx, ev); err == nil {
 			return room.deliverEvent(ev, nil)
 		}
-		err = eventFailure(r.key, ev.Author, err)
+		if errors.Is(err, session.ErrInvalid) { // the agent's error, not the request's
+			err = failf(CodeEventRefused, nil, "an event of agent %s cannot be stored: %s", ev.Author, err)
+		} else {
+			err = storeFailure(r.key, err)
+		}
 		if refusal := r.storeRefusal(ctx, ev, err); refusal != nil && !room.deliverEvent(refusal, nil) {
 			return false
 		}
@@ -191,21 +195,11 @@ func (o *runOutput) findCause(key session.Key, err error) error {
 	if errors.Is(cause, session.ErrFenced) || errors.Is(cause, session.ErrNotFound) {
 		return storeFailure(key, cause)
 	}
-	if limit := timeLimitOf(o.ctx); limit != nil && AsRunError(err).Code == CodeCanceled {
+	if limit := (*RunError)(nil); errors.As(cause, &limit) && limit.Code == CodeTimeLimit && AsRunError(err).Code == CodeCanceled {
 		o.timeLimit = limit
 		return limit
 	}
 	return err
-}
-
-// timeLimitOf returns the error with which the caller limited the run's time, if that ended the
-// context; otherwise nil.
-func timeLimitOf(ctx context.Context) *RunError {
-	var cause *RunError
-	if errors.As(context.Cause(ctx), &cause) && cause.Code == CodeTimeLimit {
-		return cause
-	}
-	return nil
 }
 
 // isComplete reports that the run has no error, and that its consumer has not left.

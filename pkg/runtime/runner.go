@@ -72,7 +72,10 @@ func (room *runRoom) prepareRun(ctx context.Context, req *RunRequest) error {
 		r.id, r.record, r.taskScope = id, rec, req.joined.scope
 		r.limits.budget.used.Store(int64(rec.countModelAnswers(r.app)))
 		if req.Message == nil {
-			message := rec.storedMessage()
+			message := rec.users[0].Content
+			if last := rec.users[len(rec.users)-1]; len(last.Responses()) > 0 || last.IsolationScope != "" {
+				message = last.Content // it answers a call or belongs to a task
+			}
 			r.message = userMessage{message, model.TextOf(message), countTurns(r.sess.History)}
 		}
 	}
@@ -137,7 +140,10 @@ func (h *Host) setExpressionLimits(b *template.Budget) {
 func (r *run) storeUserMessage(ctx context.Context, req *RunRequest) (m userMessage, err error) {
 	ev := &session.Event{
 		ID: r.host.newID(), InvocationID: r.id, Author: session.UserAuthor,
-		Branch: r.findAnsweredBranch(), IsolationScope: r.findMessageScope(), Timestamp: r.host.now(),
+		IsolationScope: r.findMessageScope(), Timestamp: r.host.now(),
+	}
+	if call := r.findAnsweredCall(); call != nil {
+		ev.Branch = call.Branch
 	}
 	ev.Content = r.message.content
 	ev.Actions.StateDelta = r.decisions.withCredentials(req.StateDelta)

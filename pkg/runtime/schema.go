@@ -39,13 +39,6 @@ func (n *node) applyOutputSchema(l *LLMAgent, tools []tool.Tool) ([]tool.Tool, e
 	return append(tools, newResponseTool(schema)), nil
 }
 
-// addResponseSchema adds the schema to a request.
-func (n *node) addResponseSchema(c *genai.GenerateContentConfig) {
-	if n.responseSchema != nil {
-		c.ResponseJsonSchema, c.ResponseMIMEType = n.responseSchema, "application/json"
-	}
-}
-
 const (
 	setModelResponse     = "set_model_response"
 	setModelResponseText = "You have tools, and your final answer must have a fixed structure. Use the other tools as you need them. " +

@@ -156,18 +156,13 @@ func (s *callState) sharedValues() map[string]any {
 			s.markRead(key)
 		}
 	}
-	overlayWrites(all, s.actions)
-	s.run.app.state.AddDefaults(all)
-	return all
-}
-
-// overlayWrites applies writes in actions to values.
-func overlayWrites(all map[string]any, actions *session.Actions) {
-	for _, key := range slices.Concat(slices.Collect(maps.Keys(actions.StateDelta)), actions.UpdatedKeys()) {
-		if v, _, err := actions.Updated(key, all[key]); err == nil { // the append reports it
+	for _, key := range slices.Concat(slices.Collect(maps.Keys(s.actions.StateDelta)), s.actions.UpdatedKeys()) {
+		if v, _, err := s.actions.Updated(key, all[key]); err == nil { // the append reports it
 			setOrDelete(all, key, v)
 		}
 	}
+	s.run.app.state.AddDefaults(all)
+	return all
 }
 
 func setOrDelete(all map[string]any, key string, v any) {

@@ -9,24 +9,12 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"agenthost/internal/safe"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/tool"
 )
-
-// newTracer returns a provider's tracer, or nil if the provider is nil or records nothing.
-func newTracer(p trace.TracerProvider) trace.Tracer {
-	if p == nil {
-		return nil
-	}
-	if _, ok := p.(noop.TracerProvider); ok {
-		return nil
-	}
-	return p.Tracer(TracerName)
-}
 
 // isObserved reports whether runs are traced, measured, or both.
 func (h *Host) isObserved() bool { return h.tracer != nil || h.observe != nil }
@@ -260,8 +248,8 @@ func (s *modelSpan) endSpan(resp *model.Response, err error) {
 	if isRecording(s.span) {
 		s.span.SetAttributes(h.modelCallAttributes(s.req, resp)...)
 		h.setSpanError(s.span, code, message)
-		if status := httpStatus(err); status != "" {
-			s.span.SetAttributes(AttrErrorType.String(status))
+		if failed := (*model.Error)(nil); errors.As(err, &failed) && failed.Code > 0 { // the HTTP status
+			s.span.SetAttributes(AttrErrorType.String(strconv.Itoa(failed.Code)))
 		}
 	}
 	h.endSpan(s.span, s.end)
@@ -274,15 +262,6 @@ func (s *modelSpan) endSpan(resp *model.Response, err error) {
 		m.Cost, _ = model.CostOf(resp)
 	}
 	h.observe(m)
-}
-
-// httpStatus returns a failed model call's HTTP status, or "".
-func httpStatus(err error) string {
-	var failed *model.Error
-	if errors.As(err, &failed) && failed.Code > 0 {
-		return strconv.Itoa(failed.Code)
-	}
-	return ""
 }
 
 // A callSpan is the span of a tool call that has ended. Its event is not known
@@ -321,7 +300,10 @@ func (s *callRunner) runToolTraced(ctx context.Context, t tool.Tool, call *tool.
 		h.setSpanError(a.span.span, code, err.Error())
 	}
 	if h.traceContents && isRecording(a.span.span) {
-		a.span.span.SetAttributes(callContents(call, result)...)
+		a.span.span.SetAttributes(AttrArguments.String(jsonText(call.Args)))
+		if result != nil { // otherwise the tool failed or answers later
+			a.span.span.SetAttributes(AttrResult.String(jsonText(result.Response)))
+		}
 	}
 	if h.observe != nil {
 		h.observe(Measurement{Kind: MeasuredTool, App: r.app.name, Agent: call.Origin.Agent, Name: call.Name, Code: code, Start: start, End: a.span.end})

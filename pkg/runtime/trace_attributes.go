@@ -8,7 +8,6 @@ import (
 
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
-	"agenthost/pkg/tool"
 )
 
 // TracerName is the instrumentation scope for run spans.
@@ -105,16 +104,6 @@ func (h *Host) modelCallAttributes(req *model.Request, r *model.Response) []attr
 		if r.Content != nil {
 			all = append(all, AttrOutputMessages.String(string(tracedContent(r.Content))))
 		}
-	}
-	return all
-}
-
-// callContents returns the attributes with a tool call's contents. The result is nil if the tool
-// failed or answers later.
-func callContents(call *tool.Call, result *tool.Result) []attribute.KeyValue {
-	all := []attribute.KeyValue{AttrArguments.String(jsonText(call.Args))}
-	if result != nil {
-		all = append(all, AttrResult.String(jsonText(result.Response)))
 	}
 	return all
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -55,8 +56,8 @@ func (room *runRoom) runTwoWay(ctx context.Context, current *App, sess *session.
 	defer app.refs.release()
 	room.initRun(app, sess, req)
 	r := &room.run
-	if problem := r.config.checkModality(); problem != "" {
-		room.deliverEvent(nil, invalidRequest("%s", problem))
+	if modalities := r.config.ResponseModalities; len(modalities) > 1 {
+		room.deliverEvent(nil, invalidRequest("a live model answers in one modality, got %s", strings.Join(modalities, ", ")))
 		return
 	}
 	r.message.content = &genai.Content{Role: genai.RoleUser}
