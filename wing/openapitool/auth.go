@@ -49,7 +49,7 @@ func (c *apiKeyConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 func (c *apiKeyConfig) SchemaSpec() map[string]any {
 	return map[string]any{
 		"title": "the key, or its place and value",
-		"anyOf": []any{map[string]any{"type": "string"}, spec.Schema(apiKeyType())},
+		"anyOf": []any{map[string]any{"type": "string"}, spec.Schema(reflect.TypeFor[apiKeyPlace]())},
 	}
 }
 
@@ -196,5 +196,3 @@ func addCookie(req *http.Request, name, value string) {
 	}
 	req.Header.Set("Cookie", text)
 }
-
-func apiKeyType() reflect.Type { return reflect.TypeFor[apiKeyPlace]() }

@@ -164,21 +164,16 @@ func (c *discoveryConverter) addMethods(methods *spec.Node, resource string) {
 		if resource != "" {
 			members = append(members, newMember(method, "tags", newSequence(method, newString(method, resource))))
 		}
+		verb := "get" // convertMethod reports an invalid one
+		if given := method.Get("httpMethod"); isString(given) && slices.Contains(methodNames(), strings.ToLower(given.Value)) {
+			verb = strings.ToLower(given.Value)
+		}
 		at, path := findMethodPath(method)
 		stub := c.doc.convertLate(newMapping(method, members...), func() *spec.Node {
 			return c.convertMethod(c.doc.expandNode(method), members)
 		})
-		c.paths = append(c.paths, spec.Entry{Key: newString(at, path), Value: newMapping(method, newMember(method, findHTTPMethod(method), stub))})
+		c.paths = append(c.paths, spec.Entry{Key: newString(at, path), Value: newMapping(method, newMember(method, verb, stub))})
 	}
-}
-
-// findHTTPMethod returns the request method in lower case. An invalid one is reported by
-// convertMethod.
-func findHTTPMethod(method *spec.Node) string {
-	if at := method.Get("httpMethod"); isString(at) && slices.Contains(methodNames(), strings.ToLower(at.Value)) {
-		return strings.ToLower(at.Value)
-	}
-	return "get"
 }
 
 // findMethodPath returns a method's path as OpenAPI writes it, and its place.

@@ -82,9 +82,12 @@ func readDocument(file string, content []byte) (*document, spec.Diagnostics) {
 // readOutline reads a document in JSON without the values that the mode reads late.
 func readOutline(file string, content []byte, lines *lineIndex, mode func(path []string) readMode) (*document, error) {
 	s := &jsonScanner{src: content, lines: lines, modeOf: mode, late: map[*spec.Node]lateValue{}}
-	root, err := s.readOnlyValue()
+	root, err := s.readValue(1)
 	if err != nil {
 		return nil, err
+	}
+	if s.skipSpace(); s.pos < len(s.src) {
+		return nil, s.newError("unexpected data after the document")
 	}
 	d := newDocument(file, root)
 	d.src, d.lines, d.late = content, lines, s.late

@@ -60,18 +60,6 @@ func (s *jsonScanner) newError(format string, args ...any) error {
 	return &jsonError{s.pos, fmt.Sprintf(format, args...)}
 }
 
-// readOnlyValue reads the source's only value.
-func (s *jsonScanner) readOnlyValue() (*spec.Node, error) {
-	n, err := s.readValue(1)
-	if err != nil {
-		return nil, err
-	}
-	if s.skipSpace(); s.pos < len(s.src) {
-		return nil, s.newError("unexpected data after the document")
-	}
-	return n, nil
-}
-
 func (s *jsonScanner) skipSpace() {
 	for s.pos < len(s.src) {
 		switch s.src[s.pos] {

@@ -61,7 +61,14 @@ var (
 
 // DocumentSource returns the document's file or URL.
 func (c *config) DocumentSource() tool.DocumentSource {
-	return tool.DocumentSource{At: c.Spec, SHA256: c.SHA256, Selection: selectionText(c.Operations, c.Except)}
+	var selection strings.Builder
+	for _, list := range [][]selector{c.Operations, c.Except} {
+		for _, s := range list {
+			selection.WriteString(strings.Join([]string{s.id, s.method, s.path, s.tag}, "\x00") + "\x01")
+		}
+		selection.WriteString("\x02")
+	}
+	return tool.DocumentSource{At: c.Spec, SHA256: c.SHA256, Selection: selection.String()}
 }
 
 // Addresses returns the address in the settings, if there is one.
@@ -137,17 +144,13 @@ func isSHA256(text string) bool {
 }
 
 func (c *config) newToolset() *toolset {
+	capabilities := tool.Capabilities{Timeout: time.Duration(c.Timeout), FailOnError: c.OnError == "fail"}
+	c.Async.SetCapabilities(&capabilities)
 	return &toolset{
 		source: c.Spec.Value, operations: c.Operations, except: c.Except, baseURL: c.BaseURL, prefix: c.ToolNamePrefix, names: c.Names,
 		auth: c.Auth.newCredential(), connected: c.Connection() != nil, authAt: c.Auth.valueText(), headers: c.Headers, params: c.Params, result: c.Result, artifacts: c.Artifacts, confirm: c.Confirm,
-		capabilities: c.newCapabilities(), maxResponse: int64(c.MaxResponse), preserve: c.PreservePropertyNames, at: c.Spec,
+		capabilities: capabilities, maxResponse: int64(c.MaxResponse), preserve: c.PreservePropertyNames, at: c.Spec,
 	}
-}
-
-func (c *config) newCapabilities() tool.Capabilities {
-	all := tool.Capabilities{Timeout: time.Duration(c.Timeout), FailOnError: c.OnError == "fail"}
-	c.Async.SetCapabilities(&all)
-	return all
 }
 
 func newConfigSet(_ context.Context, env tool.Env, c *config) (tool.Set, error) {

@@ -69,8 +69,14 @@ func (c *schemaConverter) convertSchema(n *spec.Node) map[string]any {
 }
 
 func (c *schemaConverter) convertRef(ref *spec.Node) map[string]any {
-	if slices.Contains(c.active, ref.Value) {
-		return map[string]any{"$ref": "#/$defs/" + c.definitionName(ref.Value)}
+	if slices.Contains(c.active, ref.Value) { // a recursive schema gets a name, and its definition is queued
+		name, ok := c.names[ref.Value]
+		if !ok {
+			name = snakeName(ref.Value[strings.LastIndexByte(ref.Value, '/')+1:]) + "_" + strconv.Itoa(len(c.names)+1)
+			c.names[ref.Value] = name
+			c.queue = append(c.queue, ref.Value)
+		}
+		return map[string]any{"$ref": "#/$defs/" + name}
 	}
 	if len(c.active) >= maxRefs {
 		return map[string]any{}
@@ -82,17 +88,6 @@ func (c *schemaConverter) convertRef(ref *spec.Node) map[string]any {
 	c.active = append(c.active, ref.Value)
 	defer func() { c.active = c.active[:len(c.active)-1] }()
 	return c.convertSchema(target)
-}
-
-// definitionName returns a recursive schema's name, and queues its definition.
-func (c *schemaConverter) definitionName(pointer string) string {
-	if name, ok := c.names[pointer]; ok {
-		return name
-	}
-	name := snakeName(pointer[strings.LastIndexByte(pointer, '/')+1:]) + "_" + strconv.Itoa(len(c.names)+1)
-	c.names[pointer] = name
-	c.queue = append(c.queue, pointer)
-	return name
 }
 
 // buildDefinitions converts the queued definitions, which may queue others.
@@ -261,7 +256,15 @@ func setType(schema map[string]any, n *spec.Node) {
 		schema["type"] = list
 	}
 	if enum := n.Get("enum"); enum != nil && len(enum.Items) > 0 && len(enum.Items) <= maxEnum {
-		schema["enum"] = enumValues(enum, slices.Contains(types, "string"))
+		var values []any
+		for _, item := range enum.Items {
+			v := item.Any()
+			if slices.Contains(types, "string") && item.Kind == spec.Scalar && !item.IsNull() {
+				v = item.Value // YAML reads some strings as numbers or booleans
+			}
+			values = append(values, v)
+		}
+		schema["enum"] = values
 	}
 	for exclusive, bound := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
 		if is := n.Get(exclusive); is != nil && is.Tag == "!!bool" && is.Any() == true && schema[bound] != nil {
@@ -316,20 +319,6 @@ func typesOf(n *spec.Node) []string {
 		}
 	}
 	return types
-}
-
-// enumValues returns an enum's values, as strings if the type is string: YAML reads some of them as
-// numbers or booleans.
-func enumValues(n *spec.Node, asStrings bool) []any {
-	var values []any
-	for _, item := range n.Items {
-		v := item.Any()
-		if asStrings && item.Kind == spec.Scalar && !item.IsNull() {
-			v = item.Value
-		}
-		values = append(values, v)
-	}
-	return values
 }
 
 func isTrue(n *spec.Node) bool { return n != nil && n.Tag == "!!bool" && n.Any() == true }

@@ -19,7 +19,10 @@ func (t *toolset) newSet(env tool.Env) (tool.Set, error) {
 	if !ok {
 		return nil, fmt.Errorf("the loader has read no document")
 	}
-	confirm, err := toolconfig.CompileConfirmRule(t.confirm, anyArgsDeclaration(), confirmEnv())
+	anyArgs := &genai.FunctionDeclaration{ // they differ between the tools
+		Name: "openapi", ParametersJsonSchema: map[string]any{"type": "object", "properties": map[string]any{}, "additionalProperties": true},
+	}
+	confirm, err := toolconfig.CompileConfirmRule(t.confirm, anyArgs, confirmEnv())
 	if err != nil {
 		return nil, err
 	}
@@ -43,12 +46,6 @@ func (t *toolset) newSet(env tool.Env) (tool.Set, error) {
 		set = append(set, made)
 	}
 	return set, nil
-}
-
-// anyArgsDeclaration declares the confirmation arguments, because they differ between the tools.
-func anyArgsDeclaration() *genai.FunctionDeclaration {
-	schema := map[string]any{"type": "object", "properties": map[string]any{}, "additionalProperties": true}
-	return &genai.FunctionDeclaration{Name: "openapi", ParametersJsonSchema: schema}
 }
 
 func (t *toolset) newTool(op *operation, exchange *toolhttp.Exchange, headers *toolconfig.Headers) (*operationTool, error) {

@@ -109,18 +109,6 @@ func (s *selector) matchesOperation(op *operation) bool {
 	return (s.tag == "" || slices.Contains(op.tags, s.tag)) && (s.method == "" || op.method == s.method)
 }
 
-// selectionText identifies a selection.
-func selectionText(operations, except []selector) string {
-	var b strings.Builder
-	for _, list := range [][]selector{operations, except} {
-		for _, s := range list {
-			b.WriteString(strings.Join([]string{s.id, s.method, s.path, s.tag}, "\x00") + "\x01")
-		}
-		b.WriteString("\x02")
-	}
-	return b.String()
-}
-
 // A googleAPI is a Google API, with its tools' kind.
 type googleAPI struct {
 	kind, title, name, version string
