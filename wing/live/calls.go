@@ -55,34 +55,13 @@ type liveCalls struct {
 }
 
 func newLiveTools(ctx context.Context, a *liveAgent) *liveTools {
-	limit := a.CallLimit()
 	return &liveTools{
-		ctx: ctx, results: make(chan *liveCalls, limit), batches: map[*liveCalls]bool{},
-		streams: newLiveStreams(ctx),
+		ctx: ctx, results: make(chan *liveCalls, a.CallLimit()), batches: map[*liveCalls]bool{},
+		streams: &liveStreams{ctx: ctx, items: make(chan *streamItem), open: map[*liveStream]bool{}},
 	}
 }
 
 func (t *liveTools) areRunning() bool { return len(t.batches) > 0 }
-
-// countRunning counts the calls and streams that have not ended.
-func (t *liveTools) countRunning() int {
-	n := t.streams.countOpen()
-	for b := range t.batches {
-		n += len(b.Calls)
-	}
-	return n
-}
-
-// runningIDs returns the IDs of running calls.
-func (t *liveTools) runningIDs() map[string]bool {
-	ids := map[string]bool{}
-	for b := range t.batches {
-		for _, c := range b.Calls {
-			ids[c.ID] = true
-		}
-	}
-	return ids
-}
 
 // startCalls runs each call on its own goroutine.
 func (t *liveTools) startCalls(b *liveCalls) {
@@ -111,7 +90,12 @@ func (a *liveAgent) emitCalls(ctx context.Context, response *model.Response) boo
 		return true
 	}
 	if len(calls) > 0 {
-		ev.LongRunningToolIDs = a.longRunningIDs(calls)
+		ev.LongRunningToolIDs = []string{}
+		for _, c := range calls {
+			if t := a.FindTool(c.Name); t != nil && tool.CapabilitiesOf(t).LongRunning {
+				ev.LongRunningToolIDs = append(ev.LongRunningToolIDs, c.ID)
+			}
+		}
 		if !a.CommitAnswer(ctx, ev) {
 			return false
 		}
@@ -135,17 +119,6 @@ func (a *liveAgent) emitCalls(ctx context.Context, response *model.Response) boo
 	return !a.hasEnded() || !a.IsDone() && a.target == "" && !a.completed
 }
 
-// longRunningIDs returns the IDs of calls that are answered later.
-func (a *liveAgent) longRunningIDs(calls []*genai.FunctionCall) []string {
-	ids := []string{}
-	for _, c := range calls {
-		if t := a.FindTool(c.Name); t != nil && tool.CapabilitiesOf(t).LongRunning {
-			ids = append(ids, c.ID)
-		}
-	}
-	return ids
-}
-
 // runsInBackground reports whether the model continues without the response to a call.
 func (a *liveAgent) runsInBackground(c *genai.FunctionCall) bool {
 	t := a.FindTool(c.Name)
@@ -158,7 +131,11 @@ func (a *liveAgent) runsInBackground(c *genai.FunctionCall) bool {
 
 // startCalls starts calls and waits a moment for their results.
 func (a *liveAgent) startCalls(ctx context.Context, b *liveCalls) {
-	if running := a.tools.countRunning(); running+len(b.Calls) > a.CallLimit() {
+	running := a.tools.streams.countOpen()
+	for open := range a.tools.batches {
+		running += len(open.Calls)
+	}
+	if running+len(b.Calls) > a.CallLimit() {
 		b.RejectAll(a.tools.ctx, running)
 		a.receiveResults(ctx, b)
 		return
@@ -189,7 +166,12 @@ func (a *liveAgent) startCalls(ctx context.Context, b *liveCalls) {
 // with the ID of a running one is dropped, because their responses would be alike.
 func (a *liveAgent) skipAnswered(ev *session.Event) (calls, repeated []*genai.FunctionCall) {
 	parts := ev.Content.Parts[:0:0]
-	running := a.tools.runningIDs()
+	running := map[string]bool{}
+	for b := range a.tools.batches {
+		for _, c := range b.Calls {
+			running[c.ID] = true
+		}
+	}
 	for _, p := range ev.Content.Parts {
 		if p.FunctionCall != nil && a.wasMade(p.FunctionCall) {
 			if a.repeatCall(p.FunctionCall) {
@@ -270,8 +252,13 @@ func (a *liveAgent) receiveResults(ctx context.Context, b *liveCalls) {
 		return
 	}
 	a.sendResponses(results.Responses)
-	if a.CommitOutput(ctx, results.Event) {
-		a.followActions(results.Event)
+	if !a.CommitOutput(ctx, results.Event) {
+		return
+	}
+	// Tools can end this agent's conversation.
+	a.target = results.Event.Actions.TransferToAgent
+	if first := results.Event.Responses(); len(first) > 0 && first[0].Name == TaskCompleted && a.InSequence() {
+		a.completed = true
 	}
 }
 
@@ -353,14 +340,6 @@ func (a *liveAgent) finishTransfer(answer *session.Event) {
 		if r.Name == "transfer_to_agent" {
 			r.Response = tool.ErrorResponse(refused)
 		}
-	}
-}
-
-// followActions ends this agent's conversation if its tools ask for it.
-func (a *liveAgent) followActions(answer *session.Event) {
-	a.target = answer.Actions.TransferToAgent
-	if first := answer.Responses(); len(first) > 0 && first[0].Name == TaskCompleted && a.InSequence() {
-		a.completed = true
 	}
 }
 

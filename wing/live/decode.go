@@ -110,8 +110,15 @@ func (r *Request) validateRequest() error {
 	if len(r.Blob.Data) == 0 {
 		return newRequestError("expected base64 data", "blob", "data")
 	}
-	if audio, ok := strings.CutPrefix(r.Blob.MIMEType, "audio/pcm"); ok {
-		return checkPCM(audio, r.Blob.Data)
+	parameters, isPCM := strings.CutPrefix(r.Blob.MIMEType, "audio/pcm")
+	if !isPCM {
+		return nil
+	}
+	if rate, ok := textlive.PCMRate(parameters); !ok || rate < minSampleRate || rate > maxSampleRate {
+		return newRequestError(`expected a rate from 8000 to 48000, such as "audio/pcm;rate=16000"`, "blob", "mime_type")
+	}
+	if len(r.Blob.Data)%2 != 0 {
+		return newRequestError("expected 16-bit samples: the number of bytes is odd", "blob", "data")
 	}
 	return nil
 }
@@ -124,17 +131,6 @@ func isMediaType(text string) bool {
 	}
 	kind, _, err := mime.ParseMediaType(text)
 	return err == nil && strings.Contains(kind, "/")
-}
-
-// checkPCM checks 16-bit audio: its parameters, and that it has whole samples.
-func checkPCM(parameters string, data []byte) error {
-	if rate, ok := textlive.PCMRate(parameters); !ok || rate < minSampleRate || rate > maxSampleRate {
-		return newRequestError(`expected a rate from 8000 to 48000, such as "audio/pcm;rate=16000"`, "blob", "mime_type")
-	}
-	if len(data)%2 != 0 {
-		return newRequestError("expected 16-bit samples: the number of bytes is odd", "blob", "data")
-	}
-	return nil
 }
 
 // Sampling rates that live models accept.

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,19 +67,13 @@ func (g *Generator) Generate(ctx context.Context, req *model.Request) iter.Seq2[
 		if canceled := ctx.Err(); err != nil && canceled != nil { // the connection may have ended first
 			err = canceled
 		}
+		if errors.As(err, &end) { // the connection ended during the answer
+			err = &model.Error{Message: err.Error(), Err: err}
+		}
 		if err != nil {
-			yield(nil, asModelError(err))
+			yield(nil, err)
 		}
 	}
-}
-
-// asModelError describes a connection that ended during an answer.
-func asModelError(err error) error {
-	var end *model.LiveCloseError
-	if errors.As(err, &end) {
-		return &model.Error{Message: err.Error(), Err: err}
-	}
-	return err
 }
 
 // sendResponses sends the responses that the model waits for, and returns whether it has
@@ -110,7 +105,13 @@ func (g *Generator) connectModel(ctx context.Context, req *model.Request) error 
 	traits.ExecutesCallsAtOnce = true
 	history, question := req.Contents, ""
 	if traits.RealtimeText && len(history) > 0 {
-		history, question = splitQuestion(history)
+		// The model accepts text only as speech: it answers the last text if that is the user's, and else
+		// continues.
+		question = ContinueText
+		last := history[len(history)-1]
+		if text := model.TextOf(last); last.Role == genai.RoleUser && text != "" && len(last.Parts) <= 1 {
+			history, question = history[:len(history)-1], text
+		}
 		setup.History = &genai.HistoryConfig{InitialHistoryInClientContent: true}
 		if len(history) == 0 {
 			setup.History = nil
@@ -121,7 +122,7 @@ func (g *Generator) connectModel(ctx context.Context, req *model.Request) error 
 		return err
 	}
 	g.conn = startReading(ctx, conn)
-	g.receiver = NewReceiver(traits, firstOf(req.Model, g.llm.Name()), conn.SessionID())
+	g.receiver = NewReceiver(traits, cmp.Or(req.Model, g.llm.Name()), conn.SessionID())
 	if len(history) > 0 {
 		err = conn.Send(ctx, &model.LiveFrame{Turns: history, TurnComplete: true})
 	}
@@ -133,24 +134,6 @@ func (g *Generator) connectModel(ctx context.Context, req *model.Request) error 
 
 // ContinueText asks a model to answer another connection's history. It is not stored.
 const ContinueText = "Continue the conversation: answer the user."
-
-// splitQuestion returns the history, and the text that a model answers which accepts text
-// only as speech.
-func splitQuestion(contents []*genai.Content) (history []*genai.Content, question string) {
-	last := contents[len(contents)-1]
-	text := model.TextOf(last)
-	if last.Role != genai.RoleUser || text == "" || len(last.Parts) > 1 {
-		return contents, ContinueText
-	}
-	return contents[:len(contents)-1], text
-}
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
 
 // maxAnswerBytes and maxAnswerParts bound an answer whose turn the model never completes.
 const (
@@ -314,8 +297,13 @@ func (a *liveAnswer) addResponse(resp *model.Response) bool {
 	if content == nil {
 		return true
 	}
+	if resp.Partial && !a.stream {
+		return true
+	}
 	if resp.Partial {
-		return a.yieldPartial(content)
+		a.begun = true
+		a.stopped = !a.yield(&model.Response{Content: content, Partial: true, ModelVersion: a.last.ModelVersion}, nil)
+		return !a.stopped
 	}
 	for _, p := range content.Parts {
 		a.bytes += len(p.Text)
@@ -349,15 +337,6 @@ func textContentOf(resp *model.Response) *genai.Content {
 
 // isEmpty reports whether no part of the answer has arrived.
 func (a *liveAnswer) isEmpty() bool { return !a.begun && len(a.whole.Parts) == 0 }
-
-func (a *liveAnswer) yieldPartial(content *genai.Content) bool {
-	if !a.stream {
-		return true
-	}
-	a.begun = true
-	a.stopped = !a.yield(&model.Response{Content: content, Partial: true, ModelVersion: a.last.ModelVersion}, nil)
-	return !a.stopped
-}
 
 // completeAnswer yields the complete response.
 func (a *liveAnswer) completeAnswer() {

@@ -17,13 +17,6 @@ func (a *liveAgent) receiveGoAway(_ context.Context, left time.Duration) {
 	}
 }
 
-func (l *liveLink) leaveTime() <-chan time.Time {
-	if l.goAway == nil {
-		return nil
-	}
-	return l.goAway.C
-}
-
 // swapIfIdle replaces a connection that is about to end, if it is idle.
 func (a *liveAgent) swapIfIdle(ctx context.Context) {
 	if a.goAway != nil && !a.turnOpen && !a.tools.areRunning() && !a.hasEnded() {

@@ -28,17 +28,12 @@ func (a *liveAgent) receiveRequest(ctx context.Context) {
 	switch {
 	case err == nil:
 	case errors.As(err, &invalid) && (invalid.Code == runtime.CodeInvalidRequest || invalid.Code == runtime.CodeForbidden):
-		a.reportInvalid(invalid)
+		ev := a.NewEvent() // the error does not end the run, and is not stored
+		ev.Partial, ev.ErrorCode, ev.ErrorMessage = true, invalid.Code, invalid.Message
+		a.Commit(ev)
 	default:
 		a.Fail(err)
 	}
-}
-
-// reportInvalid yields an error that does not end the run. It is not stored.
-func (a *liveAgent) reportInvalid(err *runtime.RunError) {
-	ev := a.NewEvent()
-	ev.Partial, ev.ErrorCode, ev.ErrorMessage = true, err.Code, err.Message
-	a.Commit(ev)
 }
 
 // handleRequest stores and sends a request: its state, then a close, an activity or a blob,
@@ -48,7 +43,13 @@ func (a *liveAgent) handleRequest(ctx context.Context, r *Request) error {
 		return err
 	}
 	if runtime.HoldsDecisions(r.Content) {
-		return a.receiveDecision(ctx, r)
+		// The answer to a request for a confirmation, a credential or input is stored, and the call that
+		// waited for it runs.
+		batch, err := a.InjectDecisions(ctx, r.Content, r.StateDelta)
+		if err == nil && batch != nil {
+			a.startCalls(ctx, &liveCalls{CallBatch: batch})
+		}
+		return err
 	}
 	if err := a.CheckAnswers(r.Content); err != nil {
 		return err
@@ -92,14 +93,4 @@ func (a *liveAgent) handleRequest(ctx context.Context, r *Request) error {
 		return invalidRequest("model %s accepts no %s: these blobs are dropped", a.modelName(), out.Dropped)
 	}
 	return nil
-}
-
-// receiveDecision handles the answer to a request for a confirmation, a credential or input:
-// it is stored, and the call that waited for it runs.
-func (a *liveAgent) receiveDecision(ctx context.Context, r *Request) error {
-	batch, err := a.InjectDecisions(ctx, r.Content, r.StateDelta)
-	if err == nil && batch != nil {
-		a.startCalls(ctx, &liveCalls{CallBatch: batch})
-	}
-	return err
 }

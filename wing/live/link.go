@@ -62,20 +62,6 @@ type liveConnected struct {
 	err  error
 }
 
-func (l *liveLink) modelMessages() <-chan liveReceived {
-	if l.conn == nil {
-		return nil
-	}
-	return l.conn.messages
-}
-
-func (l *liveLink) retryTime() <-chan time.Time {
-	if l.retry == nil {
-		return nil
-	}
-	return l.retry.C
-}
-
 // prepareLink resolves the model and its connections' setup.
 func (a *liveAgent) prepareLink(ctx context.Context) error {
 	llm := model.LiveOf(a.AgentModel())

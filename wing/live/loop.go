@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"slices"
+	"time"
 
 	"google.golang.org/genai"
 
@@ -71,19 +72,30 @@ func (a *liveAgent) receiveNext(ctx context.Context) {
 	if a.draining {
 		drain = nil
 	}
-	select {
+	var messages <-chan liveReceived
+	if a.conn != nil {
+		messages = a.conn.messages
+	}
+	var retry, leave <-chan time.Time
+	if a.retry != nil {
+		retry = a.retry.C
+	}
+	if a.goAway != nil {
+		leave = a.goAway.C
+	}
+	select { // a nil channel is never ready
 	case <-requests:
 		a.receiveRequest(ctx)
 	case <-space:
-	case received := <-a.modelMessages():
+	case received := <-messages:
 		a.receiveMessage(ctx, received)
 	case result := <-a.tools.results:
 		a.receiveResults(ctx, result)
 	case item := <-items:
 		a.receiveItem(ctx, item)
-	case <-a.retryTime():
+	case <-retry:
 		a.openConn(ctx)
-	case <-a.leaveTime():
+	case <-leave:
 		a.swapConn(ctx)
 	case connected := <-a.connecting:
 		a.receiveConnection(ctx, connected)
@@ -164,7 +176,11 @@ func (a *liveAgent) emitResponse(ctx context.Context, response *model.Response) 
 	if calls := model.CallsOf(response.Content); len(calls) > 0 {
 		return a.emitCalls(ctx, response)
 	}
-	a.recordOutput(response)
+	if a.recorder != nil && response.Content != nil {
+		for _, p := range response.Content.Parts {
+			a.recorder.AddOutput(p.InlineData, a.ReadClock())
+		}
+	}
 	a.locateTranscript(response)
 	if response.InputTranscription != nil {
 		a.heldInput = nil

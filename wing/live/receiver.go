@@ -109,7 +109,11 @@ func (r *Receiver) receiveContent(m *model.LiveMessage, out *responses) {
 	own := m.Grounding
 	if own != nil {
 		r.turn.grounding = mergeGrounding(r.turn.grounding, own)
-		own = withListsOf(own, r.turn.grounding)
+		shown := *own // with the turn's string lists, as ADK sends it
+		shown.ImageSearchQueries = r.turn.grounding.ImageSearchQueries
+		shown.RetrievalQueries = r.turn.grounding.RetrievalQueries
+		shown.WebSearchQueries = r.turn.grounding.WebSearchQueries
+		own = &shown
 	}
 	if m.Content == nil || len(m.Content.Parts) == 0 {
 		if own != nil && !m.TurnComplete {
@@ -319,15 +323,6 @@ func overlayGrounding(g, more *genai.GroundingMetadata) {
 	if len(more.SourceFlaggingUris) > 0 {
 		g.SourceFlaggingUris = more.SourceFlaggingUris
 	}
-}
-
-// withListsOf returns one message's grounding with the turn's string lists, as ADK sends it.
-func withListsOf(own, turn *genai.GroundingMetadata) *genai.GroundingMetadata {
-	shown := *own
-	shown.ImageSearchQueries = turn.ImageSearchQueries
-	shown.RetrievalQueries = turn.RetrievalQueries
-	shown.WebSearchQueries = turn.WebSearchQueries
-	return &shown
 }
 
 func appendNew(list, more []string) []string {

@@ -75,17 +75,6 @@ type liveRun struct {
 	connections, dropped int
 }
 
-// applyConfig prepares the limits and the recorder before the first agent starts.
-func (l *liveRun) applyConfig(config runtime.RunConfig) {
-	if l.config != nil {
-		return
-	}
-	l.config, l.limiter = &config, newLiveLimiter(config.Live)
-	if config.SaveLiveBlob || config.SaveLiveAudio {
-		l.recorder = &Recorder{}
-	}
-}
-
 func (l *liveRun) stopLimits() {
 	if l.limiter != nil {
 		l.limiter.timer.Stop()
@@ -94,7 +83,13 @@ func (l *liveRun) stopLimits() {
 
 // runAgent holds one LLM agent's part of the conversation.
 func (l *liveRun) runAgent(ctx context.Context, t *runtime.TwoWayTurn) {
-	l.applyConfig(t.Config())
+	if l.config == nil { // the first agent starts
+		config := t.Config()
+		l.config, l.limiter = &config, newLiveLimiter(config.Live)
+		if config.SaveLiveBlob || config.SaveLiveAudio {
+			l.recorder = &Recorder{}
+		}
+	}
 	a := &liveAgent{TwoWayTurn: t, liveRun: l, made: map[string]madeCall{}, earlier: map[string]*earlierCall{}}
 	if err := a.prepareLink(ctx); err != nil {
 		a.Fail(err)

@@ -11,16 +11,6 @@ import (
 	"agenthost/pkg/session"
 )
 
-// recordOutput records a response's audio.
-func (a *liveAgent) recordOutput(response *model.Response) {
-	if a.recorder == nil || response.Content == nil {
-		return
-	}
-	for _, p := range response.Content.Parts {
-		a.recorder.AddOutput(p.InlineData, a.ReadClock())
-	}
-}
-
 // locateTranscript sets a final transcript's place in its speaker's recording, unless the service
 // has set it: what was recorded since the last transcript, because services send no times with
 // transcripts.

@@ -91,8 +91,8 @@ func (out *Outgoing) addContent(r *Request, traits model.LiveTraits) error {
 	if !r.Partial {
 		out.Content = &content
 	}
-	if text, ok := singleText(&content); ok && traits.RealtimeText && !r.Partial {
-		out.addFrame(&model.LiveFrame{Text: text})
+	if parts := content.Parts; len(parts) == 1 && parts[0].Text != "" && traits.RealtimeText && !r.Partial {
+		out.addFrame(&model.LiveFrame{Text: parts[0].Text})
 		return nil
 	}
 	frame := &model.LiveFrame{Turns: []*genai.Content{&content}, TurnComplete: !r.Partial}
@@ -101,13 +101,6 @@ func (out *Outgoing) addContent(r *Request, traits model.LiveTraits) error {
 	}
 	out.addFrame(frame)
 	return nil
-}
-
-func singleText(c *genai.Content) (string, bool) {
-	if len(c.Parts) != 1 || c.Parts[0].Text == "" {
-		return "", false
-	}
-	return c.Parts[0].Text, true
 }
 
 // acceptsMedia reports whether a model accepts blobs with a media type.

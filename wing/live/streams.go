@@ -43,10 +43,6 @@ type liveStreams struct {
 	open map[*liveStream]bool
 }
 
-func newLiveStreams(ctx context.Context) *liveStreams {
-	return &liveStreams{ctx: ctx, items: make(chan *streamItem), open: map[*liveStream]bool{}}
-}
-
 // A liveStream is a call to a tool that streams.
 type liveStream struct {
 	agent  *liveAgent
