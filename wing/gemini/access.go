@@ -36,10 +36,16 @@ const (
 
 // usesVertex reports whether the backend is Vertex AI.
 func (a geminiAccess) usesVertex(v modelapi.Variables) bool {
-	if a.backend == "" {
-		return vertexIsSet(v)
+	if a.backend != "" {
+		return a.backend == vertexBackend
 	}
-	return a.backend == vertexBackend
+	// The newer switch takes precedence if it is set.
+	for _, name := range []string{"GOOGLE_GENAI_USE_ENTERPRISE", "GOOGLE_GENAI_USE_VERTEXAI"} {
+		if s, ok := v.LookupVar(name); ok {
+			return s.Value == "1" || strings.EqualFold(s.Value, "true")
+		}
+	}
+	return false
 }
 
 // chooseBase returns the address, or "" for Vertex AI's usual address or if there is none.
@@ -91,16 +97,6 @@ func (a geminiAccess) describeEndpoint(env provider.Env, at spec.Text) provider.
 		URL: c.base.Value, At: at, OfHost: !c.base.OfApp && !c.key.OfApp && !c.project.OfApp,
 		Account: modelapi.AccountOf(cmp.Or(c.key.Value, c.project.Value)),
 	}
-}
-
-// vertexIsSet reads both switches; the newer one takes precedence if it is set.
-func vertexIsSet(v modelapi.Variables) bool {
-	for _, name := range []string{"GOOGLE_GENAI_USE_ENTERPRISE", "GOOGLE_GENAI_USE_VERTEXAI"} {
-		if s, ok := v.LookupVar(name); ok {
-			return s.Value == "1" || strings.EqualFold(s.Value, "true")
-		}
-	}
-	return false
 }
 
 // keyVariables returns the key's variables. A Vertex AI project needs none.

@@ -35,10 +35,6 @@ var (
 	_ provider.KeyConfig        = (*chatConfig)(nil)
 )
 
-func newChatKind(v *chatVendor) spec.Kind[provider.Env, model.LLM] {
-	return spec.NewKindFrom(v.Prefix, v.describeVendor(), func() *chatConfig { return &chatConfig{vendor: v} }, buildChat)
-}
-
 // DecodeSpec decodes and checks the config.
 func (c *chatConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return modelapi.DecodeService(n, c, &c.BaseURL, &c.CallsConfig)
@@ -95,7 +91,7 @@ func (c *chatConfig) DescribeServer(model string) string {
 func Kinds() spec.Kinds[provider.Env, model.LLM] {
 	var kinds spec.Kinds[provider.Env, model.LLM]
 	for _, v := range chatVendors() {
-		kinds = append(kinds, newChatKind(v))
+		kinds = append(kinds, spec.NewKindFrom(v.Prefix, v.describeVendor(), func() *chatConfig { return &chatConfig{vendor: v} }, buildChat))
 	}
 	return kinds
 }

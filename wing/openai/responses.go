@@ -323,11 +323,22 @@ func (r *responsesReader) buildResponse(answer *responsesAnswer) (*model.Respons
 	}
 	resp := &model.Response{ModelVersion: cmp.Or(answer.Model, r.model), UsageMetadata: answer.Usage.usageMetadata(), FinishReason: genai.FinishReasonStop}
 	if answer.Status == "incomplete" {
-		resp.FinishReason = incompleteReason(answer)
+		resp.FinishReason = genai.FinishReasonOther
+		if why := answer.Incomplete; why != nil && why.Reason == "max_output_tokens" {
+			resp.FinishReason = genai.FinishReasonMaxTokens
+		} else if why != nil && why.Reason == "content_filter" {
+			resp.FinishReason = genai.FinishReasonSafety
+		}
 	}
 	message := modelcall.FinishMessage(resp.FinishReason)
 	r.resp.Budget = modelapi.NewAnswerBudget(r.resp.Budget.MaxCalls) // the whole answer repeats the stream's items
-	if err := r.resp.Budget.AddCalls(countCalls(answer.Output)); err != nil {
+	calls := 0
+	for i := range answer.Output {
+		if answer.Output[i].Type == "function_call" {
+			calls++
+		}
+	}
+	if err := r.resp.Budget.AddCalls(calls); err != nil {
 		return nil, err
 	}
 	content, refusal, bad, err := r.decodeItems(answer)
@@ -352,28 +363,6 @@ func (r *responsesReader) buildResponse(answer *responsesAnswer) (*model.Respons
 		resp.ErrorMessage = message
 	}
 	return modelcall.WithContent(resp), nil
-}
-
-func countCalls(items []responsesItem) (n int) {
-	for i := range items {
-		if items[i].Type == "function_call" {
-			n++
-		}
-	}
-	return n
-}
-
-func incompleteReason(answer *responsesAnswer) genai.FinishReason {
-	if answer.Incomplete == nil {
-		return genai.FinishReasonOther
-	}
-	switch answer.Incomplete.Reason {
-	case "max_output_tokens":
-		return genai.FinishReasonMaxTokens
-	case "content_filter":
-		return genai.FinishReasonSafety
-	}
-	return genai.FinishReasonOther
 }
 
 // decodeItems converts a response's items. With encrypted reasoning, the parts have their items'

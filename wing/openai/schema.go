@@ -47,7 +47,7 @@ func (t *chatTarget) schemaInstruction(c *genai.GenerateContentConfig) string {
 // namedSchema returns a schema with its name, and strict if its form permits that.
 func namedSchema(schema any) map[string]any {
 	named := map[string]any{"name": schemaName(schema), "schema": schema}
-	if strict, ok := strictSchema(schema); ok {
+	if strict, ok := modelapi.CopyJSON(schema).(map[string]any); ok && strict["type"] == "object" && tightenSchema(strict) {
 		named["schema"], named["strict"] = strict, true
 	}
 	return named
@@ -64,19 +64,10 @@ func schemaName(schema any) string {
 	return cmp.Or(name[:min(len(name), 64)], "response")
 }
 
-// strictSchema copies a schema into the form that strict output requires: objects have no other
+// tightenSchema changes a schema to the form that strict output requires: objects have no other
 // properties, all properties are required, and nothing is next to a $ref (adk-python
 // models/lite_llm.py). It returns false for a schema that has no such form, because it permits any
 // property or combines schemas.
-func strictSchema(schema any) (any, bool) {
-	v, ok := modelapi.CopyJSON(schema).(map[string]any)
-	if !ok || v["type"] != "object" {
-		return nil, false
-	}
-	return v, tightenSchema(v)
-}
-
-// tightenSchema changes a schema to its strict form; false means that there is none.
 func tightenSchema(v map[string]any) bool {
 	if ref, ok := v["$ref"]; ok {
 		clear(v)
