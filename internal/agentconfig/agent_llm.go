@@ -139,7 +139,13 @@ func (c *llmConfig) Check(n *spec.Node) spec.Diagnostics {
 			}
 		}
 	}
-	ds = append(ds, c.checkOutputSchemaConflicts(settings)...)
+	if c.OutputSchema.schema != nil {
+		for _, key := range []string{"response_json_schema", "responseJsonSchema", "response_mime_type", "responseMimeType"} {
+			if v := settings.Get(key); v != nil {
+				ds = append(ds, v.Errorf("generate-content-config", "%s must not be set: the agent's output_schema determines it", key))
+			}
+		}
+	}
 	ds = append(ds, checkRanges(settings)...)
 	ds = append(ds, c.Worker.checkWorker(n)...)
 	return append(ds, c.checkInstruction(n)...)
@@ -160,21 +166,6 @@ func (c *llmConfig) checkInstruction(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// checkOutputSchemaConflicts reports settings that conflict with
-// output_schema.
-func (c *llmConfig) checkOutputSchemaConflicts(settings *spec.Node) spec.Diagnostics {
-	var ds spec.Diagnostics
-	if c.OutputSchema.schema == nil {
-		return nil
-	}
-	for _, key := range []string{"response_json_schema", "responseJsonSchema", "response_mime_type", "responseMimeType"} {
-		if v := settings.Get(key); v != nil {
-			ds = append(ds, v.Errorf("generate-content-config", "%s must not be set: the agent's output_schema determines it", key))
-		}
-	}
-	return ds
-}
-
 // settingRange is the valid range for a setting in generate_content_config, from Gemini's API
 // documentation.
 type settingRange struct {
@@ -182,19 +173,15 @@ type settingRange struct {
 	least, most float64
 }
 
-func settingRanges() []settingRange {
-	return []settingRange{
+// checkRanges warns about settings that models reject.
+func checkRanges(settings *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	for _, r := range []settingRange{
 		{"temperature", "temperature", 0, 2},
 		{"top_p", "topP", 0, 1},
 		{"presence_penalty", "presencePenalty", -2, 2},
 		{"frequency_penalty", "frequencyPenalty", -2, 2},
-	}
-}
-
-// checkRanges warns about settings that models reject.
-func checkRanges(settings *spec.Node) spec.Diagnostics {
-	var ds spec.Diagnostics
-	for _, r := range settingRanges() {
+	} {
 		for _, key := range []string{r.name, r.camel} {
 			at := settings.Get(key)
 			if v, ok := parseNumber(at); ok && (v < r.least || v > r.most) {
@@ -226,9 +213,14 @@ func parseNumber(n *spec.Node) (float64, bool) {
 }
 
 func newLLM(_ context.Context, env AgentEnv, c *llmConfig) (runtime.Agent, error) {
-	provider, err := c.compileProvider()
-	if err != nil {
-		return nil, err
+	var provider runtime.InstructionFunc
+	if c.InstructionProvider.Value != "" {
+		compiled, ds := compileExpr(c.InstructionProvider, providerEnv(), template.Compile)
+		if err := ds.Err(); err != nil {
+			return nil, err
+		}
+		p := &instructionProvider{expr: compiled, files: c.files, at: c.InstructionProvider.At(0)}
+		provider = p.computeText
 	}
 	if c.Instruction.prompt != nil {
 		provider = newPromptProvider(c.Instruction.prompt, env.Prompts)
@@ -258,19 +250,6 @@ func newLLM(_ context.Context, env AgentEnv, c *llmConfig) (runtime.Agent, error
 
 func newInstructionAt(t spec.Text) *runtime.Instruction {
 	return runtime.NewInstruction(t.Value, t.At)
-}
-
-// compileProvider returns nil when the agent has no instruction_provider.
-func (c *llmConfig) compileProvider() (runtime.InstructionFunc, error) {
-	if c.InstructionProvider.Value == "" {
-		return nil, nil
-	}
-	compiled, ds := compileExpr(c.InstructionProvider, providerEnv(), template.Compile)
-	if err := ds.Err(); err != nil {
-		return nil, err
-	}
-	p := &instructionProvider{expr: compiled, files: c.files, at: c.InstructionProvider.At(0)}
-	return p.computeText, nil
 }
 
 // providerEnv declares the names available to an instruction provider.

@@ -175,24 +175,19 @@ func (d *callbackDecoder) decodeItem(n *spec.Node, h hookSpec) {
 	}
 	var found runtime.Callbacks
 	if c.Name.Value != "" {
-		found = d.resolveNamed(n, &c, h)
+		if len(n.Entries) > 1 {
+			d.addDiagnostics(n.Errorf("callback", "name cannot be combined with other keys"))
+		}
+		found = h.selectHook(d.functions[c.Name.Value])
+		if found.IsEmpty() {
+			diag := c.Name.Errorf(0, "code", "%s callback %s is code that this host does not have", h.name, c.Name.Value)
+			d.addDiagnostics(diag.WithHint("declare a replacement under functions in app.yaml, write a rule here (when, and one of %s), or register a Go function with this name", strings.Join(h.verbs, ", ")))
+		}
 	} else {
 		r := d.compileRule(n, &c, h)
 		found = h.selectHook(r.toCallbacks())
 	}
 	d.callbacks.Add(&found)
-}
-
-func (d *callbackDecoder) resolveNamed(n *spec.Node, c *CallbackConfig, h hookSpec) runtime.Callbacks {
-	if len(n.Entries) > 1 {
-		d.addDiagnostics(n.Errorf("callback", "name cannot be combined with other keys"))
-	}
-	found := h.selectHook(d.functions[c.Name.Value])
-	if found.IsEmpty() {
-		diag := c.Name.Errorf(0, "code", "%s callback %s is code that this host does not have", h.name, c.Name.Value)
-		d.addDiagnostics(diag.WithHint("declare a replacement under functions in app.yaml, write a rule here (when, and one of %s), or register a Go function with this name", strings.Join(h.verbs, ", ")))
-	}
-	return found
 }
 
 // compileRule compiles a rule with one verb.
@@ -210,7 +205,13 @@ func (d *callbackDecoder) compileRule(n *spec.Node, c *CallbackConfig, h hookSpe
 	}
 	switch r.verb {
 	case toolconfig.SaveVerb:
-		r.saves = d.compileSaves(c.Saves, env)
+		for _, s := range c.Saves {
+			name, err := toolconfig.NewArtifactName(s.Name.Value, d.compileText(s.Name, env))
+			if err != nil {
+				d.addDiagnostics(s.Name.Errorf(0, "callback", "%s", err))
+			}
+			r.saves = append(r.saves, toolconfig.ArtifactSave{Name: name, Value: d.compileExpr(s.Value, env, template.Compile)})
+		}
 	case "replace":
 		r.replace = d.compileExpr(c.Replace, env, template.Compile)
 	case "respond":
@@ -307,19 +308,6 @@ func (d *callbackDecoder) compileTexts(n *spec.Node, env template.Env) any {
 		return d.compileText(t, env)
 	}
 	return n.Any()
-}
-
-// compileSaves compiles the artifacts that a rule saves.
-func (d *callbackDecoder) compileSaves(saves toolconfig.ArtifactSaves, env template.Env) []toolconfig.ArtifactSave {
-	var all []toolconfig.ArtifactSave
-	for _, s := range saves {
-		name, err := toolconfig.NewArtifactName(s.Name.Value, d.compileText(s.Name, env))
-		if err != nil {
-			d.addDiagnostics(s.Name.Errorf(0, "callback", "%s", err))
-		}
-		all = append(all, toolconfig.ArtifactSave{Name: name, Value: d.compileExpr(s.Value, env, template.Compile)})
-	}
-	return all
 }
 
 // compileText compiles a string with placeholders: the hook's names, or state keys.

@@ -2,8 +2,6 @@ package agentconfig
 
 import (
 	"strings"
-
-	"agenthost/pkg/spec"
 )
 
 // adkExecutorModule is the package with ADK's executors (adk-python code_executors/__init__.py).
@@ -41,14 +39,4 @@ func adkExecutorClass(name string) string {
 		return inner[strings.LastIndexByte(inner, '.')+1:]
 	}
 	return name
-}
-
-// refuseADKExecutor reports an ADK class that has no executor.
-func (c *codeConfig) refuseADKExecutor() (spec.Diagnostic, bool) {
-	class := adkExecutorClass(c.name.Value)
-	hint, ok := adkExecutorHints()[class]
-	if !ok {
-		return spec.Diagnostic{}, false
-	}
-	return c.name.Errorf(0, "code-executor", "ADK's %s is not supported", class).WithHint("%s", hint), true
 }

@@ -86,13 +86,6 @@ func (p *ExecutorPlan) CheckHost(env ExecutorEnv) spec.Diagnostics {
 	return nil
 }
 
-func (p *ExecutorPlan) checkSettings() spec.Diagnostics {
-	if c, ok := p.Config.(ExecutorChecker); ok {
-		return c.CheckExecutor(p.Use)
-	}
-	return nil
-}
-
 // codeConfig is a code executor's YAML: a name, or {name, args}.
 type codeConfig struct {
 	name spec.Text
@@ -187,7 +180,13 @@ func (c *codeConfig) decodeArgs(kinds ExecutorKinds) (ds spec.Diagnostics, valid
 	if !ds.HasErrors() {
 		ds = append(ds, args.validateArgs(c.args)...)
 	}
-	c.execution = args.buildExecution()
+	c.execution = &runtime.CodeExecution{
+		Stateful: args.Stateful, Attempts: args.Attempts, Result: runtime.CodeDelimiters(args.Result),
+		Timeout: time.Duration(args.Timeout), MaxOutput: int(args.MaxOutput),
+	}
+	for _, p := range args.Delimiters {
+		c.execution.Blocks = append(c.execution.Blocks, runtime.CodeDelimiters(p))
+	}
 	return ds, !ds.HasErrors()
 }
 
@@ -230,7 +229,10 @@ func (c *codeConfig) planExecutor(kind spec.Kind[ExecutorEnv, runtime.CodeExecut
 	c.plan = &ExecutorPlan{plan, ExecutorUse{
 		Name: c.name, Args: c.args, Timeout: c.execution.Timeout, MaxOutput: c.execution.MaxOutput,
 	}}
-	return append(ds, c.plan.checkSettings()...)
+	if checker, ok := plan.Config.(ExecutorChecker); ok {
+		ds = append(ds, checker.CheckExecutor(c.plan.Use)...)
+	}
+	return ds
 }
 
 // reportUnlinked reports an executor from a package that the program does not use.
@@ -242,8 +244,9 @@ func (c *codeConfig) reportUnlinked(kinds ExecutorKinds, f *Functions) (spec.Dia
 
 // reportUnknown reports an executor that is in no package.
 func (c *codeConfig) reportUnknown(kinds ExecutorKinds, f *Functions) spec.Diagnostic {
-	if d, ok := c.refuseADKExecutor(); ok {
-		return d
+	class := adkExecutorClass(c.name.Value)
+	if hint, ok := adkExecutorHints()[class]; ok {
+		return c.name.Errorf(0, "code-executor", "ADK's %s is not supported", class).WithHint("%s", hint)
 	}
 	return c.name.Errorf(0, "code-executor", "unknown code executor %s: available are %s", c.name.Value, listExecutors(kinds, f)).
 		WithHint("a program that embeds agenthost can register others in Functions.CodeExecutors")
@@ -278,17 +281,6 @@ func (a *codeArgs) validateArgs(n *spec.Node) spec.Diagnostics {
 		ds = append(ds, n.Get("max_output").Errorf("value", "max_output must be more than 0"))
 	}
 	return ds
-}
-
-func (a *codeArgs) buildExecution() *runtime.CodeExecution {
-	c := &runtime.CodeExecution{
-		Stateful: a.Stateful, Attempts: a.Attempts, Result: runtime.CodeDelimiters(a.Result),
-		Timeout: time.Duration(a.Timeout), MaxOutput: int(a.MaxOutput),
-	}
-	for _, p := range a.Delimiters {
-		c.Blocks = append(c.Blocks, runtime.CodeDelimiters(p))
-	}
-	return c
 }
 
 // delimiterPair is a list with two strings.

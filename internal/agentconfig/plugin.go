@@ -35,7 +35,18 @@ func (c *contextFilterConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 }
 
 // Bind resolves the function that custom_filter names.
-func (c *contextFilterConfig) Bind(f *Functions) spec.Diagnostics { return c.Custom.bindFilter(f) }
+func (c *contextFilterConfig) Bind(f *Functions) spec.Diagnostics {
+	name := c.Custom.name
+	if name.Value == "" {
+		return nil
+	}
+	if c.Custom.filter = f.ContentFilters[name.Value]; c.Custom.filter != nil {
+		return nil
+	}
+	return spec.Diagnostics{name.Errorf(0, "code", "unknown filter %s: functions registered for custom_filter: %s",
+		name.Value, cmp.Or(strings.Join(slices.Sorted(maps.Keys(f.ContentFilters)), ", "), "none")).
+		WithHint("write an expression that is true for the contents to keep, or register the function in Functions.ContentFilters")}
+}
 
 func newContextFilter(_ context.Context, _ PluginEnv, c *contextFilterConfig) (*runtime.Plugin, error) {
 	return runtime.NewContextFilter(c.Keep, c.Custom.filter), nil
@@ -62,7 +73,10 @@ func (c *filterConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	if ds := src.DecodeSpec(n); ds.HasErrors() {
 		return ds
 	}
-	x, ds := compileExpr(src, contentEnv(), template.CompileBool)
+	env := runtime.ExprEnv()
+	env["content"] = template.Env{"role": "", "text": "", "calls": []any{}, "responses": []any{}}
+	env["index"], env["count"] = 0, 0
+	x, ds := compileExpr(src, env, template.CompileBool)
 	if x != nil {
 		c.filter = newExprFilter(x)
 	}
@@ -74,27 +88,6 @@ func (*filterConfig) SchemaSpec() map[string]any {
 	schema := nameOrMappingSchema()
 	schema["title"] = "expression, or name of a function"
 	return schema
-}
-
-// bindFilter resolves the function that a document names.
-func (c *filterConfig) bindFilter(f *Functions) spec.Diagnostics {
-	if c.name.Value == "" {
-		return nil
-	}
-	if c.filter = f.ContentFilters[c.name.Value]; c.filter != nil {
-		return nil
-	}
-	return spec.Diagnostics{c.name.Errorf(0, "code", "unknown filter %s: functions registered for custom_filter: %s",
-		c.name.Value, cmp.Or(strings.Join(slices.Sorted(maps.Keys(f.ContentFilters)), ", "), "none")).
-		WithHint("write an expression that is true for the contents to keep, or register the function in Functions.ContentFilters")}
-}
-
-// contentEnv declares the names available to a filter's expression.
-func contentEnv() template.Env {
-	env := runtime.ExprEnv()
-	env["content"] = template.Env{"role": "", "text": "", "calls": []any{}, "responses": []any{}}
-	env["index"], env["count"] = 0, 0
-	return env
 }
 
 // newExprFilter returns a filter that keeps the contents for which an expression

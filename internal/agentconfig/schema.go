@@ -89,7 +89,11 @@ func (s *StateSchemaConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	properties, _ := whole["properties"].(map[string]any)
 	for key, at := range written.Writers() {
 		if _, known := session.ParseWriter(at.Value); !known {
-			ds = append(ds, unknownWriterError(at))
+			d := at.Errorf("state-schema", "writable must be one of %s, got %q", strings.Join(session.WriterNames(), ", "), at.Value)
+			if near := spec.Suggest(at.Value, session.WriterNames()); near != "" {
+				d = d.WithNearName(at.Value, near)
+			}
+			ds = append(ds, d)
 			continue
 		}
 		if prop, ok := properties[key].(map[string]any); ok {
@@ -105,14 +109,6 @@ func (s *StateSchemaConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	}
 	s.Schema = schema
 	return ds
-}
-
-func unknownWriterError(at *spec.Node) spec.Diagnostic {
-	d := at.Errorf("state-schema", "writable must be one of %s, got %q", strings.Join(session.WriterNames(), ", "), at.Value)
-	if near := spec.Suggest(at.Value, session.WriterNames()); near != "" {
-		d = d.WithNearName(at.Value, near)
-	}
-	return d
 }
 
 // SchemaSpec describes the forms.

@@ -159,9 +159,13 @@ func (w *workflowEdges) extendChain(end chainEnd, item *spec.Node, first bool) (
 		}
 	}
 	if end.routes != nil {
-		names := w.listNames(end.before)
-		ds = append(ds, w.warnOnce("routes", item.Warnf("edges", "the chain continues from the targets of the routes, as in ADK for Python; adk-go continues from %s", names).
-			WithHint("to continue from %s, write a separate chain: - [%[1]s, …]", names))...)
+		var names []string
+		for _, i := range end.before {
+			names = append(names, w.nodeName(i))
+		}
+		before := strings.Join(names, ", ")
+		ds = append(ds, w.warnOnce("routes", item.Warnf("edges", "the chain continues from the targets of the routes, as in ADK for Python; adk-go continues from %s", before).
+			WithHint("to continue from %s, write a separate chain: - [%[1]s, …]", before))...)
 	}
 	return next, ds
 }
@@ -332,14 +336,6 @@ func (w *workflowEdges) nodeName(i int) string {
 		return startName
 	}
 	return w.names[i]
-}
-
-func (w *workflowEdges) listNames(nodes []int) string {
-	var names []string
-	for _, i := range nodes {
-		names = append(names, w.nodeName(i))
-	}
-	return strings.Join(names, ", ")
 }
 
 // resolveNode returns a node's index, and notes its place. All references to the same node have the
