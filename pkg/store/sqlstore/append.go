@@ -318,22 +318,6 @@ func splitUpdates(batch []*job) (plain, updates []*job) {
 	return plain, updates
 }
 
-// runUpdateJobs locks all rows in a batch in the same order for all writers, which prevents
-// deadlocks, and runs its jobs one after the other. One job's error rolls back all, because rows
-// were reserved for it.
-func (w *writer) runUpdateJobs(batch []*job) (jobFailed bool, err error) {
-	states, err := w.lockStates(batch)
-	if err != nil {
-		return false, err
-	}
-	for _, j := range batch {
-		if j.err = w.runUpdateJob(j.update, states); j.err != nil {
-			return true, j.err
-		}
-	}
-	return false, nil
-}
-
 // lockStates locks and reads a batch's shared rows.
 func (w *writer) lockStates(batch []*job) (lockedStates, error) {
 	var rows []*stateRow

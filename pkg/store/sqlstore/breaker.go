@@ -352,7 +352,7 @@ func (k *breaker) replaceDead(ctx context.Context, since time.Time) {
 	k.mu.Unlock()
 	if again {
 		k.logger.Warn("database answers on new connections only, replacing the others")
-		k.conns.cutOpened(since)
+		k.conns.cutConns(func(c *trackedConn) bool { return c.opened.Before(since) })
 	}
 }
 

@@ -356,7 +356,11 @@ type querier interface {
 func (d dialect) prepareStatement(ctx context.Context, on querier, text string) (*statement, error) {
 	s := &statement{on: on, text: text}
 	if d.questionMarks {
-		s.text, s.order = withQuestionMarks(text)
+		s.text = regexp.MustCompile(`\$\d+`).ReplaceAllStringFunc(text, func(mark string) string {
+			n, _ := strconv.Atoi(mark[1:])
+			s.order = append(s.order, n-1)
+			return "?"
+		})
 	}
 	if d.server != nil {
 		return s, nil
@@ -364,16 +368,6 @@ func (d dialect) prepareStatement(ctx context.Context, on querier, text string) 
 	var err error
 	s.prepared, err = on.PrepareContext(ctx, s.text)
 	return s, err
-}
-
-func withQuestionMarks(text string) (string, []int) {
-	var order []int
-	text = regexp.MustCompile(`\$\d+`).ReplaceAllStringFunc(text, func(mark string) string {
-		n, _ := strconv.Atoi(mark[1:])
-		order = append(order, n-1)
-		return "?"
-	})
-	return text, order
 }
 
 func (s *statement) orderArgs(given []any) []any {

@@ -309,9 +309,13 @@ func (b *Database) importSession(ctx context.Context, p *importPlan) error {
 	if err != nil {
 		return err
 	}
-	events, err := eventRows(p)
-	if err != nil {
-		return err
+	events := make([]fullEventRow, 0, len(p.Events)-p.present) // without their session
+	for i, ev := range p.Events[p.present:] {
+		text, err := session.AppendEvent(nil, ev)
+		if err != nil {
+			return fmt.Errorf("event %s: %w", ev.ID, err)
+		}
+		events = append(events, newEventRow(ev, int64(p.present+i+1), text))
 	}
 	j := &job{long: true}
 	j.run = func(w *writer) error {
@@ -369,19 +373,6 @@ func (w *writer) wasImported(j *job, p *importPlan) (bool, error) {
 	last := p.Events[len(p.Events)-1]
 	err := w.orm.Model(&eventRow{}).Where("session_pk = ? AND seq = ? AND id = ?", head.ID, len(p.Events), last.ID).Count(&n).Error
 	return n > 0, err
-}
-
-// eventRows returns the missing events' rows, without their session.
-func eventRows(p *importPlan) ([]fullEventRow, error) {
-	rows := make([]fullEventRow, 0, len(p.Events)-p.present)
-	for i, ev := range p.Events[p.present:] {
-		text, err := session.AppendEvent(nil, ev)
-		if err != nil {
-			return nil, fmt.Errorf("event %s: %w", ev.ID, err)
-		}
-		rows = append(rows, newEventRow(ev, int64(p.present+i+1), text))
-	}
-	return rows, nil
 }
 
 // importEvents inserts events in statements that fit into a server's packet.

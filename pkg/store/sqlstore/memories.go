@@ -59,8 +59,13 @@ func writeMemories(db *gorm.DB, b *store.MemoryBatch) error {
 	for _, id := range remove {
 		gone = append(gone, there[id].PK)
 	}
-	if err := deleteMemories(db, gone); err != nil {
-		return err
+	for some := range slices.Chunk(gone, rowsAtOnce) {
+		if err := db.Where("memory_pk IN ?", some).Delete(&memoryTermRow{}).Error; err != nil {
+			return err
+		}
+		if err := db.Where("pk IN ?", some).Delete(&memoryRow{}).Error; err != nil {
+			return err
+		}
 	}
 	for _, rec := range write {
 		if err := insertMemory(db, who, b.Key.ID, rec); err != nil {
@@ -106,18 +111,6 @@ func queryExistingMemories(db *gorm.DB, who int64, b *store.MemoryBatch) (map[st
 		}
 	}
 	return there, nil
-}
-
-func deleteMemories(db *gorm.DB, pks []int64) error {
-	for some := range slices.Chunk(pks, rowsAtOnce) {
-		if err := db.Where("memory_pk IN ?", some).Delete(&memoryTermRow{}).Error; err != nil {
-			return err
-		}
-		if err := db.Where("pk IN ?", some).Delete(&memoryRow{}).Error; err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func insertMemory(db *gorm.DB, who int64, id string, rec *store.MemoryRecord) error {

@@ -64,11 +64,6 @@ func (s *connSet) cutIdle() { s.cutConns(func(c *trackedConn) bool { return !c.a
 // cutAll closes all connections.
 func (s *connSet) cutAll() { s.cutConns(func(*trackedConn) bool { return true }) }
 
-// cutOpened closes the connections that were opened before a time.
-func (s *connSet) cutOpened(before time.Time) {
-	s.cutConns(func(c *trackedConn) bool { return c.opened.Before(before) })
-}
-
 // areSilent reports whether an answer is awaited on a connection that was opened before a time, and
 // that none has received anything since then.
 func (s *connSet) areSilent(since time.Time) bool {

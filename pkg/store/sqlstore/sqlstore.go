@@ -196,16 +196,11 @@ func newServerBackend(ctx context.Context, d dialect, u *serverURL, pool func() 
 	if err != nil {
 		return nil, err
 	}
-	b.artifactFolder = defaultArtifactFolder(u)
+	// A database server has no place for artifacts.
+	b.artifactFolder = filepath.Join("data", codec.EscapeFileName(u.Name, "")+".artifacts")
 	b.setReaderLimit(u.size - u.writerCount())
 	b.reads.SetConnMaxIdleTime(maxReaderIdle)
 	return b, nil
-}
-
-// defaultArtifactFolder is the default folder of artifacts of a database server,
-// which has no place for artifacts.
-func defaultArtifactFolder(u *serverURL) string {
-	return filepath.Join("data", codec.EscapeFileName(u.Name, "")+".artifacts")
 }
 
 func migrateLocked(ctx context.Context, conn *sql.Conn, orm *gorm.DB, d dialect, o *Options) error {

@@ -376,7 +376,18 @@ func (w *writer) runTransaction(batch []*job) (jobFailed bool, err error) {
 // once, the appends follow the other jobs together.
 func (w *writer) runJobs(batch []*job) (jobFailed bool, err error) {
 	if batch[0].update != nil {
-		return w.runUpdateJobs(batch)
+		// All writers lock rows in the same order, which prevents deadlocks. One job's error rolls back
+		// all, because rows were reserved for it.
+		states, err := w.lockStates(batch)
+		if err != nil {
+			return false, err
+		}
+		for _, j := range batch {
+			if j.err = w.runUpdateJob(j.update, states); j.err != nil {
+				return true, j.err
+			}
+		}
+		return false, nil
 	}
 	var appends []*job
 	for _, j := range batch {
