@@ -79,7 +79,9 @@ func (l *link) newClientOptions() *mcp.ClientOptions {
 	if l.server.offer.Elicitation {
 		opts.ElicitationHandler = l.handleElicit
 	}
-	l.offerSampling(opts)
+	if l.server.offer.Sampling != nil { // the server may use the model
+		opts.CreateMessageHandler = l.handleSampling
+	}
 	return opts
 }
 
@@ -165,29 +167,22 @@ func (s *server) newCommand(ctx context.Context, dir string) *exec.Cmd {
 	argv := s.commandArgs()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = filepath.Join(dir, filepath.FromSlash(s.cwd.Value))
-	cmd.Env = inheritedEnv()
+	// The program inherits what it needs to run, and nothing that may be secret (as in ADK: mcp
+	// client/stdio get_default_environment).
+	for _, name := range []string{
+		"HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
+		"APPDATA", "LOCALAPPDATA", "PATHEXT", "SYSTEMROOT", "TEMP", "USERPROFILE",
+	} {
+		if value, ok := os.LookupEnv(name); ok {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
 	for name, value := range s.env {
 		cmd.Env = append(cmd.Env, name+"="+value.Reveal())
 	}
 	cmd.WaitDelay = terminateGrace
 	setProcessGroup(cmd)
 	return cmd
-}
-
-// inheritedEnv returns the variables that a program inherits from the host:
-// what it needs to run, and nothing that may be secret (as in ADK: mcp
-// client/stdio get_default_environment).
-func inheritedEnv() []string {
-	var env []string
-	for _, name := range []string{
-		"HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
-		"APPDATA", "LOCALAPPDATA", "PATHEXT", "SYSTEMROOT", "TEMP", "USERPROFILE",
-	} {
-		if value, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+value)
-		}
-	}
-	return env
 }
 
 // newHTTPClient returns a client that sends the headers and the credential to the server,

@@ -62,8 +62,13 @@ func decodeCallResult(raw []byte) (*callResult, error) {
 		r.addContent(content)
 	}
 	r.structured, r.meta = fields["structuredContent"], fields["_meta"]
-	if is, ok := fields["isError"]; ok {
-		r.isError = r.readBool("isError", is)
+	if given, ok := fields["isError"]; ok {
+		is, isBool := given.(bool)
+		if !isBool && given != nil {
+			r.addFault("isError is %s and not a boolean", describeType(given))
+			is, _ = strconv.ParseBool(strings.ToLower(textOf(given)))
+		}
+		r.isError = is
 	}
 	return r, nil
 }
@@ -173,16 +178,6 @@ func repairBase64(item map[string]any, key string) error {
 func decodeBase64(text string) ([]byte, error) {
 	text = strings.NewReplacer("-", "+", "_", "/", "\n", "", "\r", "", " ", "").Replace(text)
 	return base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "="))
-}
-
-// readBool returns the boolean that a value means.
-func (r *callResult) readBool(name string, v any) bool {
-	is, ok := v.(bool)
-	if !ok && v != nil {
-		r.addFault("%s is %s and not a boolean", name, describeType(v))
-		is, _ = strconv.ParseBool(strings.ToLower(textOf(v)))
-	}
-	return is
 }
 
 // describeType returns a value's JSON type with an article.

@@ -58,20 +58,14 @@ func (l *link) newElicitCall(call *tool.Call, stop func()) *elicitCall {
 		c.stored = append(c.stored, storedAnswer{key, content})
 	}
 	key, _ := question["key"].(string)
-	c.stored = append(c.stored, storedAnswer{key, readContent(call.Confirmation.Payload)})
-	return c
-}
-
-// readContent returns an answer's fields: the request's payload with edited content, or the fields
-// themselves.
-func readContent(payload any) map[string]any {
-	fields, _ := payload.(map[string]any)
-	if content, ok := fields["content"].(map[string]any); ok {
-		return content
+	fields, _ := call.Confirmation.Payload.(map[string]any)
+	content, edited := fields["content"].(map[string]any)
+	if !edited { // the payload is the fields themselves
+		content = maps.Clone(fields)
+		delete(content, elicitKey)
 	}
-	fields = maps.Clone(fields)
-	delete(fields, elicitKey)
-	return fields
+	c.stored = append(c.stored, storedAnswer{key, content})
+	return c
 }
 
 // answerQuestion handles a question: it accepts with the stored answer, or cancels the question and
@@ -151,26 +145,21 @@ func (c *elicitCall) requestAnswer(call *tool.Call) bool {
 		answers = append(answers, map[string]any{"key": a.key, "content": a.content})
 	}
 	schema, _ := c.asked.RequestedSchema.(map[string]any)
+	properties, _ := schema["properties"].(map[string]any)
+	content := map[string]any{} // the form's fields with their defaults, or null
+	for name, p := range properties {
+		property, _ := p.(map[string]any)
+		content[name] = property["default"]
+	}
 	message := c.link.cleanText(c.asked.Message)
 	call.RequestConfirmation(c.link.server.displayName()+" asks: "+message, map[string]any{
 		elicitKey: map[string]any{
 			"key": questionKey(c.asked), "message": message, "answers": answers,
 			"requestedSchema": c.link.redactor.redactValue(session.Normalize(schema)),
 		},
-		"content": emptyContent(schema),
+		"content": content,
 	})
 	return true
-}
-
-// emptyContent returns a form's fields with their defaults, or null.
-func emptyContent(schema map[string]any) map[string]any {
-	content := map[string]any{}
-	properties, _ := schema["properties"].(map[string]any)
-	for name, p := range properties {
-		property, _ := p.(map[string]any)
-		content[name] = property["default"]
-	}
-	return content
 }
 
 // handleElicit is the library's handler.

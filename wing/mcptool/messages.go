@@ -168,7 +168,9 @@ func (f *messageFilter) repairMessage(raw []byte, request string) []message {
 	}
 	id, method := f.findRequest(m["id"], request)
 	if id == "" && isNull(m["id"]) && !isNull(failure) {
-		id, method = f.findOnlyRequest()
+		if ids := f.pendingIDs(); len(ids) == 1 { // the error can only belong to the only request
+			id, method = f.findRequest(json.RawMessage(ids[0]), "")
+		}
 	}
 	if id == "" {
 		f.logSkipped(raw)
@@ -275,15 +277,6 @@ func (f *messageFilter) findRequest(raw json.RawMessage, request string) (id, me
 			delete(f.methods, id)
 			return id, method
 		}
-	}
-	return "", ""
-}
-
-// findOnlyRequest is findRequest for an error whose id is null: it can only belong to the only
-// request.
-func (f *messageFilter) findOnlyRequest() (id, method string) {
-	if ids := f.pendingIDs(); len(ids) == 1 {
-		return f.findRequest(json.RawMessage(ids[0]), "")
 	}
 	return "", ""
 }

@@ -109,14 +109,6 @@ func (t *resourceTool) EditRequest(ctx context.Context, call *tool.Call, req *mo
 	if len(listed) == 0 {
 		return nil
 	}
-	req.AppendNote(t.describeResources(listed))
-	loaded := t.loadResources(ctx, l, listed, t.requestedNames(req.Contents))
-	// The list may be shared with other requests.
-	req.Contents = append(slices.Clip(req.Contents), loaded...)
-	return nil
-}
-
-func (t *resourceTool) describeResources(listed []*mcp.Resource) string {
 	var names []string
 	more := ""
 	for i, r := range listed {
@@ -126,7 +118,11 @@ func (t *resourceTool) describeResources(listed []*mcp.Resource) string {
 		}
 		names = append(names, cutText(cleanText(r.Name), maxResourceName))
 	}
-	return fmt.Sprintf(resourcesInstruction, template.String(names), more, t.Declaration().Name)
+	req.AppendNote(fmt.Sprintf(resourcesInstruction, template.String(names), more, t.Declaration().Name))
+	loaded := t.loadResources(ctx, l, listed, t.requestedNames(req.Contents))
+	// The list may be shared with other requests.
+	req.Contents = append(slices.Clip(req.Contents), loaded...)
+	return nil
 }
 
 // listResources lists the server's resources, once in an invocation. If several share a name, the

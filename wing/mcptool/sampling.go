@@ -22,13 +22,6 @@ import (
 // maxSampling limits the text and the files in one server request, in bytes.
 const maxSampling = 1 << 20
 
-// offerSampling declares that the server may use the model.
-func (l *link) offerSampling(opts *mcp.ClientOptions) {
-	if l.server.offer.Sampling != nil {
-		opts.CreateMessageHandler = l.handleSampling
-	}
-}
-
 // newSamplingCall returns what answers the requests during a call, or nil if the server may
 // not use the model.
 func (l *link) newSamplingCall(ctx context.Context, call *tool.Call) *samplingCall {
@@ -65,16 +58,13 @@ func (l *link) handleSampling(ctx context.Context, req *mcp.CreateMessageRequest
 		l.logger.Warn("a model request from an MCP server failed", "error", err)
 		return nil, errors.New("the model failed") // its error may name the service and its account
 	}
-	return &mcp.CreateMessageResult{
-		Content: &mcp.TextContent{Text: model.TextOf(resp.Content)}, Model: asked.Model, Role: "assistant", StopReason: stopReason(resp),
-	}, nil
-}
-
-func stopReason(resp *model.Response) string {
+	stop := "endTurn"
 	if resp.FinishReason == genai.FinishReasonMaxTokens {
-		return "maxTokens"
+		stop = "maxTokens"
 	}
-	return "endTurn"
+	return &mcp.CreateMessageResult{
+		Content: &mcp.TextContent{Text: model.TextOf(resp.Content)}, Model: asked.Model, Role: "assistant", StopReason: stop,
+	}, nil
 }
 
 // buildRequest returns the request to the model.

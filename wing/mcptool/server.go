@@ -107,21 +107,15 @@ func hasPlaceholder(text string) bool {
 // displayName identifies the server in messages. Users may read them, so it contains neither the
 // full URL nor the arguments, nor the apps' path on the host.
 func (s *server) displayName() string {
-	what, at := hostOfURL(s.url.Value), s.url.Pos
+	what, at := "without a URL", s.url.Pos
+	if u, err := url.Parse(s.url.Value); err == nil && u.Host != "" {
+		what = u.Host
+	}
 	if len(s.command) > 0 {
-		what, at = baseName(s.command[0].Value), s.command[0].Pos
+		what, at = path.Base(filepath.ToSlash(s.command[0].Value)), s.command[0].Pos
 	}
 	return fmt.Sprintf("mcp server %s (%s)", what, at.Short())
 }
-
-func hostOfURL(address string) string {
-	if u, err := url.Parse(address); err == nil && u.Host != "" {
-		return u.Host
-	}
-	return "without a URL"
-}
-
-func baseName(name string) string { return path.Base(filepath.ToSlash(name)) }
 
 // isLocalPath reports whether a path stays inside the folder that it starts in.
 func isLocalPath(name string) bool {

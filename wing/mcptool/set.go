@@ -182,7 +182,11 @@ func (s *serverSet) reuseTool(ctx context.Context, listed *mcp.Tool) (*serverToo
 		return known, nil
 	}
 	name := s.server.prefixedName(listed.Name)
-	if slices.Contains(reservedNames(), name) {
+	reserved := []string{ // ADK's own function names, which no server may provide
+		"adk_request_confirmation", "adk_request_credential", tool.RequestInput, "adk_framework",
+		"transfer_to_agent", "set_model_response", "finish_task", loadResourceName,
+	}
+	if slices.Contains(reserved, name) {
 		return nil, fmt.Errorf("the name %s belongs to agenthost; set tool_name_prefix to use the tool", name)
 	}
 	schema, err := readInputSchema(listed.InputSchema)
@@ -283,12 +287,4 @@ func (t offlineTool) Capabilities() tool.Capabilities { return t.capabilities }
 // Run fails: tests must define the tool's response.
 func (t offlineTool) Run(context.Context, *tool.Call) (*tool.Result, error) {
 	return nil, &tool.EndError{Err: fmt.Errorf("tests call no mcp server: set a response for the tool with tools: {%s: {return: {…}}}", t.decl.Name)}
-}
-
-// reservedNames are ADK's own function names, which no server may provide.
-func reservedNames() []string {
-	return []string{
-		"adk_request_confirmation", "adk_request_credential", tool.RequestInput, "adk_framework",
-		"transfer_to_agent", "set_model_response", "finish_task", loadResourceName,
-	}
 }
