@@ -77,10 +77,6 @@ func anthropicSettings(v modelapi.Variables, key, base string, vertex *Vertex) (
 	return c, err
 }
 
-func (a *anthropic) endpointSettings() (anthropicChoice, error) {
-	return anthropicSettings(modelapi.NewVariables(a.opts.Lookup, a.opts.App), a.opts.APIKey, a.opts.BaseURL, a.opts.Vertex)
-}
-
 // An anthropicEndpoint is where to send a call.
 type anthropicEndpoint struct {
 	url     string
@@ -89,7 +85,7 @@ type anthropicEndpoint struct {
 }
 
 func (a *anthropic) findEndpoint(ctx context.Context, c *anthropicCall) (*anthropicEndpoint, error) {
-	s, err := a.endpointSettings()
+	s, err := anthropicSettings(modelapi.NewVariables(a.opts.Lookup, a.opts.App), a.opts.APIKey, a.opts.BaseURL, a.opts.Vertex)
 	if err != nil {
 		return nil, modelcall.NewConfigError(http.StatusBadRequest, err.Error())
 	}

@@ -120,11 +120,11 @@ func (w *anthropicWriter) addAssistant(c *genai.Content) error {
 				blocks = append(blocks, block)
 			}
 		case p.FunctionCall != nil:
-			block, err := callBlock(p.FunctionCall)
+			input, err := modelapi.EncodeArguments(p.FunctionCall)
 			if err != nil {
 				return err
 			}
-			blocks = append(blocks, block)
+			blocks = append(blocks, anthropicBlock{"type": "tool_use", "id": p.FunctionCall.ID, "name": p.FunctionCall.Name, "input": input})
 		case p.ExecutableCode != nil:
 			blocks = append(blocks, textBlock("Code:\n```\n"+p.ExecutableCode.Code+"\n```"))
 		case p.CodeExecutionResult != nil:
@@ -148,15 +148,6 @@ func (w *anthropicWriter) thoughtBlock(p *genai.Part) anthropicBlock {
 		return anthropicBlock{"type": "redacted_thinking", "data": string(p.ThoughtSignature)}
 	}
 	return anthropicBlock{"type": "thinking", "thinking": p.Text, "signature": string(p.ThoughtSignature)}
-}
-
-// callBlock returns a call's block.
-func callBlock(c *genai.FunctionCall) (anthropicBlock, error) {
-	input, err := modelapi.EncodeArguments(c)
-	if err != nil {
-		return nil, err
-	}
-	return anthropicBlock{"type": "tool_use", "id": c.ID, "name": c.Name, "input": input}, nil
 }
 
 // responseBlock returns a call's result.
@@ -232,7 +223,11 @@ func userBlock(p *genai.Part) anthropicBlock {
 	case p.InlineData != nil:
 		return inlineBlock(p.InlineData)
 	case p.FileData != nil:
-		return fileBlock(p.FileData)
+		kind := "document"
+		if strings.HasPrefix(p.FileData.MIMEType, "image/") {
+			kind = "image"
+		}
+		return anthropicBlock{"type": kind, "source": map[string]any{"type": "url", "url": p.FileData.FileURI}}
 	case p.Thought || p.Text == "":
 		return nil
 	}
@@ -253,14 +248,6 @@ func inlineBlock(b *genai.Blob) anthropicBlock {
 		block["title"] = b.DisplayName
 	}
 	return block
-}
-
-func fileBlock(f *genai.FileData) anthropicBlock {
-	kind := "document"
-	if strings.HasPrefix(f.MIMEType, "image/") {
-		kind = "image"
-	}
-	return anthropicBlock{"type": kind, "source": map[string]any{"type": "url", "url": f.FileURI}}
 }
 
 // claudeDate matches the date at the end of a Claude version.

@@ -61,17 +61,11 @@ func (a *anthropic) newCall(ctx context.Context, req *model.Request) (*anthropic
 	if tools, err = c.addFormat(config, tools); err != nil {
 		return nil, err
 	}
-	system := systemBlocks(req)
-	c.addCache(req.Cache, tools, system, messages)
-	c.setLists(tools, system, messages)
-	if config.HTTPOptions != nil {
-		maps.Copy(c.body, config.HTTPOptions.ExtraBody)
+	var system []anthropicBlock
+	if strings.TrimSpace(req.Instruction()) != "" {
+		system = []anthropicBlock{{"type": "text", "text": req.Instruction()}}
 	}
-	a.logUnsupported(ctx, config, ignored)
-	return c, nil
-}
-
-func (c *anthropicCall) setLists(tools, system []anthropicBlock, messages []anthropicMessage) {
+	c.addCache(req.Cache, tools, system, messages)
 	c.body["messages"] = messages
 	if len(tools) > 0 {
 		c.body["tools"] = tools
@@ -79,13 +73,11 @@ func (c *anthropicCall) setLists(tools, system []anthropicBlock, messages []anth
 	if len(system) > 0 {
 		c.body["system"] = system
 	}
-}
-
-func systemBlocks(req *model.Request) []anthropicBlock {
-	if strings.TrimSpace(req.Instruction()) == "" {
-		return nil
+	if config.HTTPOptions != nil {
+		maps.Copy(c.body, config.HTTPOptions.ExtraBody)
 	}
-	return []anthropicBlock{{"type": "text", "text": req.Instruction()}}
+	a.logUnsupported(ctx, config, ignored)
+	return c, nil
 }
 
 // addThinking adds the thinking mode, the effort and the response limit. The service rejects a
@@ -207,7 +199,12 @@ func (c *anthropicCall) addTools(config *genai.GenerateContentConfig, messages [
 			if len(allowed) > 0 && !slices.Contains(allowed, d.Name) {
 				continue
 			}
-			tools = append(tools, declareTool(d))
+			declared := modelapi.ChatDeclaration(d)
+			tool := anthropicBlock{"name": d.Name, "input_schema": modelapi.LowerTypes(modelapi.CopyJSON(declared["parameters"]))}
+			if d.Description != "" {
+				tool["description"] = d.Description
+			}
+			tools = append(tools, tool)
 		}
 	}
 	if len(tools) == 0 {
@@ -231,15 +228,6 @@ func allowedFunctions(config *genai.GenerateContentConfig) []string {
 		return nil
 	}
 	return config.ToolConfig.FunctionCallingConfig.AllowedFunctionNames
-}
-
-func declareTool(d *genai.FunctionDeclaration) anthropicBlock {
-	declared := modelapi.ChatDeclaration(d)
-	tool := anthropicBlock{"name": d.Name, "input_schema": modelapi.LowerTypes(modelapi.CopyJSON(declared["parameters"]))}
-	if d.Description != "" {
-		tool["description"] = d.Description
-	}
-	return tool
 }
 
 // calledTools returns a tool for each name that the messages call.

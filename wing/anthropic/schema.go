@@ -66,21 +66,15 @@ func (c *anthropicCall) addFormat(config *genai.GenerateContentConfig, tools []a
 		return nil, modelcall.NewConfigError(http.StatusBadRequest, fmt.Sprintf("the response schema of %s must be an object: newer models accept other types", c.model))
 	}
 	c.answerTool = answerTool
-	c.dropThinking()
+	if c.allowsThinking() { // the service rejects it with forced calls
+		c.body["thinking"] = map[string]any{"type": "disabled"}
+	}
 	choice := map[string]any{"type": "tool", "name": answerTool}
 	if len(config.Tools) > 0 {
 		choice = map[string]any{"type": "any"}
 	}
 	c.body["tool_choice"] = choice
 	return append(tools, anthropicBlock{"name": answerTool, "description": "Takes the final answer.", "input_schema": own}), nil
-}
-
-// dropThinking disables thinking for this call: the service rejects it with forced
-// calls.
-func (c *anthropicCall) dropThinking() {
-	if c.allowsThinking() {
-		c.body["thinking"] = map[string]any{"type": "disabled"}
-	}
 }
 
 // The keywords and formats that constrained decoding does not support; the runtime

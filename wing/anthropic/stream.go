@@ -71,22 +71,15 @@ func (r *anthropicReply) handleEvent(e *anthropicEvent, data []byte) error {
 	case "message_delta":
 		r.stop = cmp.Or(e.Delta.StopReason, r.stop)
 		r.details = cmp.Or(e.Delta.StopDetails.Explanation, r.details)
-		r.mergeUsage(e.Usage)
+		if e.Usage != nil { // counts at the end are totals, and may lack the input's
+			merged := *e.Usage
+			merged.Input = max(merged.Input, r.current.Input)
+			merged.CacheRead = max(merged.CacheRead, r.current.CacheRead)
+			merged.CacheCreation = max(merged.CacheCreation, r.current.CacheCreation)
+			r.current = merged
+		}
 	}
 	return nil // ping, and events that the service may add
-}
-
-// mergeUsage updates the current request's usage: counts at the end are totals, and may lack the
-// input's.
-func (r *anthropicReply) mergeUsage(u *anthropicUsage) {
-	if u == nil {
-		return
-	}
-	merged := *u
-	merged.Input = max(u.Input, r.current.Input)
-	merged.CacheRead = max(u.CacheRead, r.current.CacheRead)
-	merged.CacheCreation = max(u.CacheCreation, r.current.CacheCreation)
-	r.current = merged
 }
 
 func (r *anthropicReply) startBlock(e *anthropicEvent, data []byte) error {
