@@ -137,8 +137,10 @@ func (u *upload) readForm(r *http.Request) error {
 	for {
 		part, err := form.NextRawPart()
 		switch {
+		case errors.Is(err, io.EOF) && len(u.files) == 0:
+			return badRequest("The form has no files")
 		case errors.Is(err, io.EOF):
-			return u.requireFiles()
+			return nil
 		case err != nil:
 			return wrapFormError(err)
 		case part.FormName() != "files":
@@ -194,13 +196,6 @@ func (u *upload) addFile(name string, text []byte) error {
 		return badRequest(ds.Error())
 	}
 	u.files[name] = text
-	return nil
-}
-
-func (u *upload) requireFiles() error {
-	if len(u.files) == 0 {
-		return badRequest("The form has no files")
-	}
 	return nil
 }
 

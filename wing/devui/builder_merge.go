@@ -96,7 +96,7 @@ func (k *builderMerger) mergeFile(file string, text []byte) []byte {
 		agent = old.Content[0]
 	}
 	m := &nodeMerger{}
-	m.mergeAgent(agent, sent.Content[0])
+	m.mergeMapping(agent, sent.Content[0], "", func(key string) bool { return !slices.Contains(omittedWhenEmpty, key) })
 	out, err := encodeTree(old)
 	if err != nil {
 		return text
@@ -114,10 +114,6 @@ var omittedWhenEmpty = []string{"description", "max_iterations"}
 // A nodeMerger merges sent values into an existing tree and records the preserved
 // fields.
 type nodeMerger struct{ kept []string }
-
-func (m *nodeMerger) mergeAgent(old, sent *yaml.Node) {
-	m.mergeMapping(old, sent, "", func(key string) bool { return !slices.Contains(omittedWhenEmpty, key) })
-}
 
 // mergeMapping keeps the order and the comments of old. Keys that were not sent stay if keep returns
 // true.

@@ -3,8 +3,10 @@ package devui
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
+	"agenthost/internal/appfolder"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
@@ -59,9 +61,9 @@ func (s *handlers) handleBuildGraph(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	body := graphBody{
-		Name: app.Name(), RootAgent: newNodeBody(app.AgentInfo()),
-		Readme: s.readReadme(app.Name()),
+	body := graphBody{Name: app.Name(), RootAgent: newNodeBody(app.AgentInfo())}
+	if text, err := appfolder.ReadFile(s.opts.Folders, app.Name(), "README.md"); err == nil {
+		body.Readme = string(text)
 	}
 	if c := app.ContextCache(); c != nil {
 		body.ContextCache = &contextCacheBody{c.MinTokens, int(c.TTL.Seconds()), c.Intervals}
@@ -178,20 +180,13 @@ func findAgent(root *runtime.AgentInfo, path string) *runtime.AgentInfo {
 		if name == "" || i == 0 && name == root.Name {
 			continue
 		}
-		if p = findChild(p, name); p == nil {
+		at := slices.IndexFunc(p.Agents, func(child *runtime.AgentInfo) bool { return child.Name == name })
+		if at < 0 {
 			return nil
 		}
+		p = p.Agents[at]
 	}
 	return p
-}
-
-func findChild(p *runtime.AgentInfo, name string) *runtime.AgentInfo {
-	for _, child := range p.Agents {
-		if child.Name == name {
-			return child
-		}
-	}
-	return nil
 }
 
 // handleEventGraph draws the app and highlights an event. As in adk-python, the

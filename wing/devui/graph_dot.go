@@ -115,7 +115,12 @@ func (d *dotWriter) writeCluster(p *runtime.AgentInfo) {
 	}
 	switch p.Kind {
 	case "SequentialAgent", "LoopAgent":
-		d.writeChain(p)
+		for i, child := range p.Agents[1:] {
+			d.writeEdge(exitNode(p.Agents[i]), entryNode(child))
+		}
+		if p.Kind == "LoopAgent" {
+			d.writeEdge(exitNode(p.Agents[len(p.Agents)-1]), entryNode(p.Agents[0]))
+		}
 	case "RouterAgent":
 		d.writeNode(p.Name, "⑂ "+p.Name, "diamond")
 		for _, child := range p.Agents {
@@ -125,15 +130,6 @@ func (d *dotWriter) writeCluster(p *runtime.AgentInfo) {
 		d.writeWorkflow(p)
 	}
 	d.WriteString("}\n")
-}
-
-func (d *dotWriter) writeChain(p *runtime.AgentInfo) {
-	for i, child := range p.Agents[1:] {
-		d.writeEdge(exitNode(p.Agents[i]), entryNode(child))
-	}
-	if p.Kind == "LoopAgent" {
-		d.writeEdge(exitNode(p.Agents[len(p.Agents)-1]), entryNode(p.Agents[0]))
-	}
 }
 
 func (d *dotWriter) writeWorkflow(p *runtime.AgentInfo) {

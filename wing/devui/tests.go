@@ -10,15 +10,6 @@ import (
 	"agenthost/pkg/server"
 )
 
-// readReadme returns the content of an app's README.md, or an empty string.
-func (s *handlers) readReadme(app string) string {
-	text, err := appfolder.ReadFile(s.opts.Folders, app, "README.md")
-	if err != nil {
-		return ""
-	}
-	return string(text)
-}
-
 // Names for the tests that ADK's web client records, in an app's folder.
 const (
 	testFolder = "tests"

@@ -277,7 +277,16 @@ func (k *keptSpan) wireAttributes() map[string]any {
 	}
 	switch k.operation {
 	case runtime.OperationModel:
-		k.addModelAttributes(all, put)
+		put("gen_ai.system", "agenthost")
+		put("gen_ai.request.model", k.model)
+		put("gcp.vertex.agent.llm_request", k.wireRequest())
+		put("gcp.vertex.agent.llm_response", k.wireResponse())
+		if k.tokensIn > 0 || k.tokensOut > 0 {
+			all["gen_ai.usage.input_tokens"], all["gen_ai.usage.output_tokens"] = k.tokensIn, k.tokensOut
+		}
+		if k.finish != "" {
+			all["gen_ai.response.finish_reasons"] = []string{strings.ToLower(k.finish)}
+		}
 	case runtime.OperationTool:
 		put("gen_ai.tool.name", k.tool)
 		put("gen_ai.tool.call.id", k.call)
@@ -285,19 +294,6 @@ func (k *keptSpan) wireAttributes() map[string]any {
 		put("gcp.vertex.agent.tool_response", k.output)
 	}
 	return all
-}
-
-func (k *keptSpan) addModelAttributes(all map[string]any, put func(key, value string)) {
-	put("gen_ai.system", "agenthost")
-	put("gen_ai.request.model", k.model)
-	put("gcp.vertex.agent.llm_request", k.wireRequest())
-	put("gcp.vertex.agent.llm_response", k.wireResponse())
-	if k.tokensIn > 0 || k.tokensOut > 0 {
-		all["gen_ai.usage.input_tokens"], all["gen_ai.usage.output_tokens"] = k.tokensIn, k.tokensOut
-	}
-	if k.finish != "" {
-		all["gen_ai.response.finish_reasons"] = []string{strings.ToLower(k.finish)}
-	}
 }
 
 // wireRequest returns the request with its messages as its last field.

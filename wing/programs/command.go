@@ -59,7 +59,11 @@ func newCommand(_ context.Context, env tool.Env, c *commandConfig) (tool.Set, er
 		files:        compileFiles(&read, &c.Files),
 	}
 	for i, arg := range c.Command {
-		t.args = append(t.args, compileArg(&read, arg, i))
+		compiled := read.CompileText(arg)
+		if i == 0 && compiled != nil && (arg.Value == "" || len(compiled.Placeholders()) > 0) {
+			read.AddDiagnostic(arg.Errorf(0, "tool", "the program must be a fixed name, got %q", arg.Value))
+		}
+		t.args = append(t.args, compiled)
 	}
 	if c.Stdin.Value != "" {
 		t.stdin = read.CompileText(c.Stdin)
@@ -69,15 +73,6 @@ func newCommand(_ context.Context, env tool.Env, c *commandConfig) (tool.Set, er
 		t.result = read.CompileExpr(c.Result, resultEnv())
 	}
 	return read.BuildSet(t)
-}
-
-// compileArg compiles one argument; the program itself is fixed.
-func compileArg(c *toolconfig.Compiler, src spec.Text, i int) *toolconfig.ValueTemplate {
-	t := c.CompileText(src)
-	if i == 0 && t != nil && (src.Value == "" || len(t.Placeholders()) > 0) {
-		c.AddDiagnostic(src.Errorf(0, "tool", "the program must be a fixed name, got %q", src.Value))
-	}
-	return t
 }
 
 // A commandTool runs a program.

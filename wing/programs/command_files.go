@@ -76,7 +76,7 @@ func (p *filePatterns) loadFiles(ctx context.Context, call *tool.Call) (map[stri
 		if err != nil {
 			return nil, fmt.Errorf("loading artifact %s: %w", name, err)
 		}
-		file := fileNameOf(name)
+		file := strings.TrimPrefix(name, session.UserPrefix)
 		if !filepath.IsLocal(file) || file == "." {
 			return nil, fmt.Errorf("artifact %s cannot be a file: its name is not a path in the session's folder", name)
 		}
@@ -108,6 +108,3 @@ type commandFiles struct {
 	In  []spec.Text `yaml:"in" doc:"The artifacts to write to the session's folder, as artifact:NAME."`
 	Out []spec.Text `yaml:"out" doc:"Patterns such as *.png: matching files that the program has changed in the session's folder become artifacts."`
 }
-
-// fileNameOf returns an artifact's path in a session's folder.
-func fileNameOf(artifact string) string { return strings.TrimPrefix(artifact, session.UserPrefix) }

@@ -167,14 +167,10 @@ func (f *folder) createFolder(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	return f.setOwner(dir)
-}
-
-func (f *folder) setOwner(path string) error {
 	if f.user == 0 {
 		return nil
 	}
-	return os.Lchown(path, f.user, f.user)
+	return os.Lchown(dir, f.user, f.user)
 }
 
 // Close deletes all folders.

@@ -85,7 +85,10 @@ func (r *Runner) runConversation(ctx context.Context, c *Case, mode Mode, key st
 	if state == nil {
 		state = map[string]any{}
 	}
-	user := r.newUser()
+	user := userID
+	if r.OwnUsers {
+		user += "_" + rand.Text()
+	}
 	sessions := "/apps/" + url.PathEscape(c.Spec.Agent) + "/users/" + user + "/sessions"
 	created, err := r.sendJSON(ctx, http.MethodPost, sessions, map[string]any{"state": state})
 	if err != nil {
@@ -118,13 +121,6 @@ func (r *Runner) runConversation(ctx context.Context, c *Case, mode Mode, key st
 	}
 	_, err = r.sendJSON(ctx, http.MethodDelete, at, nil)
 	return s, err
-}
-
-func (r *Runner) newUser() string {
-	if r.OwnUsers {
-		return userID + "_" + rand.Text()
-	}
-	return userID
 }
 
 // addressResponse gives a function response the ID of the function's last call.

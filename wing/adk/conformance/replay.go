@@ -206,12 +206,12 @@ func (r *Replayer) CallModel(ctx context.Context, call *runtime.ModelCall) iter.
 		}
 		t.order.waitForTurn(ctx, agent)
 		for _, text := range t.models[i].Model.Responses {
-			resp, err := decodeResponse(text)
-			if err != nil {
+			var ev session.Event // in either spelling
+			if err := ev.UnmarshalJSON(text); err != nil {
 				yield(nil, t.recordFailure("reading a recorded response from agent '%s': %v", agent, err))
 				return
 			}
-			if !yield(resp, nil) {
+			if !yield(&ev.Response, nil) {
 				return
 			}
 		}
@@ -223,15 +223,6 @@ func errorText(err error) string {
 		return ""
 	}
 	return err.Error()
-}
-
-// decodeResponse decodes a response in either spelling.
-func decodeResponse(text []byte) (*model.Response, error) {
-	var ev session.Event
-	if err := ev.UnmarshalJSON(text); err != nil {
-		return nil, err
-	}
-	return &ev.Response, nil
 }
 
 // RunTool runs a tool for its effects on the session, and answers with its recording; see

@@ -144,7 +144,9 @@ func normalizeTools(config map[string]any) {
 
 func normalizeDeclaration(d map[string]any) {
 	if text, ok := d["description"].(string); ok {
-		d["description"] = normalizeDescription(text)
+		// Recordings have docstring line breaks and indentation. The fence in an MCP server's description
+		// does not count.
+		d["description"] = strings.Join(strings.Fields(fence.Remove(text)), " ")
 	}
 	if d["name"] == "transfer_to_agent" {
 		d["description"] = "" // the wording of the host
@@ -171,12 +173,6 @@ func normalizeDeclaration(d map[string]any) {
 func takesNoArgs(schema map[string]any) bool {
 	properties, isMap := schema["properties"].(map[string]any)
 	return schema["type"] == "object" && isMap && len(properties) == 0
-}
-
-// normalizeDescription returns a description's words: recordings have docstring line breaks
-// and indentation. The fence in an MCP server's description does not count.
-func normalizeDescription(text string) string {
-	return strings.Join(strings.Fields(fence.Remove(text)), " ")
 }
 
 // dropReason removes the transfer parameter that ADK has since 2.9.

@@ -17,6 +17,7 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/backend"
+	"github.com/google/uuid"
 )
 
 // initialKey is the session state key that holds the state at creation.
@@ -110,7 +111,7 @@ func (b *Sessions) insertSession(ctx context.Context, key session.Key, cells []s
 	if err := checkCells(cells); err != nil {
 		return nil, err
 	}
-	request := newRequestID()
+	request := strings.ReplaceAll(uuid.NewString(), "-", "")
 	body := map[string]any{"userId": key.User, "labels": map[string]string{appLabel: hashApp(key.App), createLabel: request}}
 	state := map[string]any{}
 	for _, c := range cells {

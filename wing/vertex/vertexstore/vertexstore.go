@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"agenthost/internal/codec"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
@@ -94,8 +92,6 @@ func Open(ctx context.Context, rawURL string, o *Options) (*Sessions, error) {
 
 // Engine returns the engine's resource name.
 func (b *Sessions) Engine() string { return b.client.resourceName() }
-
-func newRequestID() string { return strings.ReplaceAll(uuid.NewString(), "-", "") }
 
 // pingTimeout limits Ping.
 const pingTimeout = 10 * time.Second
