@@ -79,10 +79,12 @@ func writeStruct(w *adkjson.Encoder, p any, start func(name string), spell func(
 		}
 		before := w.Err
 		start(spell(name))
-		if isNull {
+		if raw, isRaw := f.Interface().(json.RawMessage); isNull {
 			w.WriteLiteral("null")
+		} else if isRaw {
+			w.WriteRawJSON(raw)
 		} else {
-			writeField(w, f)
+			w.WriteTyped(f)
 		}
 		w.AddErrorKey(before, name)
 	}
@@ -93,15 +95,6 @@ func writeStruct(w *adkjson.Encoder, p any, start func(name string), spell func(
 		}
 	}
 	w.CloseBracket('}')
-}
-
-func writeField(w *adkjson.Encoder, f reflect.Value) {
-	switch value := f.Interface().(type) {
-	case json.RawMessage:
-		w.WriteRawJSON(value)
-	default:
-		w.WriteTyped(f)
-	}
 }
 
 // writeContent writes an empty list for missing parts, as ADK does for a turn without a message.

@@ -117,18 +117,6 @@ func (e *evaluation) addMetric(ctx context.Context, m *Measure) {
 		}
 		t.Metrics = append(t.Metrics, r)
 	}
-	e.addNotes(m, s)
-}
-
-// findCustom returns a custom metric's function, or nil.
-func (e *evaluation) findCustom(m *Measure) MeasureFunc {
-	if run := e.Custom[m.Metric]; run != nil || m.CustomFunction == "" {
-		return run
-	}
-	return e.Custom[m.CustomFunction]
-}
-
-func (e *evaluation) addNotes(m *Measure, s *Scores) {
 	if s.Judge != "" {
 		e.result.Notes = append(e.result.Notes, &Note{Metric: m.Metric, Judge: s.Judge})
 	}
@@ -137,6 +125,14 @@ func (e *evaluation) addNotes(m *Measure, s *Scores) {
 			e.result.Notes = append(e.result.Notes, &Note{Metric: m.Metric, Turn: &i, Reason: t.Reason, Answer: t.Answer})
 		}
 	}
+}
+
+// findCustom returns a custom metric's function, or nil.
+func (e *evaluation) findCustom(m *Measure) MeasureFunc {
+	if run := e.Custom[m.Metric]; run != nil || m.CustomFunction == "" {
+		return run
+	}
+	return e.Custom[m.CustomFunction]
 }
 
 func (m *Measure) newResult(score *float64, status Status) *MetricResult {

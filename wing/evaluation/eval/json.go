@@ -225,20 +225,16 @@ func readInvocation(r *adkjson.Decoder, inv *Invocation) {
 		inv.Intermediate = &Intermediate{}
 	}
 	for _, c := range calls {
-		inv.Intermediate.addRecordedCall(c)
+		inv.Intermediate.ToolUses = append(inv.Intermediate.ToolUses, &genai.FunctionCall{ID: c.ID, Name: c.Name, Args: c.Arguments})
+		if c.Result == nil {
+			continue
+		}
+		result, ok := c.Result.(map[string]any)
+		if !ok {
+			result = map[string]any{"result": c.Result}
+		}
+		inv.Intermediate.ToolResponses = append(inv.Intermediate.ToolResponses, &genai.FunctionResponse{ID: c.ID, Name: c.Name, Response: result})
 	}
-}
-
-func (d *Intermediate) addRecordedCall(c *recordedCall) {
-	d.ToolUses = append(d.ToolUses, &genai.FunctionCall{ID: c.ID, Name: c.Name, Args: c.Arguments})
-	if c.Result == nil {
-		return
-	}
-	result, ok := c.Result.(map[string]any)
-	if !ok {
-		result = map[string]any{"result": c.Result}
-	}
-	d.ToolResponses = append(d.ToolResponses, &genai.FunctionResponse{ID: c.ID, Name: c.Name, Response: result})
 }
 
 // intermediateKeys are the keys in both forms, for suggestions.

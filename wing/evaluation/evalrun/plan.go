@@ -129,7 +129,10 @@ func (j *Job) applyConfig(config *eval.Config, file string, named []*eval.Measur
 		}
 	}
 	if len(j.Measures) == 0 {
-		return problemIn(file, "criteria is empty", `name a metric, such as "criteria": {"response_match_score": 0.8}`)
+		return spec.Diagnostics{{
+			Pos: spec.Pos{File: filepath.ToSlash(file)}, Rule: "eval-file", Message: "criteria is empty",
+			Hint: `name a metric, such as "criteria": {"response_match_score": 0.8}`,
+		}}.Err()
 	}
 	j.setCaseMeasures(named)
 	j.Warnings = append(j.Warnings, evalfile.CheckRubrics(j.displayPath(), j.Cases, j.Measures)...)
@@ -221,10 +224,6 @@ func (o *PlanOptions) readConfig(file string) (*eval.Config, error) {
 	return config, nil
 }
 
-func problemIn(file, message, hint string) error {
-	return spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(file)}, Rule: "eval-file", Message: message, Hint: hint}}.Err()
-}
-
 // parseMeasure reads a metric name, which may have a threshold.
 func parseMeasure(text string) (*eval.Measure, error) {
 	name, threshold, ok := strings.Cut(strings.TrimSpace(text), "=")
@@ -290,7 +289,10 @@ func (j *Job) completeMeasure(given *eval.Measure, metric *eval.Metric, config *
 		m.Criterion.Threshold = given.Threshold
 	}
 	if m.Criterion.Threshold == nil {
-		value := defaultThreshold(metric)
+		value := metric.Min + 0.8*(metric.Max-metric.Min) // unless the default config has one
+		if c := eval.DefaultConfig().Criteria.ByName[metric.Name]; c != nil {
+			value = *c.Threshold
+		}
 		m.Criterion.Threshold = &value
 	}
 	m.Threshold = m.Criterion.Threshold
@@ -322,14 +324,6 @@ func findMeasure(config *eval.Config, metric *eval.Metric) *eval.Measure {
 		}
 	}
 	return nil
-}
-
-// defaultThreshold returns the default config's threshold, or else four fifths of the interval.
-func defaultThreshold(metric *eval.Metric) float64 {
-	if c := eval.DefaultConfig().Criteria.ByName[metric.Name]; c != nil {
-		return *c.Threshold
-	}
-	return metric.Min + 0.8*(metric.Max-metric.Min)
 }
 
 // setJudge sets the model for judges, the simulated user and simulated tools where the files
