@@ -57,7 +57,12 @@ func (c *CallsConfig) ValidateCalls(n *spec.Node) spec.Diagnostics {
 func (c *CallsConfig) RetryOptions(env Env) *RetryOptions { return c.Retry.retryOptions(env) }
 
 // TimeoutOptions returns the model's timeout options.
-func (c *CallsConfig) TimeoutOptions() TimeoutOptions { return c.Timeouts.timeoutOptions() }
+func (c *CallsConfig) TimeoutOptions() TimeoutOptions {
+	disabled := time.Duration(-1)
+	return TimeoutOptions{
+		FirstByte: cmp.Or(time.Duration(c.Timeouts.FirstByte), disabled), Idle: cmp.Or(time.Duration(c.Timeouts.Idle), disabled),
+	}
+}
 
 // Fallbacks names the fallback models.
 func (c *CallsConfig) Fallbacks() []FallbackRef { return c.Fallback }
@@ -140,11 +145,4 @@ type TimeoutOptions struct {
 type timeoutsConfig struct {
 	FirstByte spec.Duration `yaml:"first_byte" default:"5m" doc:"Maximum time from the request to the response's first byte. 0 disables the limit."`
 	Idle      spec.Duration `yaml:"idle" default:"2m" doc:"Maximum time between two response chunks. 0 disables the limit."`
-}
-
-func (c *timeoutsConfig) timeoutOptions() TimeoutOptions {
-	disabled := time.Duration(-1)
-	return TimeoutOptions{
-		FirstByte: cmp.Or(time.Duration(c.FirstByte), disabled), Idle: cmp.Or(time.Duration(c.Idle), disabled),
-	}
 }

@@ -27,22 +27,17 @@ func DescribeCredential(config any, env Env) Credential {
 	case CredentialConfig:
 		return c.Credential(env)
 	case KeyConfig:
-		return describeKey(c.KeyVariables(env), env)
-	}
-	return Credential{}
-}
-
-// describeKey describes a key that must be in one of the variables.
-func describeKey(names []string, env Env) Credential {
-	for _, name := range names {
-		if env.lookupValue(name) != "" {
-			return Credential{From: name}
+		names := c.KeyVariables(env)
+		for _, name := range names {
+			if env.lookupValue(name) != "" {
+				return Credential{From: name}
+			}
+		}
+		if len(names) > 0 {
+			return Credential{Variable: names[0], Missing: "no key: set " + strings.Join(names, " or ") + " in the environment or in the app's .env"}
 		}
 	}
-	if len(names) == 0 {
-		return Credential{}
-	}
-	return Credential{Variable: names[0], Missing: "no key: set " + strings.Join(names, " or ") + " in the environment or in the app's .env"}
+	return Credential{}
 }
 
 // lookupValue returns a host variable, or else the one in the app's .env.

@@ -124,21 +124,17 @@ func (e *entryText) addAnswer(resp *model.Response, chunks []*genai.Part) error 
 	} else if err := e.addRawParts(resp.Content, chunks); err != nil {
 		return err
 	}
-	if reason := finishOf(resp); reason != "" {
+	reason := resp.ErrorCode
+	if resp.FinishReason != "" && resp.FinishReason != genai.FinishReasonStop {
+		reason = string(resp.FinishReason)
+	}
+	if reason != "" {
 		e.addKey("finish", fmt.Sprintf("{reason: %s, message: %s}", YAMLText(reason), YAMLText(withoutPlaceholders(resp.ErrorMessage))))
 	}
 	if u := resp.UsageMetadata; u != nil {
 		e.addKey("usage", fmt.Sprintf("{prompt: %d, candidates: %d}", u.PromptTokenCount, u.CandidatesTokenCount))
 	}
 	return nil
-}
-
-// finishOf returns the finish reason, unless it is STOP.
-func finishOf(resp *model.Response) string {
-	if resp.FinishReason != "" && resp.FinishReason != genai.FinishReasonStop {
-		return string(resp.FinishReason)
-	}
-	return resp.ErrorCode
 }
 
 // entryText builds a script entry.
@@ -224,7 +220,13 @@ func (e *entryText) addShortAnswer(s *shortAnswer, chunks []*genai.Part) error {
 	}
 	if s.text != "" {
 		e.addKey("text", YAMLText(s.text))
-		if n := countTexts(chunks); n > 0 {
+		n := 0
+		for _, p := range chunks {
+			if isPlain(p) && !p.Thought {
+				n++
+			}
+		}
+		if n > 0 {
 			e.addKey("chunks", strconv.Itoa(n))
 		}
 	}
@@ -240,16 +242,6 @@ func (e *entryText) addShortAnswer(s *shortAnswer, chunks []*genai.Part) error {
 		e.addKey("calls", "["+strings.Join(calls, ", ")+"]")
 	}
 	return nil
-}
-
-func countTexts(chunks []*genai.Part) int {
-	n := 0
-	for _, p := range chunks {
-		if isPlain(p) && !p.Thought {
-			n++
-		}
-	}
-	return n
 }
 
 // addRawParts writes raw parts; for a streamed response, its chunks.

@@ -17,7 +17,15 @@ import (
 // renderParts renders a reply's new parts. When streaming, the text is split into chunks.
 func (e *scriptEntry) renderParts(q *scriptInput, stream bool) ([]*genai.Part, error) {
 	if e.Error != nil {
-		return nil, e.renderError(q)
+		message, err := e.renderField("error.message", e.message, q)
+		if err != nil {
+			return nil, err
+		}
+		failed := &model.Error{Code: e.Error.Code, Status: e.Error.Status, Message: message}
+		if failed.Status == "" {
+			failed.Status = modelcall.StatusWord(failed.Code)
+		}
+		return nil, failed
 	}
 	var parts []*genai.Part
 	thought, err := e.renderField("thought", e.thought, q)
@@ -75,18 +83,6 @@ func (e *scriptEntry) renderReply(q *scriptInput) (string, error) {
 		return jsonText(e.JSON.Any())
 	}
 	return e.renderField("text", e.text, q)
-}
-
-func (e *scriptEntry) renderError(q *scriptInput) error {
-	message, err := e.renderField("error.message", e.message, q)
-	if err != nil {
-		return err
-	}
-	failed := &model.Error{Code: e.Error.Code, Status: e.Error.Status, Message: message}
-	if failed.Status == "" {
-		failed.Status = modelcall.StatusWord(failed.Code)
-	}
-	return failed
 }
 
 func (e *scriptEntry) renderField(field string, text *template.Paths, q *scriptInput) (string, error) {

@@ -237,8 +237,8 @@ func (d *decoder) reportOutOfRange(n *Node, low, high int64) {
 func (d *decoder) decodeFloat(n *Node, v reflect.Value) {
 	tag, value := d.readNumber(n)
 	x, ok := parseFloat(value)
-	if tag == intTag {
-		x, ok = parseIntAsFloat(value)
+	if i, isInt := parseIntScalar(value).(int64); tag == intTag && isInt { // it may be octal or hexadecimal
+		x, ok = float64(i), true
 	}
 	switch {
 	case tag != intTag && tag != floatTag:
@@ -248,14 +248,6 @@ func (d *decoder) decodeFloat(n *Node, v reflect.Value) {
 	default:
 		v.SetFloat(x)
 	}
-}
-
-// parseIntAsFloat parses a !!int, which may be octal or hexadecimal.
-func parseIntAsFloat(value string) (float64, bool) {
-	if i, ok := parseIntScalar(value).(int64); ok {
-		return float64(i), true
-	}
-	return parseFloat(value)
 }
 
 // decodeGoDuration decodes time.Duration, which structs in package genai use. There, a number

@@ -148,7 +148,9 @@ func findBadCharacter(file string, src []byte) (Diagnostic, bool) {
 			message = fmt.Sprintf("character U+%04X is not allowed in YAML", r)
 		}
 		if message != "" {
-			return Diagnostic{Pos: posAfter(file, src[:at]), Rule: "yaml", Message: message}, true
+			before := newSource(string(bytes.ToValidUTF8(src[:at], []byte("?")))).lines
+			pos := Pos{file, len(before), utf8.RuneCountInString(before[len(before)-1]) + 1}
+			return Diagnostic{Pos: pos, Rule: "yaml", Message: message}, true
 		}
 		at += size
 	}
@@ -164,12 +166,6 @@ func isPrintable(r rune) bool {
 		return false
 	}
 	return true
-}
-
-// posAfter returns the position after the given text.
-func posAfter(file string, before []byte) Pos {
-	lines := newSource(string(bytes.ToValidUTF8(before, []byte("?")))).lines
-	return Pos{file, len(lines), utf8.RuneCountInString(lines[len(lines)-1]) + 1}
 }
 
 // readDocuments parses the first document, if any, and returns the problems.

@@ -297,18 +297,14 @@ var spacedKey = regexp.MustCompile(`^([A-Za-z_][\w-]*):[\x{a0}\x{202f}]`)
 // key's colon.
 var misplacedSpace = regexp.MustCompile(`^(?: *(?:- +)?[A-Za-z_][\w-]*:| *-|\s*)[\x{a0}\x{202f}]`)
 
-// layoutErrors lists the parser's messages for a line that does not match the layout above.
-func layoutErrors() []string {
-	return []string{
-		"mapping values are not allowed in this context", "could not find expected ':'",
-		"did not find expected key", "did not find expected '-' indicator",
-	}
-}
-
 // explainNoBreakSpace checks a problem's line and the line above for a no-break space that breaks
 // the syntax.
 func explainNoBreakSpace(d Diagnostic, src *source) (Diagnostic, bool) {
-	if !slices.Contains(layoutErrors(), d.Message) {
+	layoutErrors := []string{ // of a line that does not match the layout above
+		"mapping values are not allowed in this context", "could not find expected ':'",
+		"did not find expected key", "did not find expected '-' indicator",
+	}
+	if !slices.Contains(layoutErrors, d.Message) {
 		return d, false
 	}
 	for _, number := range []int{d.Pos.Line, d.Pos.Line - 1} {
