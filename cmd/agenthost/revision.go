@@ -174,18 +174,12 @@ func formatChange(ch loader.Change) string {
 	if ch.Kind != loader.Changed {
 		return ch.Field + " " + ch.Kind
 	}
-	was, is := firstDifference(ch.Before, ch.After)
-	return fmt.Sprintf("%s: %s → %s", ch.Field, was, is)
-}
-
-// firstDifference returns the first lines in which two texts differ, truncated.
-func firstDifference(a, b string) (was, is string) {
-	as, bs := strings.Split(a, "\n"), strings.Split(b, "\n")
-	i := 0
-	for i < len(as)-1 && i < len(bs)-1 && as[i] == bs[i] {
+	was, is := strings.Split(ch.Before, "\n"), strings.Split(ch.After, "\n")
+	i := 0 // the first line that differs
+	for i < len(was)-1 && i < len(is)-1 && was[i] == is[i] {
 		i++
 	}
-	return truncateLine(as[i]), truncateLine(bs[i])
+	return fmt.Sprintf("%s: %s → %s", ch.Field, truncateLine(was[i]), truncateLine(is[i]))
 }
 
 func truncateLine(line string) string {

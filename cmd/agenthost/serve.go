@@ -271,7 +271,8 @@ func (m *serveMain) printGreeting(url string) {
 		if example == "" || s.App == "hello" {
 			example = s.App
 		}
-		fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf("  %-12s %s", s.App, firstLine(state.Description())), " "))
+		about, _, _ := strings.Cut(state.Description(), "\n")
+		fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf("  %-12s %s", s.App, about), " "))
 	}
 	if len(m.host.Watch().Statuses()) == 0 {
 		m.printEmptyGreeting(out)
@@ -303,11 +304,6 @@ func (m *serveMain) exampleRequest(url, app string) string {
 		text += fmt.Sprintf("  curl -s -X POST%s %s/apps/%s/users/%s/sessions/first\n", header, url, app, user)
 	}
 	return text + fmt.Sprintf("  curl -sN%s %s/run_sse -H 'Content-Type: application/json' -d '{\"appName\":%q,%s\"sessionId\":\"first\",\"streaming\":true,\"newMessage\":{\"parts\":[{\"text\":\"Hello\"}]}}'\n", header, url, app, body)
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return line
 }
 
 // reserveListener adds the host's own addresses to the loader's policy, so that apps cannot call

@@ -18,17 +18,12 @@ func parseState(pairs []string) (map[string]any, error) {
 		if !ok || k == "" {
 			return nil, fmt.Errorf("--state must be KEY=VALUE, got %q", p)
 		}
-		state[k] = parseValue(v)
+		state[k] = v
+		if m, err := session.DecodeMap([]byte(`{"v":` + v + `}`)); err == nil {
+			state[k] = m["v"]
+		}
 	}
 	return state, nil
-}
-
-func parseValue(v string) any {
-	m, err := session.DecodeMap([]byte(`{"v":` + v + `}`))
-	if err != nil {
-		return v
-	}
-	return m["v"]
 }
 
 // readState reads a JSON or YAML file with a mapping.
