@@ -61,6 +61,7 @@ var wordExceptions = []struct{ path, line, reason string }{
 	{"testdata/rest/adk-go.txt", " said ", "recorded by adk-go"},
 	{"testdata/rest/adk-js.txt", " said ", "recorded by adk-js"},
 	{"liveness_lock_linux.go", "Whence:", "a field of package syscall"},
+	{"editors/vscode/src/previews.js", "ViewColumn.Beside", "a constant of VS Code"},
 	{"internal/testdb/pooler.go", "user = nobody", "a setting of PgBouncer"},
 }
 

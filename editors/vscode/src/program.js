@@ -66,7 +66,7 @@ class Program {
     }
   }
 
-  // reportMissing tells how the program is found.
+  // reportMissing reports that the program cannot be started, and offers the setting.
   async reportMissing(err) {
     this.log.appendLine(String(err));
     const open = 'Open Settings';
