@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
 )
 
 // A NameIndex finds all names in an app's folder, for editors: where its documents, instruction
@@ -160,7 +161,7 @@ func (x *NameIndex) Refresh(ctx context.Context) (*NameTable, error) {
 	src.budget = newLoadBudget(ctx)
 	t := &NameTable{texts: map[string][]byte{}, byName: map[nameKey][]int{}, byFile: map[string][]int{}, builtins: map[string]bool{}}
 	kept := map[namedFile]*indexedFile{}
-	next, err := x.listRoots(ctx, src)
+	next, skills, err := x.listRoots(ctx, src)
 	if err != nil {
 		return nil, err
 	}
@@ -181,6 +182,13 @@ func (x *NameIndex) Refresh(ctx context.Context) (*NameTable, error) {
 		}
 		kept[file] = f
 		next = append(next, f.names.files...)
+		for _, folder := range f.names.skillFolders {
+			for _, skill := range skills {
+				if strings.HasPrefix(skill, path.Clean(folder)+"/") {
+					next = append(next, namedFile{skill, skillForm})
+				}
+			}
+		}
 	}
 	x.files, x.states.states = kept, states
 	if src.budget.exceeded != nil {
@@ -196,12 +204,12 @@ func (x *NameIndex) Refresh(ctx context.Context) (*NameTable, error) {
 }
 
 // listRoots returns the files that no other file names: app.yaml with all overlays, the default root
-// agent, and the tests and eval sets.
-func (x *NameIndex) listRoots(ctx context.Context, src *source) ([]namedFile, error) {
-	roots := []namedFile{{appFile, appForm}, {agentFile, rootForm}}
+// agent, tests and eval sets. skills are the files that make folders skills, which tools name.
+func (x *NameIndex) listRoots(ctx context.Context, src *source) (roots []namedFile, skills []string, err error) {
+	roots = []namedFile{{appFile, appForm}, {agentFile, rootForm}}
 	overlays, err := filepath.Glob(filepath.Join(escapeGlob(x.dir), "app.*.yaml"))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, overlay := range overlays {
 		roots = append(roots, namedFile{filepath.Base(overlay), appForm})
@@ -210,8 +218,18 @@ func (x *NameIndex) listRoots(ctx context.Context, src *source) ([]namedFile, er
 	for _, kind := range x.loader.kinds.Files {
 		suffixes = append(suffixes, kind.Suffixes...)
 	}
+	var skillFiles []string
+	for _, kind := range x.loader.kinds.Tools {
+		if skills, ok := kind.NewConfig().(tool.SkillConfig); ok {
+			skillFiles = append(skillFiles, skills.SkillFileNames()...)
+		}
+	}
 	in := &Inspection{newResolver(x.loader, src)}
-	for _, file := range in.FindFiles(ctx, "files", suffixes...) {
+	for _, file := range in.FindFiles(ctx, "files", append(suffixes, skillFiles...)...) {
+		if slices.Contains(skillFiles, path.Base(file)) {
+			skills = append(skills, file)
+			continue
+		}
 		for i, kind := range x.loader.kinds.Files {
 			if kind.Names != nil && slices.ContainsFunc(kind.Suffixes, func(suffix string) bool { return strings.HasSuffix(file, suffix) }) {
 				roots = append(roots, namedFile{file, firstKindForm + fileForm(i)})
@@ -219,7 +237,7 @@ func (x *NameIndex) listRoots(ctx context.Context, src *source) ([]namedFile, er
 			}
 		}
 	}
-	return roots, nil
+	return roots, skills, nil
 }
 
 func escapeGlob(dir string) string {
@@ -302,7 +320,7 @@ func (f collectedNames) movedTo(before, after []byte) collectedNames {
 	for end < min(len(before), len(after))-start && before[len(before)-1-end] == after[len(after)-1-end] {
 		end++
 	}
-	moved := collectedNames{files: f.files, problem: f.problem}
+	moved := collectedNames{files: f.files, skillFolders: f.skillFolders, problem: f.problem}
 	shift := len(after) - len(before)
 	for _, u := range f.uses {
 		switch {
@@ -384,6 +402,8 @@ const (
 	scriptForm
 	// templateForm is text with placeholders, such as an instruction file.
 	templateForm
+	// skillForm is the file that makes a folder a skill.
+	skillForm
 	// firstKindForm and the forms after it are the program's file kinds.
 	firstKindForm
 )

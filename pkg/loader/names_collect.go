@@ -17,6 +17,8 @@ import (
 type collectedNames struct {
 	uses  []NameUse
 	files []namedFile
+	// skillFolders are the folders that have skills, or are skills.
+	skillFolders []string
 	// problem is the first error that may hide names.
 	problem *spec.Diagnostic
 }
@@ -33,8 +35,12 @@ type nameCollector struct {
 // collectNames returns the names in a file.
 func (l *Loader) collectNames(file namedFile, text []byte) collectedNames {
 	c := &nameCollector{loader: l, file: file, locator: spec.NewLocator(text)}
-	if file.form == templateForm {
-		c.collectTemplateFile(text)
+	switch file.form {
+	case templateForm:
+		c.collectTemplate(string(text), 0, true)
+		return c.found
+	case skillForm:
+		c.collectSkill(text)
 		return c.found
 	}
 	if len(text) > limit.AppFile.Bytes {
@@ -390,6 +396,14 @@ func (c *nameCollector) collectToolConfig(config any, n *spec.Node) {
 			c.addText(ConnectionNames, ref.Name)
 		} else if ref != nil && ref.Node != nil {
 			c.collectConnection(ref.Node)
+		}
+	}
+	if skills, ok := config.(tool.SkillConfig); ok {
+		for _, folder := range skills.SkillFolders() {
+			c.found.skillFolders = append(c.found.skillFolders, folder.Value)
+		}
+		for _, more := range skills.AdditionalTools() {
+			c.collectTool(more)
 		}
 	}
 	if user, ok := config.(tool.StateConfig); ok {

@@ -236,3 +236,38 @@ func TestRenameFunction(t *testing.T) {
 		t.Errorf("Rename(my.find) = %v, want %s", err, want)
 	}
 }
+
+// A skill that a tool uses names tools, and state keys if it inserts state. Another file with its name
+// does not matter.
+func TestNamesInSkills(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "app")
+	for file, text := range map[string]string{
+		"app.yaml":        "tools: {refund: {expr: {name: refund, value: '1'}}}\n",
+		"root_agent.yaml": "name: a\ninstruction: x\noutput_key: name\ntools:\n  - skills: {from: [skills], additional_tools: [{use: refund}]}\n",
+		"skills/letter/SKILL.md": "---\nname: letter\ndescription: Writes.\nmetadata:\n  adk_additional_tools: [refund]\n  adk_inject_state: true\n---\n" +
+			"Call `refund` for {name?}.\n",
+		"skills/plain/SKILL.md": "---\nname: plain\ndescription: Writes.\n---\nDear {name?}.\n",
+		"docs/SKILL.md":         "no skill\n",
+	} {
+		write(t, filepath.Join(dir, file), text)
+	}
+	table, err := loader.New(testenv.Kinds(), nil).NewNameIndex(dir).Refresh(t.Context())
+	if err != nil || len(table.Problems) > 0 {
+		t.Fatalf("Refresh() = %v, %v", table.Problems, err)
+	}
+	for name, want := range map[string]int{"refund": 5, "name": 2} {
+		kind := loader.ToolNames
+		if name == "name" {
+			kind = loader.StateNames
+		}
+		found := table.Find(kind, name)
+		if len(found) != want {
+			t.Errorf("%s is at %d places, want %d: %v", name, len(found), want, found)
+		}
+		for _, u := range found {
+			if got := string(table.Text(u.File)[u.Range.Start:u.Range.End]); got != name || !u.Exact {
+				t.Errorf("%s at %s %v is %q", name, u.File, u.Range, got)
+			}
+		}
+	}
+}

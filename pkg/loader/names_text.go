@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -126,21 +127,53 @@ func (c *nameCollector) collectMentions(t spec.Text) {
 	}
 }
 
-// collectTemplateFile collects a text file's placeholders and mentions, at its own bytes.
-func (c *nameCollector) collectTemplateFile(text []byte) {
-	src := string(text)
+// collectTemplate collects the mentions in a text file from an offset on, and the keys of its
+// placeholders, at its own bytes.
+func (c *nameCollector) collectTemplate(src string, from int, hasKeys bool) {
 	add := func(kind NameKind, role NameRole, name string, at int) {
 		c.found.uses = append(c.found.uses, NameUse{
 			Kind: kind, Role: role, Name: name, File: c.file.path, Range: spec.Range{Start: at, End: at + len(name)}, Exact: true,
 		})
 	}
-	for _, ref := range template.Parse(src).Refs() {
-		if at := findPlaceholderName(src, ref.Offset, ref.Name); !ref.Artifact && at >= 0 {
-			add(StateNames, NameUsed, ref.Name, at)
+	if hasKeys {
+		for _, ref := range template.Parse(src).Refs() {
+			if at := findPlaceholderName(src, ref.Offset, ref.Name); !ref.Artifact && ref.Offset >= from && at >= 0 {
+				add(StateNames, NameUsed, ref.Name, at)
+			}
 		}
 	}
 	for _, m := range backtickName.FindAllStringSubmatchIndex(src, -1) {
-		add(ToolNames, NameMentioned, src[m[2]:m[3]], m[2])
+		if m[0] >= from {
+			add(ToolNames, NameMentioned, src[m[2]:m[3]], m[2])
+		}
+	}
+}
+
+// collectSkill collects the tools that a skill names, and the state keys in its text.
+func (c *nameCollector) collectSkill(text []byte) {
+	folder, file := path.Split(c.file.path)
+	content := tool.SkillContent{Folder: path.Clean(folder), Name: path.Base(folder), Files: map[string][]byte{file: text}}
+	for _, kind := range c.loader.kinds.Tools {
+		config, ok := kind.NewConfig().(tool.SkillConfig)
+		if !ok || !slices.Contains(config.SkillFileNames(), file) {
+			continue
+		}
+		skill, ds := config.ReadSkill(content, c.file.path)
+		for _, d := range ds {
+			if d.Severity == spec.Error {
+				c.addProblem(d)
+			}
+		}
+		named, ok := skill.(tool.NamingSkill)
+		if !ok {
+			return
+		}
+		for _, name := range named.ToolTexts() {
+			c.addText(ToolNames, name)
+		}
+		src := string(text)
+		c.collectTemplate(src, strings.Index(src, "\n---"), named.ReadsState())
+		return
 	}
 }
 
@@ -175,11 +208,11 @@ func (c *nameCollector) collectResponses(t spec.Text) {
 }
 
 // collectByKind collects the names in a file of a program's kind, which states where they are.
-func (c *nameCollector) collectByKind(n *spec.Node, kind *FileKind, path []string) {
-	own := kind.Names(path, "")
+func (c *nameCollector) collectByKind(n *spec.Node, kind *FileKind, steps []string) {
+	own := kind.Names(steps, "")
 	for _, e := range n.Entries {
 		c.addByKind(own, e.Key)
-		switch of := kind.Names(path, e.Key.Value); {
+		switch of := kind.Names(steps, e.Key.Value); {
 		case of == Scripts && e.Value.Kind == spec.Scalar:
 			c.addAppFile(e.Value, scriptForm)
 			continue
@@ -191,16 +224,16 @@ func (c *nameCollector) collectByKind(n *spec.Node, kind *FileKind, path []strin
 		case e.Value.Kind == spec.Scalar:
 			c.addByKind(of, e.Value)
 		}
-		if own == AgentNames && kind.Names(path[:len(path)-1], path[len(path)-1]) == Scripts {
+		if own == AgentNames && kind.Names(steps[:len(steps)-1], steps[len(steps)-1]) == Scripts {
 			c.collectScript(e.Value) // an agent's answers
 			if e.Value.Kind == spec.Scalar {
 				c.addAppFile(e.Value, scriptForm)
 			}
 			continue
 		}
-		c.collectByKind(e.Value, kind, append(slices.Clip(path), e.Key.Value))
+		c.collectByKind(e.Value, kind, append(slices.Clip(steps), e.Key.Value))
 	}
-	items := append(slices.Clip(path), "[]")
+	items := append(slices.Clip(steps), "[]")
 	for _, item := range n.Items {
 		if item.Kind == spec.Scalar {
 			c.addByKind(kind.Names(items, ""), item)

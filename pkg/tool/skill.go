@@ -27,6 +27,14 @@ type Skill interface {
 	HasScripts() bool
 }
 
+// A NamingSkill is a [Skill] whose file names tools, or reads state keys, for editors.
+type NamingSkill interface {
+	// ToolTexts returns the tool names in the file.
+	ToolTexts() []spec.Text
+	// ReadsState reports whether the placeholders in the file's text are state keys.
+	ReadsState() bool
+}
+
 // A SkillContent is what a skill's folder contains.
 type SkillContent struct {
 	// Folder is the skill's path in the app, and Name its name.

@@ -259,6 +259,12 @@ func (r *skillReader) readMetadata(n *spec.Node) {
 	}
 }
 
+// ToolTexts returns the names in adk_additional_tools.
+func (s *loadedSkill) ToolTexts() []spec.Text { return s.Additional }
+
+// ReadsState reports whether adk_inject_state is set.
+func (s *loadedSkill) ReadsState() bool { return s.InjectsState }
+
 // interpreterOf returns the program that runs a script, or "" if none does.
 func interpreterOf(file string) string {
 	switch path.Ext(file) {
