@@ -120,5 +120,5 @@ func (c *checkRun) writeProblems(env command.Env, ds spec.Diagnostics) error {
 	case "github":
 		return ds.WriteGitHub(env.Out)
 	}
-	return ds.WriteText(env.Out)
+	return command.PrintDiagnostics(env.Out, ds)
 }

@@ -155,11 +155,12 @@ func printVerification(env command.Env, v *sqlstore.Verification) {
 		fmt.Fprintf(env.Out, "schema version %d, checked with the rules of that version (this program's is %d)\n", v.Schema, v.Required)
 	}
 	for _, r := range v.Rules {
-		if r.Broken == 0 {
-			fmt.Fprintf(env.Out, "ok      %s\n", r.Rule)
-			continue
+		outcome, role, text := "ok    ", terminal.Good, r.Rule
+		if r.Broken > 0 {
+			outcome, role, text = "BROKEN", terminal.Bad, fmt.Sprintf("%s: %s", r.Rule, command.FormatCount(r.Broken, "place"))
 		}
-		fmt.Fprintf(env.Out, "BROKEN  %s: %s\n", r.Rule, command.FormatCount(r.Broken, "place"))
+		_ = terminal.Print(env.Out, terminal.StylesOf(env.Out).Format(role, outcome)) // as the lines below
+		fmt.Fprintf(env.Out, "  %s\n", text)
 		for _, place := range r.Places {
 			fmt.Fprintf(env.Out, "        %s\n", place)
 		}

@@ -187,6 +187,7 @@ func runAppWith(ctx context.Context, env command.Env, f *runFlags, args []string
 	if opts, err = f.load.LoaderOptions(opts, args[0]); err != nil {
 		return err
 	}
+	fmt.Fprintf(env.Err, "Sessions are in %s.\n", f.DescribeDatabase())
 	defer func() { t.printContinue(f.continueCommand(args[0], t.key.ID)) }()
 	if f.live {
 		return t.runLiveLoop(ctx, env.NewLoader(opts), args[0])

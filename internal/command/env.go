@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
+	"agenthost/internal/terminal"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store/sqlstore"
@@ -35,10 +37,35 @@ func (env Env) NewLoader(opts *loader.Options) *loader.Loader {
 
 // WriteDiagnostics prints problems on Err, each with its source line.
 func (env Env) WriteDiagnostics(ds spec.Diagnostics) error {
-	if err := ds.WriteText(env.Err); err != nil {
-		return FailWith(err)
+	return FailWith(PrintDiagnostics(env.Err, ds))
+}
+
+// PrintDiagnostics prints problems, each with its source line and its hint, in the stream's styles.
+func PrintDiagnostics(w io.Writer, ds spec.Diagnostics) error {
+	styles := terminal.StylesOf(w)
+	if !styles.Enabled() {
+		return ds.WriteText(w)
 	}
-	return nil
+	var styled strings.Builder
+	for _, d := range ds {
+		var text strings.Builder
+		_ = spec.Diagnostics{d}.WriteText(&text) // a strings.Builder returns no errors
+		for i, line := range strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n") {
+			role := terminal.Plain
+			switch {
+			case i == 0 && d.Severity == spec.Error:
+				role = terminal.Bad
+			case i == 0:
+				role = terminal.Warning
+			case strings.HasPrefix(line, "  | "):
+				role = terminal.Muted
+			case strings.HasPrefix(line, "hint: "):
+				role = terminal.Good
+			}
+			styled.WriteString(styles.Format(role, line) + "\n")
+		}
+	}
+	return terminal.Print(w, styled.String())
 }
 
 // PrintJSON prints a value as indented JSON on Out.

@@ -8,6 +8,7 @@ import (
 
 	"agenthost/internal/command"
 	"agenthost/internal/junit"
+	"agenthost/internal/terminal"
 	"agenthost/pkg/spec"
 	"agenthost/wing/apptest"
 )
@@ -16,7 +17,7 @@ import (
 // values and the transcript; with verbose, also passed tests. It prints problems and the
 // summary on stderr.
 func (r *testReport) writeText(out command.Env, verbose bool) error {
-	if err := r.problems.WriteText(out.Err); err != nil {
+	if err := command.PrintDiagnostics(out.Err, r.problems); err != nil {
 		return err
 	}
 	for _, result := range r.results {
@@ -34,11 +35,14 @@ func (r *testReport) writeText(out command.Env, verbose bool) error {
 // WriteResult prints a test with its failures and its transcript.
 func WriteResult(w io.Writer, r *apptest.Result) error {
 	var b strings.Builder
-	outcome := "ok  "
+	outcome := terminal.Cell{Text: "ok  ", Role: terminal.Good}
 	if !r.Passed() {
-		outcome = "FAIL"
+		outcome = terminal.Cell{Text: "FAIL", Role: terminal.Bad}
 	}
-	fmt.Fprintf(&b, "%s %s: %s\n", outcome, r.App, r.Test.Name)
+	if err := terminal.Print(w, terminal.StylesOf(w).Format(outcome.Role, outcome.Text)); err != nil {
+		return err
+	}
+	fmt.Fprintf(&b, " %s: %s\n", r.App, r.Test.Name)
 	for _, f := range r.Failures {
 		if err := (spec.Diagnostics{f.Diagnostic}).WriteText(&b); err != nil {
 			return err

@@ -3,7 +3,6 @@ package evalcommand
 import (
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"time"
 
@@ -12,16 +11,13 @@ import (
 	"agenthost/wing/evaluation/evalrun"
 )
 
-const (
-	// progressInterval is the minimum time between two progress bar updates.
-	progressInterval = 100 * time.Millisecond
-	progressWidth    = 24
-)
+// progressInterval is the minimum time between two progress bar updates.
+const progressInterval = 100 * time.Millisecond
 
 // A progressBar shows case runs on a terminal line. A nil bar shows nothing. It is safe for
 // concurrent use.
 type progressBar struct {
-	out   io.Writer
+	bar   *terminal.Progress
 	now   func() time.Time
 	began time.Time
 	total int
@@ -30,15 +26,15 @@ type progressBar struct {
 	// resumed are the results from an interrupted run, which are part of done.
 	resumed, done, passed int
 	drawn                 time.Time
-	width                 int
 }
 
 // newProgressBar returns a bar for a terminal, else nil.
 func newProgressBar(out io.Writer, total int) *progressBar {
-	if !terminal.IsTerminal(out) {
+	bar := terminal.NewProgress(out, total)
+	if bar == nil {
 		return nil
 	}
-	return &progressBar{out: terminal.Unfiltered(out), now: time.Now, began: time.Now(), total: total}
+	return &progressBar{bar: bar, now: time.Now, began: time.Now(), total: total}
 }
 
 // wrapLog returns a log that counts results before it appends them.
@@ -77,21 +73,11 @@ func (p *progressBar) addResult(passed bool) {
 	}
 }
 
-// drawLine replaces the line. Spaces cover what the previous one has more.
+// drawLine draws the bar with what the results are and how long the others take.
 func (p *progressBar) drawLine() {
 	p.drawn = p.now()
-	text := p.formatLine()
-	fmt.Fprintf(p.out, "\r%s%s", text, strings.Repeat(" ", max(p.width-len(text), 0)))
-	p.width = len(text)
-}
-
-func (p *progressBar) formatLine() string {
-	filled := progressWidth
-	if p.total > 0 {
-		filled = progressWidth * p.done / p.total
-	}
 	ended := p.done - p.resumed
-	text := fmt.Sprintf("[%s%s] %d/%d, %d passed, %d not passed", strings.Repeat("#", filled), strings.Repeat("-", progressWidth-filled), p.done, p.total, p.passed, ended-p.passed)
+	text := fmt.Sprintf("%d passed, %d not passed", p.passed, ended-p.passed)
 	if p.resumed > 0 {
 		text += fmt.Sprintf(", %d resumed", p.resumed)
 	}
@@ -99,7 +85,7 @@ func (p *progressBar) formatLine() string {
 		remaining := time.Duration(float64(p.now().Sub(p.began)) / float64(ended) * float64(left))
 		text += fmt.Sprintf(", %s left", remaining.Round(time.Second))
 	}
-	return text
+	p.bar.Update(p.done, text)
 }
 
 // clearLine removes the bar before other output.
@@ -109,6 +95,5 @@ func (p *progressBar) clearLine() {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fmt.Fprintf(p.out, "\r%s\r", strings.Repeat(" ", p.width))
-	p.width = 0
+	p.bar.Clear()
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"agenthost/internal/terminal"
 )
 
 // A progress bar shows the runs that ended, how many passed, and the time left by the mean
@@ -13,7 +15,7 @@ import (
 func TestProgressBar(t *testing.T) {
 	now := time.Unix(1700000000, 0)
 	var out bytes.Buffer
-	p := &progressBar{out: &out, now: func() time.Time { return now }, began: now, total: 8, resumed: 2, done: 2}
+	p := &progressBar{bar: terminal.NewProgress(terminal.NewOutput(&out, terminal.Settings{Terminal: true, Width: 100}), 8), now: func() time.Time { return now }, began: now, total: 8, resumed: 2, done: 2}
 	for _, step := range []struct {
 		after  time.Duration
 		passed bool

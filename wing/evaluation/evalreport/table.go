@@ -14,14 +14,18 @@ import (
 	"agenthost/wing/evaluation/eval"
 )
 
-// maxTableWidth is the width from which on a table continues below itself. It is no
-// terminal's: a build server's output has none.
+// maxTableWidth is the width from which on a table continues below itself where the output is not a
+// terminal, such as on a build server.
 const maxTableWidth = 160
 
 // writeTable prints a line for each case, then the details for those that did not pass. It
 // prints the summary on summary.
 func (r *Report) writeTable(out, summary io.Writer) error {
-	for i, block := range r.splitTable() {
+	limit := maxTableWidth
+	if width := terminal.WidthOf(out); width > 0 {
+		limit = width
+	}
+	for i, block := range r.splitTable(limit) {
 		if i > 0 {
 			fmt.Fprintln(out)
 		}
@@ -41,7 +45,7 @@ func (r *Report) writeTable(out, summary io.Writer) error {
 
 // splitTable returns the table's columns, each with its title and a cell per case, in blocks
 // that are not wider than the limit. Each block begins with the columns that name the case.
-func (r *Report) splitTable() [][][]string {
+func (r *Report) splitTable(limit int) [][][]string {
 	var named, block [][]string
 	var blocks [][][]string
 	namedWidth, width := 0, 0
@@ -57,7 +61,7 @@ func (r *Report) splitTable() [][][]string {
 			namedWidth, width = namedWidth+cellWidth, width+cellWidth
 			continue
 		}
-		if width+cellWidth > maxTableWidth && len(block) > len(named) {
+		if width+cellWidth > limit && len(block) > len(named) {
 			blocks = append(blocks, block)
 			block, width = slices.Clone(named), namedWidth
 		}
@@ -76,13 +80,26 @@ func writeRows(out io.Writer, columns [][]string) error {
 	}
 	table := terminal.NewTable(titles...)
 	for row := 1; row < len(columns[0]); row++ {
-		var cells []string
+		var cells []terminal.Cell
 		for _, c := range columns {
-			cells = append(cells, c[row])
+			cells = append(cells, terminal.Cell{Text: c[row], Role: statusRole(c[row])})
 		}
-		table.AddRow(cells...)
+		table.AddCells(cells...)
 	}
 	return table.Print(out)
+}
+
+// statusRole returns the role for a cell that has a status.
+func statusRole(cell string) terminal.Role {
+	switch cell {
+	case eval.Passed.String():
+		return terminal.Good
+	case eval.Failed.String():
+		return terminal.Bad
+	case eval.NotEvaluated.String():
+		return terminal.Warning
+	}
+	return terminal.Plain
 }
 
 // writeSummary prints how many cases ran, what they used, and the result files.
