@@ -73,9 +73,14 @@ func (p *answerPrinter) printPart(ev *session.Event, part *genai.Part) {
 	switch {
 	case part.FunctionCall != nil && (runtime.ReadApproval(part.FunctionCall) != nil || authorize.NewCall(part.FunctionCall) != nil):
 		// answerPending prompts for it.
+	case part.FunctionCall != nil && part.FunctionCall.Name == transferTool && !ev.Partial:
+		// The name of the other agent follows.
+	case part.FunctionResponse != nil && part.FunctionResponse.Name == transferTool && part.FunctionResponse.Response["error"] == nil:
 	case part.FunctionCall != nil && !ev.Partial:
 		p.printAuthor(ev.Author)
 		p.printLine(terminal.Muted, "→ "+part.FunctionCall.Name+" "+formatArguments(part.FunctionCall.Args))
+	case part.FunctionResponse != nil && isRequested(ev, part.FunctionResponse.ID):
+		// It only reports that the call waits, for what the conversation asks next.
 	case part.FunctionResponse != nil:
 		role := terminal.Muted
 		if _, failed := part.FunctionResponse.Response["error"]; failed {
@@ -92,6 +97,16 @@ func (p *answerPrinter) printPart(ev *session.Event, part *genai.Part) {
 		p.printText(ev.Author, part.Text)
 		p.streamed = ev.Partial
 	}
+}
+
+// transferTool is the tool by which an agent hands over to another one.
+const transferTool = "transfer_to_agent"
+
+// isRequested reports whether an event requests a person's approval or authorization for a call.
+func isRequested(ev *session.Event, call string) bool {
+	_, approval := ev.Actions.RequestedToolConfirmations[call]
+	_, credential := ev.Actions.RequestedAuthConfigs[call]
+	return approval || credential
 }
 
 // formatArguments formats a call's arguments, abbreviated.

@@ -90,13 +90,18 @@ func recordSession(ctx context.Context, env command.Env, f *recordFlags, args []
 	if strings.HasSuffix(f.out, evalfile.Suffix) || strings.HasSuffix(f.out, eval.SetSuffix) {
 		return f.recordCase(env, &evalfile.Record{Name: f.name, Session: record.Session, Initial: record.Initial})
 	}
+	return f.saveTest(ctx, env, suite, record)
+}
+
+// saveTest writes the session as a test, and runs the test.
+func (f *recordFlags) saveTest(ctx context.Context, env command.Env, suite *apptest.Suite, record *apptest.Record) error {
 	record.Own = suite.UnmockedTools
 	text, cutOff, err := apptest.Make(record)
 	if err != nil {
-		return command.FailWithf("cannot create a test from session %s: %w", args[1], err)
+		return command.FailWithf("cannot create a test from session %s: %w", record.Session.ID, err)
 	}
 	if cutOff {
-		fmt.Fprintf(env.Err, "agenthost: the last turn of session %s has no answer and is not part of the test\n", args[1])
+		fmt.Fprintf(env.Err, "agenthost: the last turn of session %s has no answer and is not part of the test\n", record.Session.ID)
 	}
 	if err := f.writeTest(env, text); err != nil {
 		return err

@@ -74,8 +74,8 @@ for state (XDG_STATE_HOME), except those that begin with a space. --plain prints
 lines, without colours and without redrawing, for screen readers.
 
 ^C stops the answer, and the conversation continues. At the prompt, ^C twice, ^D or
-/quit ends the conversation and prints the command that continues it. /state prints the
-session's state, /session its ID, and /answer prompts again for pending calls.`,
+/quit ends the conversation and prints the command that continues it. /help lists the
+commands of a conversation, such as /state, /retry, /fork and /save-test.`,
 		Args:    command.RequireArgs(1, 2),
 		PreRunE: command.ApplyEnvironment,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -137,7 +137,7 @@ func runAppWith(ctx context.Context, env command.Env, f *runFlags, args []string
 		defer person.Close()
 		defer context.AfterFunc(ctx, person.Close)() // also if a blocked disk or program delays the end
 	}
-	env.Out, env.Err = f.openOutput(env.Out, person), f.openOutput(env.Err, person)
+	env.Out, env.Err = f.openOutput(env.Out, person, false), f.openOutput(env.Err, person, true)
 	f.load.SetErrorOutput(env.Err)
 	auth, err := f.authorize.NewAuthorizer(env, &f.load.Reserved, f.SessionDB)
 	if err != nil {
@@ -189,10 +189,11 @@ func runAppWith(ctx context.Context, env command.Env, f *runFlags, args []string
 	}
 	fmt.Fprintf(env.Err, "Sessions are in %s.\n", f.DescribeDatabase())
 	defer func() { t.printContinue(f.continueCommand(args[0], t.key.ID)) }()
+	t.dir, t.options = args[0], opts
 	if f.live {
-		return t.runLiveLoop(ctx, env.NewLoader(opts), args[0])
+		return t.runLiveLoop(ctx)
 	}
-	return t.runLoop(ctx, env.NewLoader(opts), args[0])
+	return t.runLoop(ctx)
 }
 
 // continueCommand returns the command that continues a session, without passwords, or "" if
@@ -276,6 +277,21 @@ type conversation struct {
 	person *chat.Terminal
 	// lastAnswer is the text of the last answer, for /copy.
 	lastAnswer string
+	// commands are those that the user can type.
+	commands chat.Commands
+	// attached are the files that go with the next message, and replaces is the invocation that it
+	// replaces, or empty.
+	attached []*genai.Part
+	replaces string
+	// dir is the app's folder; loader loads it for reloads, with the options.
+	dir     string
+	loader  *loader.Loader
+	options *loader.Options
+	// stopWatching ends the reloads, until watchContext ends or startWatching begins them again.
+	watchContext context.Context
+	stopWatching func()
+	// releaseModel releases the model that answers for all agents.
+	releaseModel func()
 	// prompted has the call IDs that the user was prompted for.
 	prompted map[string]bool
 	// reloads holds the latest reload status until it is printed.
@@ -288,7 +304,7 @@ type conversation struct {
 
 // sendText sends a user message and prints the answer.
 func (t *conversation) sendText(ctx context.Context, text string) error {
-	return t.runInvocation(ctx, model.UserText(text))
+	return t.runInvocation(ctx, t.buildMessage(text))
 }
 
 // runInvocation runs one invocation and prints its events.

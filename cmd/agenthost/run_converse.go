@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
-	"sync"
 
 	"agenthost/internal/command"
 	"agenthost/internal/terminal"
@@ -14,10 +14,10 @@ import (
 	"agenthost/wing/chat"
 )
 
-// runLoop handles lines until /quit, or until the input or ctx ends. It hot-reloads the app when
-// files in dir are saved.
-func (t *conversation) runLoop(ctx context.Context, l *loader.Loader, dir string) error {
-	ctx, end := t.openInput(ctx, l, dir)
+// runLoop handles lines until /quit, or until the input or ctx ends. It hot-reloads the app when its
+// files are saved.
+func (t *conversation) runLoop(ctx context.Context) error {
+	ctx, end := t.openInput(ctx)
 	defer end()
 	for t.answerPending(ctx) {
 		line, ok := t.readLine(ctx, chat.Prompt{Text: t.messagePrompt()})
@@ -48,15 +48,21 @@ func (t *conversation) printFailure(err error) {
 	_ = terminal.Print(t.env.Err, terminal.StylesOf(t.env.Err).Format(terminal.Warning, text)+"\n") // a terminal that is gone ends the input
 }
 
-// openInput reads lines and watches the files in dir, until end is called.
-func (t *conversation) openInput(ctx context.Context, l *loader.Loader, dir string) (input context.Context, end func()) {
+// openInput reads lines and watches the app's files, until end is called.
+func (t *conversation) openInput(ctx context.Context) (input context.Context, end func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	var watching sync.WaitGroup
 	t.reloads = make(chan loader.Status, 1)
 	t.reportedRevision = t.host.App(t.key.App).Revision()
-	watching.Go(func() { t.watchFiles(ctx, l, dir) })
-	t.prompted = map[string]bool{}
+	t.watchContext, t.releaseModel = ctx, func() {}
+	t.startWatching(t.env.NewLoader(t.options))
+	t.prompted, t.commands = map[string]bool{}, t.listCommands()
 	if t.person != nil {
+		t.person.SetCompletion(func(before string) (int, []chat.Suggestion) {
+			if word, items := t.commands.Suggest(before); len(items) > 0 {
+				return word, items
+			}
+			return chat.SuggestMention(before)
+		})
 		t.printGreeting()
 		t.lines = t.person.Lines()
 	} else {
@@ -76,7 +82,8 @@ func (t *conversation) openInput(ctx context.Context, l *loader.Loader, dir stri
 	}
 	return ctx, func() {
 		cancel()
-		watching.Wait()
+		t.stopWatching()
+		t.releaseModel()
 	}
 }
 
@@ -123,27 +130,28 @@ func (t *conversation) endPrompt(prompt string) {
 	}
 }
 
+// commandLine matches lines that are commands: other words that begin with a slash, such as a path,
+// are messages.
+var commandLine = regexp.MustCompile(`^/[a-zA-Z-]*(\s|$)`)
+
 // handleLine runs a command, or sends the line as a message.
 func (t *conversation) handleLine(ctx context.Context, line string) error {
 	switch {
 	case line == "":
 		return nil
-	case line == "/session":
-		fmt.Fprintln(t.env.Out, t.key.ID)
-		return nil
-	case line == "/answer":
-		clear(t.prompted) // answerPending prompts
-		return nil
-	case line == "/state" && !t.stored:
-		return t.env.PrintJSON(map[string]any{})
-	case line == "/state":
-		sess, err := t.host.Store().Sessions.Get(ctx, t.key, nil)
+	case commandLine.MatchString(line):
+		command, arg, err := t.commands.Find(line)
 		if err != nil {
 			return err
 		}
-		return t.env.PrintJSON(sess.State.All())
-	case strings.HasPrefix(line, "/"):
-		return fmt.Errorf("unknown command %s: the commands are /state, /session, /answer and /quit", line)
+		return command.Run(ctx, arg)
+	}
+	if err := t.attachMentions(ctx); err != nil {
+		return err
+	}
+	if invocation := t.replaces; invocation != "" {
+		t.replaces = ""
+		return t.rewindBefore(ctx, invocation, t.buildMessage(line))
 	}
 	return t.runStoppable(ctx, func(ctx context.Context) error { return t.sendText(ctx, line) })
 }
@@ -161,7 +169,13 @@ func (t *conversation) runStoppable(ctx context.Context, part func(context.Conte
 
 // printContinue prints the command that continues the conversation, if it has a message.
 func (t *conversation) printContinue(command string) {
-	if command != "" && t.stored {
-		fmt.Fprintf(t.env.Err, "continue with: %s\n", command)
+	if command == "" || !t.stored {
+		return
+	}
+	if line := "continue with: " + command; t.person != nil {
+		t.person.PrintGap()
+		t.person.Print(line) // not wrapped, so that it can be copied
+	} else {
+		fmt.Fprintln(t.env.Err, line)
 	}
 }

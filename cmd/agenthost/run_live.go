@@ -11,7 +11,6 @@ import (
 
 	"agenthost/internal/command"
 	"agenthost/internal/safe"
-	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/wing/chat"
@@ -71,10 +70,14 @@ func (t *conversation) newLiveConversation() *liveConversation {
 }
 
 // runLiveLoop handles lines and events until /quit, or until the input or ctx ends. It hot-reloads
-// the app when files in dir are saved; the run then begins again after the answer.
-func (t *conversation) runLiveLoop(ctx context.Context, l *loader.Loader, dir string) error {
-	ctx, end := t.openInput(ctx, l, dir)
+// the app when its files are saved; the run then begins again after the answer.
+func (t *conversation) runLiveLoop(ctx context.Context) error {
+	ctx, end := t.openInput(ctx)
 	defer end()
+	// The live run has the session: nothing else can write to it or replace its app.
+	t.commands = slices.DeleteFunc(t.commands, func(c chat.Command) bool {
+		return slices.Contains([]string{"/rewind", "/retry", "/edit", "/fork", "/model", "/sessions", "/attach"}, c.Name)
+	})
 	c := t.newLiveConversation()
 	c.prompt = t.messagePrompt()
 	c.askPending(ctx)

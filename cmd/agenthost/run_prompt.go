@@ -67,6 +67,10 @@ func (t *conversation) pendingCalls(ctx context.Context) []runtime.PendingCalls 
 // promptUser prompts until a line answers the question. The response is nil if the user leaves the
 // call pending; it returns false when the conversation ends.
 func (t *conversation) promptUser(ctx context.Context, q *question) (map[string]any, bool) {
+	if t.person != nil && q.tool != "" {
+		t.printApproval(q)
+		q.prompt = "approve " + q.tool + "? [y/n] "
+	}
 	if q.message != "" {
 		fmt.Fprintf(t.env.Err, "%s\n", q.message)
 	}

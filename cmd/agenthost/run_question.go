@@ -21,6 +21,9 @@ type question struct {
 	pendingText string
 	// message is printed above the prompt unless it is empty.
 	message, prompt string
+	// tool and args are the call that waits for approval, or empty.
+	tool string
+	args map[string]any
 	// optional means that an empty line leaves the call pending.
 	optional bool
 	// parseLine parses a line into a response. A nil response means that the line is not
@@ -104,7 +107,7 @@ func parseAnswer(schema *tool.Schema, line string) (response map[string]any, pro
 // approvalQuestion prompts for yes or no.
 func approvalQuestion(a *runtime.ApprovalRequest) *question {
 	call := fmt.Sprintf("%s(%s)", a.Tool, compactJSON(a.Args))
-	q := &question{pendingText: call + " waits for approval", prompt: "approve " + call + "? [y/n] "}
+	q := &question{pendingText: call + " waits for approval", prompt: "approve " + call + "? [y/n] ", tool: a.Tool, args: a.Args}
 	if a.Hint != tool.DefaultConfirmationHint(a.Tool) {
 		q.message = a.Hint
 	}

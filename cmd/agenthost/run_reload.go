@@ -13,9 +13,9 @@ import (
 // watchFiles hot-reloads the app when files in its folder are saved, until ctx ends, and
 // queues the status for the conversation. Failing tests do not block the reload, because
 // a user who repairs an app needs to try it.
-func (t *conversation) watchFiles(ctx context.Context, l *loader.Loader, dir string) {
+func (t *conversation) watchFiles(ctx context.Context, l *loader.Loader) {
 	passGate := func(context.Context, string, *runtime.App) spec.Diagnostics { return nil }
-	w := loader.NewWatch(l, persistentHost{t.host}, []string{dir}, &loader.WatchOptions{
+	w := loader.NewWatch(l, persistentHost{t.host}, []string{t.dir}, &loader.WatchOptions{
 		Revisions: t.host.Store().Revisions, Gate: passGate, OnLoad: t.queueReload,
 	})
 	if err := w.Run(ctx); err != nil {
@@ -54,6 +54,10 @@ func (t *conversation) printQueuedReload() {
 // nothing to print.
 func (t *conversation) printReload(s loader.Status, before string) bool {
 	text := t.describeReload(s)
+	var changes []loader.Change
+	if s.OK && s.Revision != t.reportedRevision {
+		changes = t.compareReload(t.reportedRevision, s.Revision)
+	}
 	t.reportedRevision, t.hasProblems = s.Revision, !s.OK && s.PendingRevision == ""
 	if text == "" {
 		return false
@@ -62,8 +66,39 @@ func (t *conversation) printReload(s loader.Status, before string) bool {
 	b.WriteString(before)
 	_ = s.Diagnostics.WriteText(&b) // a strings.Builder returns no errors
 	fmt.Fprintf(&b, "%s %s\n", s.App, text)
+	for i, c := range changes {
+		if i == maxPrintedChanges {
+			fmt.Fprintf(&b, "  and %d more\n", len(changes)-i)
+			break
+		}
+		fmt.Fprintf(&b, "  %s %s\n", strings.TrimSpace(c.Where+" "+c.Field), c.Kind)
+	}
+	if t.person != nil {
+		t.person.PrintGap()
+	}
 	fmt.Fprint(t.env.Err, b.String())
 	return true
+}
+
+// maxPrintedChanges limits the changes that a reload prints.
+const maxPrintedChanges = 8
+
+// compareReload returns what changed between two revisions, as far as they are stored. Only a
+// person's terminal shows it.
+func (t *conversation) compareReload(from, to string) []loader.Change {
+	if t.person == nil {
+		return nil
+	}
+	revisions := t.host.Store().Revisions
+	before, err := revisions.Get(t.watchContext, t.key.App, from)
+	if err != nil {
+		return nil
+	}
+	after, err := revisions.Get(t.watchContext, t.key.App, to)
+	if err != nil {
+		return nil
+	}
+	return compareRevisions(t.watchContext, before, after).Changes
 }
 
 func (t *conversation) describeReload(s loader.Status) string {

@@ -1,13 +1,18 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	goruntime "runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"agenthost/internal/command"
 	"agenthost/internal/terminal"
@@ -36,13 +41,14 @@ func (f *runFlags) openTerminal(env command.Env, args []string, spent *costMeter
 }
 
 // openOutput returns the stream in place of a standard one: that of the conversation's terminal, or
-// with --plain one without colours and without a width.
-func (f *runFlags) openOutput(w io.Writer, person *chat.Terminal) io.Writer {
+// with --plain one without colours and without a width. With wrap, the former breaks long lines
+// between words.
+func (f *runFlags) openOutput(w io.Writer, person *chat.Terminal, wrap bool) io.Writer {
 	switch {
 	case !terminal.IsTerminal(w):
 		return w
 	case person != nil:
-		return person.NewOutput()
+		return person.NewOutput(wrap)
 	case f.plain:
 		return terminal.NewOutput(terminal.Unfiltered(w), terminal.Settings{Terminal: true})
 	}
@@ -74,7 +80,7 @@ func (t *conversation) printGreeting() {
 	if text := root.Description(); text != "" {
 		line += styles.Format(terminal.Muted, " · "+terminal.CleanLine(text))
 	}
-	t.person.Print(line + "\n" + styles.Format(terminal.Muted, "session "+t.key.ID) + "\n")
+	t.person.Print(line + "\n" + styles.Format(terminal.Muted, terminal.Truncate("session "+t.key.ID, t.person.Width()-1)) + "\n")
 }
 
 // printCost prints the cost of an answer, unless the status line shows it.
@@ -127,4 +133,36 @@ func formatThousands(n int64) string {
 		return strconv.FormatInt(n, 10)
 	}
 	return strconv.FormatFloat(float64(n)/1000, 'f', 1, 64) + "k"
+}
+
+// printApproval prints the call that waits for approval, with all of its arguments. Each line of a
+// text begins with a bar, so that an argument cannot pretend to be another one.
+func (t *conversation) printApproval(q *question) {
+	styles := terminal.StylesOf(t.env.Out)
+	t.person.PrintGap()
+	t.person.Print(styles.Format(terminal.Warning, "! "+terminal.CleanLine(q.tool)+" waits for your approval"))
+	for _, key := range slices.Sorted(maps.Keys(q.args)) {
+		name := styles.Format(terminal.Muted, "  "+terminal.CleanLine(key)+": ")
+		text, ok := q.args[key].(string)
+		hasControls := strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' })
+		if !ok || hasControls || !strings.Contains(text, "\n") {
+			t.person.Print(name + terminal.CleanLine(compactValue(q.args[key])))
+			continue
+		}
+		t.person.Print(name)
+		for line := range strings.Lines(text) {
+			t.person.Print(styles.Format(terminal.Muted, "  │ ") + terminal.CleanLine(strings.TrimRight(line, "\n")))
+		}
+	}
+}
+
+// compactValue formats a value as JSON.
+func compactValue(v any) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Sprint(v)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -26,7 +26,7 @@ var unguarded = map[string]string{
 	"cmd/agenthost/run_converse.go: go":             "a conversation in a terminal has no turn but its own",
 	"wing/chat/chat.go: go":                         "it ends the process with its panic after it has restored the terminal",
 	"wing/chat/edit.go: go":                         "it ends the process with its panic after it has restored the terminal",
-	"cmd/agenthost/run_converse.go: watching.Go":    "a conversation in a terminal has no turn but its own",
+	"cmd/agenthost/run_model.go: go":                "a conversation in a terminal has no turn but its own",
 	"cmd/agenthost/signal.go: go":                   "a verb of the command line ends with its panic, as main does; what serve runs recovers",
 	"wing/apptest/testcommand/test.go: wg.Go":       "the panic of a test ends the test run with its stack",
 	"wing/programs/sandbox/supervise_linux.go: go":  "the helper process supervises one program, and the host reports its end",

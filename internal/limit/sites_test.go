@@ -63,6 +63,7 @@ var unlisted = map[string]string{
 	"pkg/tool/declare/schema.go":               "decodes what this package has encoded",
 	"pkg/tool/genai_schema.go":                 "decodes what this package has encoded",
 	"cmd/agenthost/licenses.go":                "files in the program",
+	"cmd/agenthost/run_attach.go":              "a file that the person names, by maxAttached",
 	"wing/chat/lineedit/history.go":            "its own file, by maxHistoryBytes",
 	"cmd/agenthost/ready.go":                   "the answer of the person's own server, 64 KiB",
 	"cmd/agenthost/serve_demo.go":              "the demo's own requests, 64 KiB",

@@ -1,3 +1,20 @@
+// Package chat is a conversation with a person at a terminal: an editor for messages, the answers
+// above it, and a status line below. It has no apps and no models: the caller reads messages,
+// prints answers, and hands in the commands that a person can type.
+//
+// # The screen
+//
+// Finished lines belong to the terminal: they are printed once and scroll away as in any program, so
+// that searching, selecting and copying work as usual. Only the region below them is redrawn: the
+// unfinished end of an answer, the editor, and the status line or a menu. A change rewrites the rows
+// that differ, in one write, so that nothing flickers. The region never exceeds the terminal's
+// height, because rows that have scrolled away cannot be redrawn.
+//
+// # Control characters
+//
+// Text from models, tools and files reaches the terminal only through [Terminal.Out],
+// [Terminal.Err], [Answer] and the editor. They show control characters and those that change the
+// text direction as \x1b or \u202e.
 package chat
 
 import (
@@ -84,10 +101,11 @@ type Terminal struct {
 	queue []message
 	// draft is the text that a question has pushed aside.
 	draft *lineedit.Buffer
-	// leaving reports that the next ^C ends the conversation, and notice replaces the status line
+	// ended reports that ^D during an answer ends the conversation after it, leaving that the next
+	// ^C does, and notice replaces the status line
 	// until the next key.
-	leaving bool
-	notice  string
+	ended, leaving bool
+	notice         string
 
 	lastDraw  time.Time
 	drawTimer *time.Timer
@@ -175,7 +193,7 @@ func (t *Terminal) closeLocked() {
 // endTails ends the unfinished lines.
 func (t *Terminal) endTails() {
 	for _, unfinished := range t.tails {
-		if rest := unfinished.finish(); rest != "" {
+		if rest := unfinished.finishTail(); rest != "" {
 			t.printLocked(rest)
 		}
 	}
@@ -222,8 +240,14 @@ func (t *Terminal) OpenPrompt(p Prompt) {
 		draft := t.editor
 		t.draft, t.editor = &draft, lineedit.Buffer{}
 	}
-	t.prompt, t.menu, t.leaving = &p, nil, false
+	if t.prompt == nil {
+		t.leaving = false
+	}
+	t.prompt, t.menu = &p, nil
 	t.sendQueued()
+	if t.ended && !p.Question && t.prompt != nil {
+		t.closeLocked()
+	}
 	t.drawLocked()
 }
 
@@ -270,6 +294,13 @@ func (t *Terminal) CopyText(text string) error {
 	defer t.mu.Unlock()
 	_, err := io.WriteString(t.region.out, ansi.SetSystemClipboard(text))
 	return err
+}
+
+// SetCompletion sets [Options].Complete.
+func (t *Terminal) SetCompletion(complete func(before string) (word int, items []Suggestion)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.opts.Complete = complete
 }
 
 // Width returns the number of columns.
@@ -350,7 +381,7 @@ func (t *Terminal) buildFrame() *frame {
 	layout := t.editor.Layout(prompt, width, min(10, max(1, height-len(below)-3)))
 	var rows []string
 	for _, unfinished := range t.tails {
-		if rest := unfinished.show(); rest != "" {
+		if rest := unfinished.renderTail(); rest != "" {
 			rows = append(rows, wrapStyled(strings.TrimSuffix(rest, "\n"), width)...)
 		}
 	}

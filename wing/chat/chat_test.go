@@ -62,7 +62,7 @@ func newScreenTest(t *testing.T, width, height int) *screenTest {
 		Status:   func() []string { return []string{"answered in 1.0 s", "12 tokens in, 3 out", "$0.001"} },
 	}
 	s.Terminal = newTerminal(opts, s.screen, func() (int, int) { return s.screen.Width(), s.screen.Height() })
-	s.out = s.NewOutput()
+	s.out = s.NewOutput(false)
 	return s
 }
 
@@ -204,7 +204,7 @@ func TestTerminalReceivesNoControls(t *testing.T) {
 		Status:   func() []string { return []string{attack} },
 		Styles:   terminal.NewStyles(true),
 	}, &sent, func() (int, int) { return 40, 10 })
-	fmt.Fprint(s.NewOutput(), attack, "\n", attack)
+	fmt.Fprint(s.NewOutput(false), attack, "\n", attack)
 	s.OpenPrompt(Prompt{Text: attack, Question: true})
 	s.handleBytes([]byte("\x1b[200~"+attack+"\x1b[201~"), false)
 	s.handleBytes([]byte("\r"), false)

@@ -14,6 +14,7 @@ func (t *Terminal) handleInput(in input) {
 	if in.key != "ctrl+c" {
 		t.leaving = false
 	}
+	t.ended = false
 	t.notice = ""
 	if in.pasted {
 		t.searching = false
@@ -38,7 +39,7 @@ func (t *Terminal) handleInput(in input) {
 			if t.prompt != nil {
 				t.closeLocked()
 			} else {
-				t.notice = "^C stops the answer"
+				t.ended, t.notice = true, "leaving after the answer; ^C stops it"
 			}
 			return
 		}

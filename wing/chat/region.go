@@ -42,28 +42,37 @@ const (
 func (r *region) drawFrame(f *frame) error {
 	var b strings.Builder
 	b.WriteString(beginUpdate + hideCursor)
-	redraw := f.above != "" || f.width != r.width
 	b.WriteString("\r")
 	moveUp(&b, r.rowsAboveCursor(f.width))
-	if redraw {
-		b.WriteString(eraseBelow)
-		b.WriteString(strings.ReplaceAll(f.above, "\n", "\r\n"))
+	// Each line erases what was after it, and the last row what was below: erasing all at once
+	// flickers, and tmux keeps an erased screen in its history.
+	redraw := f.above != "" || f.width != r.width
+	if f.width != r.width && r.width > 0 {
+		b.WriteString(eraseBelow) // also what the terminal has stored about wrapped lines
+	}
+	for above := range strings.Lines(f.above) {
+		above = strings.TrimSuffix(above, "\n")
+		b.WriteString(above)
+		if width := ansi.StringWidth(above); width == 0 || f.width > 0 && width%f.width != 0 {
+			b.WriteString(eraseLine)
+		}
+		b.WriteString("\r\n")
 	}
 	for i, row := range f.rows {
 		if i > 0 {
 			b.WriteString("\r\n")
 		}
-		if !redraw && i < len(r.rows) && r.rows[i] == row {
+		last := i == len(f.rows)-1 && (redraw || len(r.rows) > len(f.rows))
+		switch {
+		case last:
+			b.WriteString(eraseBelow)
+		case !redraw && i < len(r.rows) && r.rows[i] == row:
 			continue
 		}
 		b.WriteString(row)
-		if !redraw && ansi.StringWidth(row) < f.width { // else the last character would be erased
+		if !last && ansi.StringWidth(row) < f.width { // else the last character would be erased
 			b.WriteString(eraseLine)
 		}
-	}
-	if !redraw && len(r.rows) > len(f.rows) {
-		b.WriteString("\r\n" + eraseBelow)
-		moveUp(&b, 1)
 	}
 	b.WriteString("\r")
 	moveUp(&b, len(f.rows)-1-f.row)

@@ -1,18 +1,19 @@
 package chat
 
 import (
-	"io"
 	"slices"
 	"strings"
+
+	"github.com/charmbracelet/x/ansi"
 
 	"agenthost/internal/terminal"
 )
 
 // A tail is what has begun above the editor and may still change.
 type tail interface {
-	// show returns how it looks now, finish how it looks at its end.
-	show() string
-	finish() string
+	// renderTail returns how it looks now, finishTail how it looks at its end.
+	renderTail() string
+	finishTail() string
 }
 
 // addTail adds a tail unless it is there.
@@ -31,23 +32,23 @@ func (t *Terminal) removeTail(removed tail) {
 type stream struct {
 	t    *Terminal
 	rest string
+	// wrap breaks long lines between words.
+	wrap bool
 }
 
 // maxTailBytes limits an unfinished line. A longer one is ended.
 const maxTailBytes = 64 << 10
 
-// NewOutput returns a stream that cleans its text; see [terminal.Output].
-func (t *Terminal) NewOutput() *terminal.Output {
+// NewOutput returns a stream that cleans its text; see [terminal.Output]. With wrap, it breaks long
+// lines between words.
+func (t *Terminal) NewOutput(wrap bool) *terminal.Output {
 	width, _ := t.size()
-	return terminal.NewOutput(t.NewStream(), terminal.Settings{Terminal: true, Styles: t.opts.Styles.Enabled(), Width: width})
+	return terminal.NewOutput(&stream{t: t, wrap: wrap}, terminal.Settings{Terminal: true, Styles: t.opts.Styles.Enabled(), Width: width})
 }
 
-// NewStream returns a stream for clean text.
-func (t *Terminal) NewStream() io.Writer { return &stream{t: t} }
+func (s *stream) renderTail() string { return s.rest }
 
-func (s *stream) show() string { return s.rest }
-
-func (s *stream) finish() string {
+func (s *stream) finishTail() string {
 	rest := s.rest
 	s.rest = ""
 	return rest
@@ -70,8 +71,11 @@ func (s *stream) Write(p []byte) (int, error) {
 		text += "\n"
 		end = len(text)
 	}
-	if end > 0 {
-		t.printLocked(text[:end])
+	if lines := text[:end]; end > 0 {
+		if width, _ := t.size(); s.wrap {
+			lines = ansi.Wordwrap(lines, width, "")
+		}
+		t.printLocked(lines)
 	}
 	if s.rest = text[end:]; s.rest == "" {
 		t.removeTail(s)
@@ -94,9 +98,9 @@ func (t *Terminal) NewAnswer() *Answer {
 	return &Answer{t, terminal.NewMarkdown(width-1, t.opts.Styles)}
 }
 
-func (a *Answer) show() string { return a.markdown.Tail() }
+func (a *Answer) renderTail() string { return a.markdown.Tail() }
 
-func (a *Answer) finish() string { return a.markdown.Finish() }
+func (a *Answer) finishTail() string { return a.markdown.Finish() }
 
 // Append adds a chunk.
 func (a *Answer) Append(chunk string) {

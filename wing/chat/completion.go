@@ -1,7 +1,10 @@
 package chat
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
+	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -67,4 +70,68 @@ func firstLine(text string) string {
 		return line + " …"
 	}
 	return line
+}
+
+// maxSuggestedFiles limits the names that a folder contributes.
+const maxSuggestedFiles = 200
+
+// SuggestMention returns the files that complete a word that begins with @ before the cursor.
+func SuggestMention(before string) (word int, items []Suggestion) {
+	at := strings.LastIndexByte(before, '@')
+	if at < 0 || at > 0 && !unicode.IsSpace(rune(before[at-1])) {
+		return 0, nil
+	}
+	prefix := before[at+1:]
+	if quoted, ok := strings.CutPrefix(prefix, `"`); ok {
+		prefix = quoted
+	} else if strings.ContainsFunc(prefix, unicode.IsSpace) {
+		return 0, nil
+	}
+	for _, s := range SuggestFiles(prefix) {
+		text := "@" + s.Text
+		if strings.Contains(s.Text, " ") {
+			text = `@"` + s.Text
+			if !strings.HasSuffix(s.Text, "/") {
+				text += `"`
+			}
+		}
+		items = append(items, Suggestion{Text: text})
+	}
+	return len([]rune(before[at:])), items
+}
+
+// SuggestFiles returns the files and folders whose path begins with a prefix. Those that begin with
+// a dot appear only if the prefix does.
+func SuggestFiles(prefix string) []Suggestion {
+	dir, name := filepath.Split(prefix)
+	folder := dir
+	if rest, ok := strings.CutPrefix(folder, "~/"); ok {
+		if home, err := os.UserHomeDir(); err == nil {
+			folder = filepath.Join(home, rest)
+		}
+	}
+	if folder == "" {
+		folder = "."
+	}
+	f, err := os.Open(folder)
+	if err != nil {
+		return nil // a folder that cannot be read completes nothing
+	}
+	defer f.Close()
+	entries, _ := f.ReadDir(10_000) // what could be read
+	var found []Suggestion
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), name) || strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(name, ".") || len(found) == maxSuggestedFiles {
+			continue
+		}
+		path := dir + e.Name()
+		if e.IsDir() {
+			path += "/"
+		}
+		if strings.ContainsFunc(path, unicode.IsControl) || strings.Contains(path, `"`) {
+			continue
+		}
+		found = append(found, Suggestion{Text: path})
+	}
+	return found
 }
