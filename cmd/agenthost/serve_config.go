@@ -86,7 +86,11 @@ func unknownKey(key *spec.Node, flags *pflag.FlagSet) spec.Diagnostic {
 	})
 	d := key.Errorf("config", "unknown flag --%s", strings.ReplaceAll(key.Value, "_", "-"))
 	if near := spec.Suggest(key.Value, keys); near != "" {
-		d = d.WithHint("did you mean %q?", near)
+		return d.WithHint("did you mean %q?", near)
+	}
+	if hint, ok := strings.CutPrefix(command.FlagHint(flags, key.Value), "write --"); ok {
+		name, value, _ := strings.Cut(hint, " ")
+		return d.WithHint("write %s: %s", strings.ReplaceAll(name, "-", "_"), value)
 	}
 	return d
 }

@@ -42,6 +42,9 @@ type defaultDatabase struct {
 // findDefaultDatabase returns the default database for an app or a folder of apps.
 func findDefaultDatabase(dir string) defaultDatabase {
 	wanted := filepath.Join(projectFolder(dir), databasePath)
+	if strings.Contains(wanted, "?") { // begins the parameters of a URL
+		return defaultDatabase{DefaultSessionDB, fmt.Sprintf("the path of %s contains ?: sessions are in %s of the current folder", filepath.Dir(wanted), databasePath), false}
+	}
 	older := []string{databasePath, filepath.Join(dir, databasePath)}
 	if fileExists(wanted) {
 		for _, file := range older {
