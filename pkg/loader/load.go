@@ -373,6 +373,7 @@ func (r *resolver) collectProblems() spec.Diagnostics {
 			return !slices.ContainsFunc(r.src.unfilledProblems, d.Equal) && slices.ContainsFunc(r.src.unfilled, func(u unfilledScalar) bool { return u.containsPos(d.Pos) })
 		})
 	}
+	ds = joinVariableProblems(ds)
 	ds.Sort()
 	return ds.Merge(sharedRules...)
 }

@@ -67,7 +67,7 @@ func checkMistake(t *testing.T, archive *txtar.Archive, app string) []txtar.File
 	if diff := cmp.Diff(string(want.Data), got); diff != "" && !isUpdating() {
 		t.Errorf("Check (-want +got):\n%s", diff)
 	}
-	if len(ds) != 1 {
+	if len(ds) != 1 && app != "bare_placeholder" { // which is reported where it is and where its parameter is
 		t.Errorf("Check found %d problems, want one:\n%s", len(ds), got)
 	}
 	for _, d := range ds {
@@ -83,7 +83,7 @@ func checkMistake(t *testing.T, archive *txtar.Archive, app string) []txtar.File
 func readPolicy(t *testing.T) *loader.Policy {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "policy.yaml")
-	write(t, file, "grants: [{commands: [[npx, '...']], env: [GITHUB_TOKEN, LEVEL], network: [crm.example, mcp.example]}]\n")
+	write(t, file, "grants: [{commands: [[npx, '...']], env: [GITHUB_TOKEN, LEVEL], network: [crm.example, mcp.example, api.openai.com]}]\n")
 	policy, err := loader.ReadPolicy(file, loader.PolicyHost{})
 	if err != nil {
 		t.Fatal(err)

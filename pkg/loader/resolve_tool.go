@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"agenthost/internal/adktools"
 	"agenthost/internal/agentconfig"
@@ -176,7 +177,35 @@ func unknownToolError(ref *agentconfig.ToolRef, name string, builtins []string) 
 	if near := spec.Suggest(name, builtins); near != "" { // the list is long
 		return ref.Node.Get("name").Errorf("unknown-name", "unknown built-in tool %q", name).WithNearName(name, near)
 	}
-	return unknownNameError(ref.Node.Get("name"), "built-in tool %s", name, builtins)
+	d := unknownNameError(ref.Node.Get("name"), "built-in tool %s", name, builtins)
+	if hint := foreignBuiltins()[strings.ToLower(name)]; hint != "" {
+		return d.WithHint("%s", hint)
+	}
+	if d.Hint == "" && isIdentifier(name) {
+		return d.WithHint("write - use: %s for a tool under tools: in app.yaml, or one of your own here, such as - http: {name: %[1]s, …}", name)
+	}
+	return d
+}
+
+// foreignBuiltins has hints for other programs' built-in tools.
+func foreignBuiltins() map[string]string {
+	const (
+		search = "use google_search with a Gemini model, or - mcp: {…} with the MCP server of a search service"
+		page   = "use - name: load_web_page"
+		code   = "set code_executor on the agent"
+		files  = "use - mcp: {command: [npx, -y, \"@modelcontextprotocol/server-filesystem\", FOLDER]}"
+		shell  = "use - name: ExecuteBashTool, or a command tool"
+		ask    = "use - name: request_input"
+	)
+	return map[string]string{
+		"web_search": search, "websearch": search, "web_search_preview": search, "duckduckgo": search, "tavily": search, "serperdevtool": search,
+		"fetch": page, "web_fetch": page, "webfetch": page, "scrapewebsitetool": page,
+		"code_interpreter": code, "code_execution": code, "python": code,
+		"filesystem": files, "file_search": files, "filereadtool": files,
+		"shell": shell, "bash": shell, "terminal": shell,
+		"human_input": ask, "ask_user": ask, "askuserquestion": ask,
+		"memory": "use - name: load_memory, or preload_memory", "handoff": "use sub_agents, or - agent: {…}", "think": "set planner: plan_react on the agent",
+	}
 }
 
 // resolveKindTool resolves a tool that its kind declares: one key with its settings.

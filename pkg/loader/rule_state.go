@@ -220,6 +220,10 @@ func (f *stateFlow) checkRead(r stateRead) {
 	}
 	f.unwrittenCount++
 	d := r.at.Warnf(r.offset, "state-unwritten", "nothing in the app writes the state key %s", r.key)
+	if f.isToolParam(r.at.Pos, r.key) {
+		f.addProblem(d.WithHint("write {args.%s} for the parameter of the tool", r.key).WithProposal("{"+r.key+"}", "{args."+r.key+"}"))
+		return
+	}
 	switch declare := "if the initial state has it, declare it in the state_schema of the root agent"; {
 	case near != "":
 		d = d.WithNearName(r.key, near)
@@ -234,6 +238,26 @@ func (f *stateFlow) checkRead(r stateRead) {
 		d = d.WithProposal("{"+r.key+"}", "{"+r.key+"?}").WithProposal("{"+r.key+"}", "{!"+r.key+"}")
 	}
 	f.addProblem(d)
+}
+
+// isToolParam reports whether the text at a position belongs to a tool that has a parameter with the
+// key's name.
+func (f *stateFlow) isToolParam(at spec.Pos, key string) bool {
+	found := false
+	f.root.visitTree(func(p *resolvedAgent) {
+		for _, t := range p.tools {
+			params := t.node.Get("params")
+			found = found || (params.Get(key) != nil || params.Get("properties").Get(key) != nil) && containsText(t.node, at)
+		}
+	})
+	return found
+}
+
+// containsText reports whether a scalar below a node is at a position.
+func containsText(n *spec.Node, at spec.Pos) bool {
+	return n.Kind == spec.Scalar && n.Pos == at ||
+		slices.ContainsFunc(n.Entries, func(e spec.Entry) bool { return containsText(e.Value, at) }) ||
+		slices.ContainsFunc(n.Items, func(item *spec.Node) bool { return containsText(item, at) })
 }
 
 // checkWrites warns about keys that nothing reads, and about keys that no placeholder can read.
