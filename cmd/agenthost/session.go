@@ -173,7 +173,7 @@ func printSession(ctx context.Context, env command.Env, f *sessionFlags, args []
 		}
 		return env.PrintJSON(json.RawMessage(text))
 	}
-	table := terminal.NewTable(terminal.Column{Title: "EVENT", Whole: true}, terminal.Column{Title: "INVOCATION", Whole: true}, terminal.Column{Title: "AUTHOR"}, terminal.Column{Title: "WHAT"})
+	table := terminal.NewTable(terminal.Column{Title: "EVENT", Whole: true}, terminal.Column{Title: "INVOCATION", Whole: true}, terminal.Column{Title: "AUTHOR"}, terminal.Column{Title: "WHAT", Min: 40})
 	active := map[*session.Event]bool{}
 	for _, ev := range session.WithoutRewound(sess.Events()) {
 		active[ev] = true

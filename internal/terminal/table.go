@@ -1,12 +1,14 @@
 package terminal
 
 import (
+	"cmp"
 	"io"
 	"strings"
 )
 
 // A Table prints rows in aligned columns. Where the terminal is too narrow, it shortens cells, and
-// prints the rows as records if that is not enough. Without a terminal it shortens nothing.
+// prints the rows as records if that is not enough and the columns have titles. Without a terminal it
+// shortens nothing.
 type Table struct {
 	columns []Column
 	rows    [][]Cell
@@ -20,6 +22,8 @@ type Column struct {
 	Right bool
 	// Whole keeps the cells whole, for what a person copies, such as IDs.
 	Whole bool
+	// Min is what the column keeps when it is shortened; 0 means 8.
+	Min int
 }
 
 // A Cell is text with its role. The text may be from outside.
@@ -28,7 +32,7 @@ type Cell struct {
 	Role Role
 }
 
-// minCellWidth is what a shortened column keeps.
+// minCellWidth is the default for Min.
 const minCellWidth = 8
 
 // NewTable returns a table without rows.
@@ -75,7 +79,7 @@ func (t *Table) Format(width int, styles Styles) string {
 			widths[i] = max(widths[i], TextWidth(c.Text))
 		}
 	}
-	if !t.fitWidths(widths, width) {
+	if !t.fitWidths(widths, width) && hasTitles {
 		return t.formatRecords(titles, width, styles)
 	}
 	var b strings.Builder
@@ -111,7 +115,7 @@ func (t *Table) fitWidths(widths []int, width int) bool {
 	for width > 0 && excess > 0 {
 		widest := -1
 		for i, w := range widths {
-			if !t.columns[i].Whole && w > minCellWidth && (widest < 0 || w > widths[widest]) {
+			if !t.columns[i].Whole && w > t.minWidth(i) && (widest < 0 || w > widths[widest]) {
 				widest = i
 			}
 		}
@@ -119,7 +123,7 @@ func (t *Table) fitWidths(widths []int, width int) bool {
 			return false
 		}
 		// Down to the second widest at once, because cells can have megabytes.
-		next := minCellWidth
+		next := t.minWidth(widest)
 		for i, w := range widths {
 			if i != widest && !t.columns[i].Whole && w < widths[widest] {
 				next = max(next, w)
@@ -131,6 +135,8 @@ func (t *Table) fitWidths(widths []int, width int) bool {
 	}
 	return true
 }
+
+func (t *Table) minWidth(column int) int { return cmp.Or(t.columns[column].Min, minCellWidth) }
 
 // formatRecords returns each row as lines with a title and a cell.
 func (t *Table) formatRecords(titles []Cell, width int, styles Styles) string {
@@ -149,9 +155,7 @@ func (t *Table) formatRecords(titles []Cell, width int, styles Styles) string {
 			}
 			label := titles[j].Text + strings.Repeat(" ", column-TextWidth(titles[j].Text))
 			text := c.Text
-			if column > 0 {
-				b.WriteString(styles.wrapLook(bold, label) + "  ")
-			}
+			b.WriteString(styles.wrapLook(bold, label) + "  ")
 			if !t.columns[j].Whole {
 				text = Truncate(text, max(width-column-2, minCellWidth))
 			}

@@ -47,6 +47,15 @@ title    日本語 \u202e
 ok      a
 failed  b  reason
 `},
+		{"no titles, too narrow", func() *Table {
+			table := NewTable(Column{Whole: true}, Column{Whole: true})
+			table.AddRow("database", "sqlite:///data/agenthost.db")
+			table.AddRow("size", "88 KiB")
+			return table
+		}(), 20, `
+database  sqlite:///data/agenthost.db
+size      88 KiB
+`},
 		{"no rows", NewTable(Column{Title: "a"}), 40, "\na\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
