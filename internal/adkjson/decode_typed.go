@@ -213,8 +213,10 @@ func (r *Decoder) readStruct(v reflect.Value) {
 // or nil.
 func FieldPointer(p any, name []byte) any {
 	v := reflect.ValueOf(p).Elem()
-	if i := fieldNamed(v.Type(), name); i >= 0 {
-		return v.Field(i).Addr().Interface()
+	for i := range v.NumField() {
+		if wire := wireName(v.Type().Field(i)); wire == string(name) && wire != "-" {
+			return v.Field(i).Addr().Interface()
+		}
 	}
 	return nil
 }
@@ -276,15 +278,6 @@ func wireName(f reflect.StructField) string {
 	return name
 }
 
-func fieldNamed(t reflect.Type, name []byte) int {
-	for i := range t.NumField() {
-		if wire := wireName(t.Field(i)); wire == string(name) && wire != "-" {
-			return i
-		}
-	}
-	return -1
-}
-
 // camelCase converts a snake_case key; it returns any other key unchanged. A result with the same
 // length is the key itself.
 func camelCase(key []byte) []byte {
@@ -318,10 +311,8 @@ func isSnakeCase(key []byte) bool {
 }
 
 // FieldNames returns the JSON keys of the struct that p points to.
-func FieldNames(p any) []string { return fieldNames(reflect.TypeOf(p).Elem()) }
-
-// fieldNames returns a struct's JSON keys.
-func fieldNames(t reflect.Type) []string {
+func FieldNames(p any) []string {
+	t := reflect.TypeOf(p).Elem()
 	names := make([]string, t.NumField())
 	for i := range names {
 		names[i] = wireName(t.Field(i))

@@ -64,11 +64,8 @@ func (p *Policy) GrantProgram(app string, program Program) (*Sandbox, error) {
 	if slices.Contains(program.Kinds, tool.FurtherArgs) { // options make many programs run others
 		line += ", sandbox: {}"
 	}
-	return nil, p.newRefused(app, "run "+program.formatCommand(), reason, line)
+	return nil, p.newRefused(app, "run "+strings.Join(program.grantArgs(), " "), reason, line)
 }
-
-// formatCommand returns the command line for messages.
-func (p *Program) formatCommand() string { return strings.Join(p.grantArgs(), " ") }
 
 // grantArgs returns the arguments in the narrowest grant that allows the program.
 func (p *Program) grantArgs() []string {

@@ -70,15 +70,12 @@ func containsSecret(value, secret string) bool {
 // ignores case, as some systems do.
 func (p *Policy) configuresHost(name string) bool {
 	name = strings.ToUpper(name)
-	if slices.Contains(hostVariables(), name) || slices.ContainsFunc(hostVariablePrefixes(), func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+	// The prefixes are those of the host's flags and of the trace exporter.
+	if slices.Contains(hostVariables(), name) || strings.HasPrefix(name, "AGENTHOST_") || strings.HasPrefix(name, "OTEL_EXPORTER_") {
 		return true
 	}
 	return p != nil && slices.ContainsFunc(p.host.Variables, func(own string) bool { return strings.ToUpper(own) == name })
 }
-
-// hostVariablePrefixes returns the prefixes for variables that configure the host: its flags and
-// the trace exporter.
-func hostVariablePrefixes() []string { return []string{"AGENTHOST_", "OTEL_EXPORTER_"} }
 
 // hostVariables returns the variables that configure the host's databases (as pgx
 // reads them), buckets and proxies.

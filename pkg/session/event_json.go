@@ -133,7 +133,14 @@ func (f Form) appendSession(dst []byte, s *Session, events []*Event) ([]byte, er
 	w.WriteMapField("state", s.State.All())
 	before := w.Err
 	w.StartField("events")
-	f.writeEvents(w, events)
+	w.OpenBracket('[')
+	for i, e := range events {
+		valid := w.Err
+		w.WriteComma()
+		f.writeEvent(w, e)
+		w.AddErrorIndex(valid, i)
+	}
+	w.CloseBracket(']')
 	w.AddErrorKey(before, "events")
 	w.WriteTimeField("lastUpdateTime", s.LastUpdate)
 	w.CloseBracket('}')
@@ -141,17 +148,6 @@ func (f Form) appendSession(dst []byte, s *Session, events []*Event) ([]byte, er
 		return dst, fmt.Errorf("encoding session %s: %w", s.Key, (*FieldError)(w.Err))
 	}
 	return w.Buf, nil
-}
-
-func (f Form) writeEvents(w *adkjson.Encoder, es []*Event) {
-	w.OpenBracket('[')
-	for i, e := range es {
-		before := w.Err
-		w.WriteComma()
-		f.writeEvent(w, e)
-		w.AddErrorIndex(before, i)
-	}
-	w.CloseBracket(']')
 }
 
 // MarshalJSON encodes ADK's form; customMetadata is always present.
@@ -422,7 +418,9 @@ func writeActions(w *adkjson.Encoder, a *Actions) {
 	w.WriteOptionalString("transferToAgent", a.TransferToAgent)
 	w.WriteOptionalFlag("escalate", a.Escalate)
 	w.WriteMapField("requestedAuthConfigs", a.RequestedAuthConfigs)
-	writeRequestedConfirmations(w, a)
+	before := w.Err
+	w.StartField("requestedToolConfirmations").WriteTypedMap(reflect.ValueOf(a.RequestedToolConfirmations))
+	w.AddErrorKey(before, "requestedToolConfirmations")
 	w.WriteOptional("compaction", a.Compaction)
 	w.WriteOptionalFlag("endOfAgent", a.EndOfAgent)
 	// An empty agent state is a checkpoint; nil is none.
@@ -438,12 +436,6 @@ func writeActions(w *adkjson.Encoder, a *Actions) {
 	}
 	w.WriteOptionalValue("setModelResponse", a.SetModelResponse)
 	w.CloseBracket('}')
-}
-
-func writeRequestedConfirmations(w *adkjson.Encoder, a *Actions) {
-	before := w.Err
-	w.StartField("requestedToolConfirmations").WriteTypedMap(reflect.ValueOf(a.RequestedToolConfirmations))
-	w.AddErrorKey(before, "requestedToolConfirmations")
 }
 
 func writeConfirmation(w *adkjson.Encoder, c *Confirmation) {
