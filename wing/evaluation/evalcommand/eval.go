@@ -113,14 +113,6 @@ func (f *evalFlags) validateFlags() error {
 	return nil
 }
 
-// subjectModels returns the models to run with; the empty name selects the app's.
-func (f *evalFlags) subjectModels() []string {
-	if len(f.models) == 0 {
-		return []string{""}
-	}
-	return f.models
-}
-
 func evaluateApp(ctx context.Context, env command.Env, f *evalFlags, args []string) error {
 	if err := f.validateFlags(); err != nil {
 		return err
@@ -149,7 +141,11 @@ func evaluateApp(ctx context.Context, env command.Env, f *evalFlags, args []stri
 			return err
 		}
 	}
-	for _, model := range f.subjectModels() {
+	models := f.models
+	if len(models) == 0 {
+		models = []string{""} // the app's
+	}
+	for _, model := range models {
 		e.subjects = append(e.subjects, &evalSubject{model: model})
 	}
 	if err := e.readBaselines(jobs); err != nil {
@@ -316,14 +312,6 @@ func (e *evaluation) openResults(ctx context.Context) error {
 	return nil
 }
 
-// saveResult stores a result file in the --session-db database.
-func (e *evaluation) saveResult(ctx context.Context, subject evalrun.Subject, setID, path string) error {
-	if e.results == nil {
-		return nil
-	}
-	return evalrun.SaveResult(ctx, e.results, subject, setID, path)
-}
-
 // openCache opens the cache for judge answers. Without it, for example in a folder that
 // cannot be written, all answers are requested.
 func (e *evaluation) openCache(ctx context.Context, l *loader.Loader, judges []string) {
@@ -407,7 +395,10 @@ func (e *evaluation) runJob(ctx context.Context, subject *evalSubject, job *eval
 		return journal.Len(), err
 	}
 	reports.addFile(path)
-	return journal.Len(), e.saveResult(ctx, journal.Subject(), job.Set.ID, path)
+	if e.results == nil { // without --session-db
+		return journal.Len(), nil
+	}
+	return journal.Len(), evalrun.SaveResult(ctx, e.results, journal.Subject(), job.Set.ID, path)
 }
 
 // openJournal creates a job's journal, or opens the interrupted run's.

@@ -95,18 +95,15 @@ func (r *evalReports) addFile(path string) {
 func (r *evalReports) writeAll(env command.Env, took time.Duration) error {
 	for _, f := range r.files {
 		f.report.Duration = took
-		if err := f.writeFile(); err != nil {
+		var text bytes.Buffer
+		err := f.report.Write(&text, io.Discard)
+		if err == nil {
+			err = os.WriteFile(f.path, text.Bytes(), 0o644)
+		}
+		if err != nil {
 			return fmt.Errorf("--report: %w", err)
 		}
 	}
 	r.output.Duration = took
 	return r.output.Write(env.Out, env.Err)
-}
-
-func (f *reportFile) writeFile() error {
-	var text bytes.Buffer
-	if err := f.report.Write(&text, io.Discard); err != nil {
-		return err
-	}
-	return os.WriteFile(f.path, text.Bytes(), 0o644)
 }

@@ -55,7 +55,11 @@ func ReadSet(file string, src []byte, o *eval.ReadOptions, names *Names) (*eval.
 		return nil, ds
 	}
 	set, more := readJSONSet(file, text.json.Bytes(), o, names)
-	text.moveToYAML(more)
+	for i := range more { // their places are those in the JSON
+		if line := more[i].Pos.Line - 2; line >= 0 && line < len(text.places) {
+			more[i].Pos = text.places[line]
+		}
+	}
 	return set, append(ds, more...)
 }
 

@@ -77,12 +77,3 @@ func (t *yamlText) writeScalar(n *spec.Node, v any) {
 	}
 	t.json.Write(b)
 }
-
-// moveToYAML moves problems from the JSON to their places in the YAML.
-func (t *yamlText) moveToYAML(ds spec.Diagnostics) {
-	for i := range ds {
-		if line := ds[i].Pos.Line - 2; line >= 0 && line < len(t.places) {
-			ds[i].Pos = t.places[line]
-		}
-	}
-}

@@ -225,7 +225,7 @@ func metricsOfKey(key string) ([]string, bool) {
 	case "match_type", "ignore_args", "tools", "partial_score":
 		return []string{eval.ToolTrajectory}, true
 	case "rubrics":
-		return rubricMetrics(), true
+		return []string{eval.RubricFinalResponse, eval.RubricToolUse, eval.RubricTrajectory}, true
 	case "include_intermediate_responses_in_final":
 		return []string{eval.FinalResponseMatch, eval.RubricFinalResponse}, true
 	case "evaluate_intermediate_nl_responses":
@@ -248,10 +248,6 @@ func listMetrics(isListed func(m *eval.Metric) bool) []string {
 		}
 	}
 	return names
-}
-
-func rubricMetrics() []string {
-	return []string{eval.RubricFinalResponse, eval.RubricToolUse, eval.RubricTrajectory}
 }
 
 // decodeRubrics reads rubrics by their IDs, or a list of rubric IDs in the file.

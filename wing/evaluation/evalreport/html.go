@@ -178,6 +178,12 @@ func limitNote(n *eval.Note) *eval.Note {
 // writeHTML writes a page without scripts that needs no other files.
 func (r *Report) writeHTML(out io.Writer) error {
 	hash := sha256.Sum256([]byte(pageStyle))
+	var sets []string
+	for _, c := range r.Cases {
+		if !slices.Contains(sets, c.SetID) {
+			sets = append(sets, c.SetID)
+		}
+	}
 	cases := r.listCases()
 	skipped := 0
 	for _, c := range cases {
@@ -188,7 +194,7 @@ func (r *Report) writeHTML(out io.Writer) error {
 	if err := r.page.ExecuteTemplate(out, "head", map[string]any{
 		"Style": template.CSS(pageStyle),
 		"Hash":  base64.StdEncoding.EncodeToString(hash[:]),
-		"Title": r.listSets(), "Created": time.Now().UTC().Format("2006-01-02 15:04 UTC"), "Duration": r.Duration.Round(time.Millisecond).String(),
+		"Title": strings.Join(sets, ", "), "Created": time.Now().UTC().Format("2006-01-02 15:04 UTC"), "Duration": r.Duration.Round(time.Millisecond).String(),
 		"Passed": r.countStatus(eval.Passed), "Failed": r.countStatus(eval.Failed), "NotEvaluated": r.countStatus(eval.NotEvaluated),
 		"Usage": r.sumUsage(), "Metrics": r.listMetrics(), "Models": r.listModels(), "Cases": cases, "Comparisons": r.Comparisons,
 		"Files": r.Files, "Skipped": skipped, "HasBaseline": len(r.Comparisons) > 0,
@@ -202,17 +208,6 @@ func (r *Report) writeHTML(out io.Writer) error {
 		}
 	}
 	return r.page.ExecuteTemplate(out, "foot", nil)
-}
-
-// listSets names the report's sets.
-func (r *Report) listSets() string {
-	var sets []string
-	for _, c := range r.Cases {
-		if !slices.Contains(sets, c.SetID) {
-			sets = append(sets, c.SetID)
-		}
-	}
-	return strings.Join(sets, ", ")
 }
 
 // maxDiffWords limits the words on each side of a difference: the time grows with their product.

@@ -56,7 +56,7 @@ func (s *handlers) handleListEvalSets(field string) server.Handler {
 			names = append(names, more...)
 		}
 		slices.Sort(names)
-		return writeNames(w, slices.Compact(names), field)
+		return server.WriteJSON(w, wrapNames(slices.Compact(names), field))
 	}
 }
 
@@ -223,10 +223,6 @@ func wrapWriteError(err error) error {
 		return forbiddenError("Eval sets cannot be changed: the server has no permission to write to the app's folder")
 	}
 	return err
-}
-
-func writeNames(w http.ResponseWriter, names []string, field string) error {
-	return server.WriteJSON(w, wrapNames(names, field))
 }
 
 // wrapNames returns names as a list or in the given field of an object.

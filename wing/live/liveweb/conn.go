@@ -28,7 +28,7 @@ type liveConn struct {
 }
 
 func newLiveConn(conn net.Conn, clock func() time.Time) *liveConn {
-	c := &liveConn{Conn: conn, limit: newLiveLimiter(clock), closed: make(chan struct{})}
+	c := &liveConn{Conn: conn, limit: &liveLimiter{clock: clock}, closed: make(chan struct{})}
 	c.close = sync.OnceValue(func() error {
 		close(c.closed)
 		return c.Conn.Close()
@@ -96,5 +96,5 @@ func closeLive(socket *websocket.Conn, conn *liveConn, code websocket.StatusCode
 		_ = conn.Close()                         // the client is gone
 	})
 	defer cut.Stop()
-	_ = socket.Close(code, truncateReason(reason)) // the client may be gone
+	_ = socket.Close(code, truncateText(reason, maxCloseReason)) // the client may be gone
 }

@@ -60,8 +60,6 @@ type liveLimiter struct {
 	emptyAt time.Time
 }
 
-func newLiveLimiter(clock func() time.Time) *liveLimiter { return &liveLimiter{clock: clock} }
-
 // waitAfter waits until the client may send again after size bytes, or the connection is closed.
 func (l *liveLimiter) waitAfter(closed <-chan struct{}, size int) error {
 	now := l.clock()

@@ -40,12 +40,6 @@ func (m *liveMetrics) listCollectors() []prometheus.Collector {
 	return []prometheus.Collector{m.sockets, m.frames, m.bytes, m.dropped}
 }
 
-// openSocket counts an open socket, and returns the function that ends it.
-func (m *liveMetrics) openSocket() (end func()) {
-	m.sockets.Inc()
-	return m.sockets.Dec
-}
-
 // countDropped counts the media that a live run has dropped.
 func (m *liveMetrics) countDropped(r runtime.Measurement) {
 	if r.Kind == runtime.MeasuredLive && r.Dropped > 0 {

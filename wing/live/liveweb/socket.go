@@ -122,7 +122,8 @@ type liveSocket struct {
 
 // runConversation runs the conversation until it ends or the client leaves.
 func (c *liveSocket) runConversation(ctx context.Context, q *live.RunRequest) {
-	defer c.server.metrics.openSocket()()
+	c.server.metrics.sockets.Inc()
+	defer c.server.metrics.sockets.Dec()
 	forget := context.AfterFunc(c.server.Stopping(), func() {
 		defer safe.Recover(func(*safe.Panic) { c.cancel() })
 		c.sendFarewell()
@@ -287,9 +288,6 @@ func (c *liveSocket) closeSocket(q *live.RunRequest, err error) {
 	c.server.RefundMissing(q.App, err)
 	closeLive(c.socket, c.conn, code, reason)
 }
-
-// truncateReason cuts a reason to the bytes that a close frame can carry.
-func truncateReason(reason string) string { return truncateText(reason, maxCloseReason) }
 
 // truncateText truncates a string to a byte limit without splitting a character.
 func truncateText(text string, most int) string {
