@@ -155,27 +155,22 @@ func (e *hostSoak) reloadAndMeasure(ctx context.Context, heldTurns *sync.WaitGro
 		case <-ctx.Done():
 			return nil
 		case <-measureTicker.C:
-			if err := e.measureMemory(); err != nil {
+			// The resident memory comes first, because liveMemory runs a garbage collection.
+			ram, err := e.host.residentMemory()
+			if err != nil {
 				return err
 			}
+			liveMB, _, err := e.host.liveMemory()
+			if err != nil {
+				return err
+			}
+			e.residentMB, e.liveMB = append(e.residentMB, ram), append(e.liveMB, liveMB)
 		case <-reloadTicker.C:
 			if err := e.saveNextRule(ctx, heldTurns); err != nil {
 				return err
 			}
 		}
 	}
-}
-
-// measureMemory measures the resident memory first, because liveMemory runs a garbage
-// collection.
-func (e *hostSoak) measureMemory() error {
-	ram, err := e.host.residentMemory()
-	if err != nil {
-		return err
-	}
-	liveMB, _, err := e.host.liveMemory()
-	e.residentMB, e.liveMB = append(e.residentMB, ram), append(e.liveMB, liveMB)
-	return err
 }
 
 // saveNextRule saves the agent, unless the previous save is not visible yet.

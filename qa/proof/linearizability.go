@@ -1,9 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -91,8 +89,4 @@ func countWinners(ops []operation) (one, more int) {
 		}
 	}
 	return one, more
-}
-
-func sortByStart(ops []operation) {
-	slices.SortFunc(ops, func(a, b operation) int { return cmp.Compare(a.began, b.began) })
 }

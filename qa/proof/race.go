@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ func raceRows(ctx context.Context, s *sandbox) (rows []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	sortByStart(r.ops)
+	slices.SortFunc(r.ops, func(a, b operation) int { return cmp.Compare(a.began, b.began) })
 	problems := findContradictions(r.ops, ids)
 	for _, w := range problems {
 		fmt.Fprintln(s.progress, w)

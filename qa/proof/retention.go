@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -131,7 +130,7 @@ func (s *sandbox) countReads(ctx context.Context) (n int64, err error) {
 		err := db.QueryRowContext(ctx, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()").Scan(&others)
 		if err != nil || others == 0 {
 			if err == nil {
-				err = readTableReads(ctx, db, &n)
+				err = db.QueryRowContext(ctx, "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint FROM pg_stat_user_tables").Scan(&n)
 			}
 			return n, err
 		}
@@ -139,8 +138,4 @@ func (s *sandbox) countReads(ctx context.Context) (n int64, err error) {
 			return 0, err
 		}
 	}
-}
-
-func readTableReads(ctx context.Context, db *sql.DB, n *int64) error {
-	return db.QueryRowContext(ctx, "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint FROM pg_stat_user_tables").Scan(n)
 }

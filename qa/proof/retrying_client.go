@@ -75,7 +75,11 @@ func (s *retryingClient) runTurn(ctx context.Context, n int) bool {
 	began, invocation := time.Now(), ""
 	for {
 		events, err := s.sendMessage(ctx, msg, invocation, n%4 < 2)
-		s.recordEvents(events)
+		for _, ev := range events {
+			if !ev.Partial {
+				s.seen = append(s.seen, ev.ID)
+			}
+		}
 		if err == nil {
 			s.took = append(s.took, time.Since(began))
 			return true
@@ -100,14 +104,6 @@ func (s *retryingClient) sendMessage(ctx context.Context, msg *message, invocati
 		return s.client.postRunSSE(ctx, request)
 	}
 	return s.client.postRun(ctx, request)
-}
-
-func (s *retryingClient) recordEvents(events []event) {
-	for _, ev := range events {
-		if !ev.Partial {
-			s.seen = append(s.seen, ev.ID)
-		}
-	}
 }
 
 // findInvocation waits as long as the error asks for and returns a stored message's invocation. It

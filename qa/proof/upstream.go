@@ -17,21 +17,6 @@ const upstreamBytes = 128 << 20
 // (/tool/KIND) and MCP servers (/mcp/KIND).
 type upstream struct{}
 
-// modelKinds are hostile models' answers.
-func modelKinds() []string {
-	return []string{"values", "deep", "calls", "line", "comments", "compressed", "echo", "silent"}
-}
-
-// toolKinds are hostile HTTP tools' answers.
-func toolKinds() []string {
-	return []string{"values", "deep", "line", "compressed", "silent"}
-}
-
-// mcpKinds are hostile MCP servers' answers.
-func mcpKinds() []string {
-	return []string{"values", "deep", "line", "compressed", "pings", "schema", "silent"}
-}
-
 // upstreamApps returns an app for each hostile answer, and their names.
 func upstreamApps(url string) (apps files, names []string) {
 	apps = files{}
@@ -43,16 +28,16 @@ func upstreamApps(url string) (apps files, names []string) {
 		}
 		names = append(names, name)
 	}
-	for _, kind := range modelKinds() {
+	for _, kind := range []string{"values", "deep", "calls", "line", "comments", "compressed", "echo", "silent"} {
 		add("model_"+kind, fmt.Sprintf("models:\n  m: {provider: openai_compatible, base_url: '%s/model/%s', model: x, api_key: k, retry: {attempts: 1}, timeouts: {first_byte: 2s, idle: 2s}}\n", url, kind),
 			"", "tools:\n  - expr: {name: ask, params: {k: any}, value: \"1\"}\n")
 	}
 	const scripted = "models:\n  m: {provider: scripted, script: script.yaml}\n"
 	const script = "- when: responses.ask != nil\n  text: done\n- calls: [{name: ask, args: {}}]\n"
-	for _, kind := range toolKinds() {
+	for _, kind := range []string{"values", "deep", "line", "compressed", "silent"} {
 		add("tool_"+kind, scripted, script, fmt.Sprintf("tools:\n  - http: {name: ask, url: '%s/tool/%s', timeout: 2s}\n", url, kind))
 	}
-	for _, kind := range mcpKinds() {
+	for _, kind := range []string{"values", "deep", "line", "compressed", "pings", "schema", "silent"} {
 		add("mcp_"+kind, scripted, script, fmt.Sprintf("tools:\n  - mcp: {url: '%s/mcp/%s', timeout: 2s}\n", url, kind))
 	}
 	return apps, names
