@@ -21,12 +21,6 @@ type callBudget struct {
 	cost    float64
 }
 
-func newCallBudget(c *RunConfig) *callBudget {
-	b := &callBudget{}
-	b.setLimits(c)
-	return b
-}
-
 func (b *callBudget) setLimits(c *RunConfig) { b.limit, b.maxCost = c.MaxLLMCalls, c.MaxCost }
 
 func (b *callBudget) usedCalls() int { return int(b.used.Load()) }

@@ -207,7 +207,8 @@ func (h *Host) previewSession(ctx context.Context, app *App, req *PreviewRequest
 
 func (h *Host) previewRun(app *App, sess *session.Session, req *PreviewRequest) *run {
 	r := &run{turn: turn{id: "e-preview", host: h, key: sess.Key, app: app, sess: sess, config: app.config}, message: userMessage{content: &genai.Content{}}}
-	r.limits.budget = newCallBudget(&app.config)
+	r.limits.budget = &callBudget{}
+	r.limits.budget.setLimits(&app.config)
 	if req.Text != "" {
 		r.message.content, r.message.text = model.UserText(req.Text), req.Text
 		ev := &session.Event{InvocationID: r.id, Author: session.UserAuthor, Timestamp: h.now()}

@@ -96,7 +96,11 @@ func (e *Expr) Eval(ctx context.Context, vars map[string]any) (any, error) {
 	}
 	budget.chargeEvaluation(&r.meter, v)
 	if err != nil {
-		return nil, e.wrapError(ctx, r, err)
+		failed := convertError(e.program.Source().String(), err)
+		if r.meter.cancelled {
+			failed.cause = ctx.Err()
+		}
+		return nil, failed
 	}
 	return v, nil
 }
@@ -144,14 +148,6 @@ func (e *Expr) releaseRun(r *run) {
 		r.vars[name] = nil
 	}
 	e.runs.Put(r)
-}
-
-func (e *Expr) wrapError(ctx context.Context, r *run, err error) error {
-	failed := convertError(e.program.Source().String(), err)
-	if r.meter.cancelled {
-		failed.cause = ctx.Err()
-	}
-	return failed
 }
 
 // compileExpr compiles the source twice. The first pass checks it as written,

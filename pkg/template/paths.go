@@ -88,7 +88,10 @@ func scanPath(b *textBuilder, src string, pos int) (int, error) {
 	rest := src[pos:]
 	inner, braced := cutBraces(rest)
 	if !braced {
-		n := nextBrace(rest)
+		n := len(rest)
+		if brace := strings.IndexByte(rest[1:], '{'); brace >= 0 {
+			n = brace + 1
+		}
 		b.appendLiteral(rest[:n])
 		return n, nil
 	}
@@ -116,15 +119,6 @@ func cutBraces(s string) (inner string, ok bool) {
 		return "", false
 	}
 	return s[1 : 1+end], true
-}
-
-// nextBrace returns the length of the literal text at the start of s: at least
-// one byte, up to the next brace.
-func nextBrace(s string) int {
-	if n := strings.IndexByte(s[1:], '{'); n >= 0 {
-		return n + 1
-	}
-	return len(s)
 }
 
 func isPath(s string) bool {
