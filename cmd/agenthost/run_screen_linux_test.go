@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -93,6 +94,7 @@ func TestRunScreen(t *testing.T) {
 			r.waitFor("continue with")
 			r.expectExit(command.ExitOK)
 			got := regexp.MustCompile(`[0-9.]+ s\b`).ReplaceAllString(r.showLines(), "N s") + "\n"
+			got = regexp.MustCompile(`(?s)Sessions are in.*?\nclerk ·`).ReplaceAllString(got, "clerk ·") // a temporary folder
 			golden := filepath.Join("testdata", "screen", strconv.Itoa(width)+".txt")
 			if updating() {
 				saveFile(t, filepath.Dir(golden), filepath.Base(golden), got)
@@ -105,5 +107,26 @@ func TestRunScreen(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", golden, diff)
 			}
 		})
+	}
+}
+
+// With --plain, a terminal receives lines only: nothing is redrawn, and there are no colours.
+func TestRunPlainInTerminal(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range screenApp {
+		saveFile(t, filepath.Join(dir, "clerk"), name, text)
+	}
+	r := startTerminalRun(t, dir, 80, 24, "--plain")
+	r.waitFor("\n>")
+	r.typeKeys("Where is order 7?\n")
+	r.waitFor("| a basket of pears that are ripe | 12 |")
+	r.waitFor("```\n\n>")
+	r.typeKeys("/frob\n")
+	r.waitFor("unknown command /frob")
+	r.typeKeys("\x04")
+	r.waitFor("continue with: agenthost run clerk --session s")
+	r.expectExit(command.ExitOK)
+	if bytes.Contains(r.received, []byte("\x1b")) {
+		t.Errorf("the terminal receives escape sequences: %q", r.received)
 	}
 }

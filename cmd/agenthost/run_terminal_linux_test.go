@@ -22,6 +22,8 @@ type terminalRun struct {
 	cmd    *exec.Cmd
 	side   *os.File
 	screen *vt.Emulator
+	// received is all that the terminal has received.
+	received []byte
 }
 
 // startTerminalRun starts a conversation with the app in dir/clerk.
@@ -72,6 +74,7 @@ func (r *terminalRun) waitFor(text string) {
 	buf := make([]byte, 4096)
 	for !strings.Contains(r.showLines(), text) {
 		n, err := r.side.Read(buf)
+		r.received = append(r.received, buf[:n]...)
 		if _, writeErr := r.screen.Write(buf[:n]); writeErr != nil {
 			r.t.Fatal(writeErr)
 		}
