@@ -19,6 +19,8 @@ type StateKey struct {
 	Type string
 	// Doc is its description in the state schema.
 	Doc string
+	// Default is its default in the state schema, or "".
+	Default string
 	// Written reports that a document writes or declares the key.
 	Written bool
 }
@@ -28,7 +30,8 @@ func collectStateKeys(documents map[string]*spec.Node, root *resolvedAgent) []St
 	keys := map[string]StateKey{}
 	add := func(k StateKey) {
 		if known, ok := keys[k.Name]; ok {
-			k.Type, k.Doc, k.Written = cmp.Or(known.Type, k.Type), cmp.Or(known.Doc, k.Doc), known.Written || k.Written
+			k.Type, k.Doc, k.Default = cmp.Or(known.Type, k.Type), cmp.Or(known.Doc, k.Doc), cmp.Or(known.Default, k.Default)
+			k.Written = known.Written || k.Written
 		}
 		keys[k.Name] = k
 	}
@@ -103,6 +106,9 @@ func declaredKeys(schema *spec.Node) []StateKey {
 		k := StateKey{Name: e.Key.Value, Written: true, Type: DescribeType(e.Value)}
 		if doc := e.Value.Get("description"); doc != nil {
 			k.Doc = doc.Value
+		}
+		if value := e.Value.Get("default"); value != nil {
+			k.Default = value.RedactedValue()
 		}
 		keys = append(keys, k)
 	}

@@ -28,6 +28,9 @@ func Print(w io.Writer, n *Node, origins bool) error {
 	return err
 }
 
+// RedactedValue returns a scalar's value with secrets redacted as in [Print].
+func (n *Node) RedactedValue() string { return n.redactedValue() }
+
 type treePrinter struct {
 	out     bytes.Buffer
 	origins bool

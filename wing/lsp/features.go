@@ -19,7 +19,7 @@ type feature struct {
 func (s *Server) listFeatures() []feature {
 	return []feature{
 		{"textDocument/completion", "completionProvider", map[string]any{"triggerCharacters": []string{":", " ", "{", ".", "-"}}, s.atCursor(s.completeAtCursor)},
-		{"textDocument/hover", "hoverProvider", true, s.atCursor(s.hoverAtCursor)},
+		{"textDocument/hover", "hoverProvider", true, s.hoverName},
 		{"textDocument/definition", "definitionProvider", true, s.defineName},
 		{"textDocument/references", "referencesProvider", true, s.referName},
 		{"textDocument/documentHighlight", "documentHighlightProvider", true, s.atName(s.highlightName)},

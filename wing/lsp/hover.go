@@ -75,7 +75,7 @@ func (s *Server) resolvedValue(c *cursor) string {
 	if strings.Contains(written, "${secret:") {
 		return "Contains a secret; the value is hidden."
 	}
-	return "Value:\n\n```\n" + n.Value + "\n```"
+	return "Value:\n\n```\n" + n.RedactedValue() + "\n```"
 }
 
 // findInterpolated finds the scalar on a line that contained ${…}.
