@@ -133,6 +133,8 @@ type Outline struct {
 	Agents, Tools, Models []Symbol
 	// State are the state keys, sorted by name.
 	State []StateKey
+	// ImplicitModels are the models of the agents that name none.
+	ImplicitModels []ImplicitModel
 	// Documents are the parsed files, by their paths in the app.
 	Documents map[string]*spec.Node
 }
@@ -161,6 +163,7 @@ func (l *Loader) Outline(ctx context.Context, dir string, cache *OutlineCache) (
 	got := l.loadApp(ctx, dir, derived, func(ctx context.Context, r *resolver) {
 		checkFiles(ctx, r)
 		o = r.app.buildOutline(r.src.documents)
+		o.ImplicitModels = l.listImplicitModels(r.app.root)
 	})
 	if got.app != nil {
 		got.app.Close()

@@ -23,10 +23,8 @@ func (s *Server) codeActions(ctx context.Context, m *message) (any, error) {
 	if !ok || dir == "" || !p.includesQuickFix() {
 		return actions, nil
 	}
-	if s.dirty[dir] || s.apps[dir] == nil {
-		if err := s.checkApp(ctx, dir); err != nil {
-			return nil, err
-		}
+	if err := s.checkIfNeeded(ctx, dir); err != nil {
+		return nil, err
 	}
 	lines := splitIntoLines(text)
 	for _, d := range s.apps[dir].problems.Split() {

@@ -32,7 +32,7 @@ func TestCompletionsInOrder(t *testing.T) {
 		{"fields", "root_agent.yaml", "|", []string{"name", "description string", "model", "instruction string, or mcp_prompt"}},
 		{"fields of a tool", "root_agent.yaml", "name: a\ninstruction: x\ntools:\n  - http:\n      |\n", []string{"name", "url", "description string", "method string"}},
 		{"not the agent itself", "root_agent.yaml", "name: desk\nmodel: fast\ninstruction: x\nsub_agents:\n  - use: |\n", []string{"answer"}},
-		{"not an agent around", "app.yaml", shop + "  \nagents:\n  answer: {instruction: x, model: fast, sub_agents: [{use: |}]}\n", []string{"desk"}},
+		{"not an agent around", "app.yaml", strings.Replace(shop, "model: fast}", "model: fast, sub_agents: [{use: |}]}", 1), []string{"desk"}},
 		{"files", "root_agent.yaml", "name: a\ninstruction: x\nsub_agents:\n  - config_path: |\n", []string{"more/sub.yaml"}},
 		{"files from a file", "more/sub.yaml", "name: sub\ninstruction: x\nsub_agents:\n  - config_path: |\n", []string{}},
 		{"scripts", "app.yaml", "models:\n  fast:\n    provider: scripted\n    script: |\n", []string{"s.script.yaml"}},

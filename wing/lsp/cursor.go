@@ -31,10 +31,10 @@ type cursor struct {
 
 func newCursorAt(path, text string, at position, s *Server) *cursor {
 	c := &cursor{path: path, files: s.opts.Kinds.Files, lines: splitIntoLines(text), line: at.Line, siblings: map[string]string{}}
-	if at.Line >= len(c.lines) || at.Line < 0 {
-		return c
+	if at.Line >= len(c.lines) || at.Line < 0 { // an editor may be ahead of its changes
+		c.line = len(c.lines) - 1
 	}
-	line := c.lines[at.Line]
+	line := c.lines[c.line]
 	offset := s.encoding.byteOffset(line, at.Character)
 	c.before, c.after = line[:offset], line[offset:]
 	c.resolvePath()

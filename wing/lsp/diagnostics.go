@@ -18,7 +18,7 @@ func (s *Server) checkApp(ctx context.Context, dir string) error {
 		a = &app{published: map[string]bool{}}
 		s.apps[dir] = a
 	}
-	outline, ds := s.loader.Outline(ctx, dir, &a.cache)
+	outline, ds := s.checkFolder(ctx, dir, &a.cache)
 	// An invalid document may lack names; keep the previous outline.
 	if a.outline == nil || !ds.HasErrors() || len(outline.Agents) > 0 {
 		a.outline = outline
@@ -39,6 +39,14 @@ func (s *Server) checkApp(ctx context.Context, dir string) error {
 		if err := s.publishDiagnostics(file, byFile[file]); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// checkIfNeeded validates an app that has changed since its last check, or has had none.
+func (s *Server) checkIfNeeded(ctx context.Context, dir string) error {
+	if s.dirty[dir] || s.apps[dir] == nil {
+		return s.checkApp(ctx, dir)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func words() []string {
 }
 
 // FuzzEdits edits random files at random places. No request ends the server, and after each edit the
-// diagnostics are those of check.
+// diagnostics are those of check; next to a syntax error, more are known.
 func FuzzEdits(f *testing.F) {
 	f.Add([]byte{1, 10, 3, 2, 200, 30, 3, 40, 9, 0, 90, 33})
 	f.Add([]byte{4, 60, 22, 4, 61, 12, 2, 5, 40, 1, 77, 41, 1, 78, 1})
@@ -59,7 +59,15 @@ func checkEdits(t *testing.T, edits []byte) {
 			e.call("textDocument/"+method, p, nil)
 		}
 		e.call("workspace/symbol", p, nil)
-		if diff := cmp.Diff(checkedProblems(e, checker), publishedProblems(e)); diff != "" {
+		checked, published := checkedProblems(e, checker), publishedProblems(e)
+		isSyntax := func(problem string) bool {
+			return strings.HasSuffix(problem, "[yaml]") || strings.HasSuffix(problem, "[duplicate-key]")
+		}
+		if slices.ContainsFunc(checked, isSyntax) { // the others are those of the last text that could be parsed
+			checked = slices.DeleteFunc(checked, func(p string) bool { return !isSyntax(p) })
+			published = slices.DeleteFunc(published, func(p string) bool { return !slices.Contains(checked, p) })
+		}
+		if diff := cmp.Diff(checked, published); diff != "" {
 			t.Fatalf("after an edit in %s (-check +published):\n%s\n%s", file, diff, text)
 		}
 	}

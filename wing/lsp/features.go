@@ -27,6 +27,7 @@ func (s *Server) listFeatures() []feature {
 		{"textDocument/prepareRename", "", nil, s.prepareRename},
 		{"textDocument/documentSymbol", "documentSymbolProvider", true, s.listDocumentSymbols},
 		{"workspace/symbol", "workspaceSymbolProvider", true, s.listWorkspaceSymbols},
+		{"textDocument/inlayHint", "inlayHintProvider", true, s.listInlayHints},
 		{"textDocument/foldingRange", "foldingRangeProvider", true, s.listFoldingRanges},
 		{"textDocument/documentLink", "documentLinkProvider", map[string]any{}, s.listLinks},
 		{"textDocument/formatting", "documentFormattingProvider", true, s.formatDocument},

@@ -13,6 +13,8 @@ import (
 type overlay struct {
 	mu   sync.Mutex
 	open map[string]document
+	// replaced are the broken files during a check.
+	replaced substitutes
 }
 
 func newFileOverlay() *overlay { return &overlay{open: map[string]document{}} }
@@ -45,6 +47,34 @@ func (f *overlay) read(path string) ([]byte, bool) {
 	defer f.mu.Unlock()
 	d, ok := f.open[path]
 	return []byte(d.Text), ok
+}
+
+// readForCheck is read, but returns the substitute for a broken file; see [loader.Options].
+func (f *overlay) readForCheck(path string) ([]byte, bool) {
+	f.mu.Lock()
+	r, ok := f.replaced[path]
+	f.mu.Unlock()
+	if ok {
+		return []byte(r.text), true
+	}
+	return f.read(path)
+}
+
+func (f *overlay) setSubstitutes(replaced substitutes) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.replaced = replaced
+}
+
+// listOpen returns the open files' texts.
+func (f *overlay) listOpen() map[string]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	texts := make(map[string]string, len(f.open))
+	for path, d := range f.open {
+		texts[path] = d.Text
+	}
+	return texts
 }
 
 // readText returns a file's text, from the editor if open, else from disk.

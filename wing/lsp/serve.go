@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	"agenthost/internal/safe"
 )
@@ -71,14 +72,36 @@ func readMessages(ctx context.Context, in io.Reader, messages chan<- inbound) {
 	}
 }
 
-// nextMessage returns the next message. While none is waiting, it checks changed
-// apps. It returns false once ctx is done.
+// largePause is how long the editor must be silent before a large app is checked.
+const largePause = 250 * time.Millisecond
+
+// isLarge reports whether a check of the app takes longer than a keystroke may: it has more than 200
+// documents.
+// Requests about its positions use the last check.
+func (s *Server) isLarge(dir string) bool {
+	a := s.apps[dir]
+	return a != nil && a.outline != nil && len(a.outline.Documents) > 200
+}
+
+// nextMessage returns the next message. While none is waiting, it checks changed apps; a large one
+// only after a pause. It returns false once ctx is done.
 func (s *Server) nextMessage(ctx context.Context, messages <-chan inbound) (inbound, bool) {
 	for len(s.dirty) > 0 {
+		pause := time.Duration(0)
+		if s.isLarge(slices.Sorted(maps.Keys(s.dirty))[0]) {
+			pause = largePause
+		}
 		select {
 		case r := <-messages:
 			return r, true
 		default:
+		}
+		select {
+		case r := <-messages:
+			return r, true
+		case <-ctx.Done():
+			return inbound{}, false
+		case <-time.After(pause):
 			if err := s.checkApp(ctx, slices.Sorted(maps.Keys(s.dirty))[0]); err != nil {
 				return inbound{err: err}, true
 			}
@@ -216,8 +239,8 @@ func (s *Server) atCursor(answer func(*cursor) any) func(context.Context, *messa
 		c := newCursorAt(path, text, p.Position, s)
 		c.dir = s.files.findAppFolder(path)
 		// The last change may have added the name at the cursor.
-		if c.dir != "" && (s.dirty[c.dir] || s.apps[c.dir] == nil) {
-			if err := s.checkApp(ctx, c.dir); err != nil {
+		if c.dir != "" && !s.isLarge(c.dir) {
+			if err := s.checkIfNeeded(ctx, c.dir); err != nil {
 				return nil, err
 			}
 		}

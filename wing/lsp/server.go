@@ -10,9 +10,13 @@ import (
 
 // A Server serves one editor.
 type Server struct {
-	opts    Options
-	files   *overlay
-	loader  *loader.Loader
+	opts   Options
+	files  *overlay
+	loader *loader.Loader
+	// checker is a loader for checks: it reads substitutes for broken files.
+	checker *loader.Loader
+	// parsed are the last texts of open files that could be parsed.
+	parsed  map[string]string
 	schemas map[string]*schema
 	apps    map[string]*app
 	dirty   map[string]bool
@@ -56,9 +60,12 @@ func New(opts *Options) *Server {
 	if opts == nil {
 		opts = &Options{}
 	}
-	s := &Server{opts: *opts, files: newFileOverlay(), schemas: map[string]*schema{}, apps: map[string]*app{}, dirty: map[string]bool{}, names: map[string]*loader.NameIndex{}, encoding: utf16Encoding, running: runningCommands{cancels: map[string]context.CancelFunc{}}}
+	s := &Server{opts: *opts, files: newFileOverlay(), schemas: map[string]*schema{}, parsed: map[string]string{}, apps: map[string]*app{}, dirty: map[string]bool{}, names: map[string]*loader.NameIndex{}, encoding: utf16Encoding, running: runningCommands{cancels: map[string]context.CancelFunc{}}}
 	s.opts.Loader.Open = s.files.read
 	s.loader = loader.New(opts.Kinds, &s.opts.Loader)
+	checks := s.opts.Loader
+	checks.Open = s.files.readForCheck
+	s.checker = loader.New(opts.Kinds, &checks)
 	return s
 }
 
