@@ -45,6 +45,9 @@ func (r *declarationReader) readAgentFile(file string, t ancestry, root bool) (*
 		r.report(n.Errorf("type", "the file does not contain an agent: an agent is a mapping with a name"))
 		return nil, t
 	}
+	if r.reportForeignFile(n) {
+		return nil, t
+	}
 	return r.extractParts(n, file, root), t.extendWith(file, file)
 }
 

@@ -36,8 +36,8 @@ func TestMistakes(t *testing.T) {
 			}
 		}
 	}
-	if count < 30 {
-		t.Errorf("testdata/mistakes has %d mistakes, want at least 30", count)
+	if count < 60 {
+		t.Errorf("testdata/mistakes has %d mistakes, want at least 60", count)
 	}
 }
 

@@ -382,7 +382,7 @@ func (c *composer) composeMapping(n *Node, y *yaml.Node, depth int) {
 		key, ok := c.composeKey(pair[0], depth)
 		value := pair[1]
 		if before, twice := first[key.Value]; ok && twice {
-			c.ds = append(c.ds, key.Errorf("duplicate-key", "duplicate key %q, first used in line %d", key.Value, before.Line))
+			c.ds = append(c.ds, key.Errorf("duplicate-key", "duplicate key %q, first used in line %d", key.Value, before.Line).WithHint("remove one of them"))
 			ok = false
 		}
 		switch {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
@@ -75,7 +76,14 @@ func explainSyntax(d Diagnostic, src *source) Diagnostic {
 		return explained
 	}
 	here := src.textFrom(d.Pos)
+	before := strings.TrimSuffix(d.Source, here)
 	switch message := d.Message; {
+	case strings.HasPrefix(strings.TrimSpace(d.Source), "//"), strings.HasPrefix(strings.TrimSpace(src.lineAbove(d.Pos.Line)), "//"):
+		d.Message = "a comment cannot begin with //"
+		return d.WithHint("begin it with #")
+	case message == missingKey && strings.HasSuffix(before, "'") && here != "" && unicode.IsLetter(rune(here[0])):
+		d.Message = "the apostrophe before this ends the string"
+		return d.WithHint(`inside '…', write '' for an apostrophe, or put the string in "…"`)
 	case strings.HasPrefix(message, "unknown anchor"):
 		name := strings.Split(message, "'")[1]
 		d.Message = "anchor &" + name + " is not defined before this alias"
