@@ -17,7 +17,7 @@ import (
 func (t *conversation) listCommands() chat.Commands {
 	return chat.Commands{
 		{Name: "/help", Help: "list the commands and keys", Run: t.printHelp},
-		{Name: "/agents", Args: "[NAME]", Help: "list the agents, or describe one", Complete: t.suggestAgents, Run: t.printAgents},
+		{Name: "/agents", Args: "[NAME]", Help: "list the agents, or describe one", Complete: suggestAgents(t.host, t.key.App), Run: t.printAgents},
 		{Name: "/state", Args: "[KEY]", Help: "print the session's state", Run: t.printState},
 		{Name: "/set", Args: "KEY=VALUE", Help: "set state with the next message", Run: t.setState},
 		{Name: "/attach", Args: "FILE", Help: "send a file with the next message, as @FILE does", Complete: chat.SuggestFiles, Run: t.attachFile},
@@ -75,19 +75,22 @@ func (t *conversation) printPairs(rows [][2]string) error {
 	return table.Print(t.env.Out)
 }
 
-func (t *conversation) suggestAgents(prefix string) []chat.Suggestion {
-	var found []chat.Suggestion
-	var add func(a *runtime.AgentInfo)
-	add = func(a *runtime.AgentInfo) {
-		if strings.HasPrefix(a.Name, prefix) {
-			found = append(found, chat.Suggestion{Text: a.Name, Note: a.Description})
+// suggestAgents returns the completion of an app's agents.
+func suggestAgents(host *runtime.Host, app string) func(prefix string) []chat.Suggestion {
+	return func(prefix string) []chat.Suggestion {
+		var found []chat.Suggestion
+		var add func(a *runtime.AgentInfo)
+		add = func(a *runtime.AgentInfo) {
+			if strings.HasPrefix(a.Name, prefix) {
+				found = append(found, chat.Suggestion{Text: a.Name, Note: a.Description})
+			}
+			for _, child := range a.Agents {
+				add(child)
+			}
 		}
-		for _, child := range a.Agents {
-			add(child)
-		}
+		add(host.App(app).AgentInfo())
+		return found
 	}
-	add(t.host.App(t.key.App).AgentInfo())
-	return found
 }
 
 // printAgents prints the tree of agents, or one agent.

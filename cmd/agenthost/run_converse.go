@@ -55,14 +55,9 @@ func (t *conversation) openInput(ctx context.Context) (input context.Context, en
 	t.reportedRevision = t.host.App(t.key.App).Revision()
 	t.watchContext, t.releaseModel = ctx, func() {}
 	t.startWatching(t.env.NewLoader(t.options))
-	t.prompted, t.commands = map[string]bool{}, t.listCommands()
+	t.prompted = map[string]bool{}
+	t.setCommands(t.listCommands())
 	if t.person != nil {
-		t.person.SetCompletion(func(before string) (int, []chat.Suggestion) {
-			if word, items := t.commands.Suggest(before); len(items) > 0 {
-				return word, items
-			}
-			return chat.SuggestMention(before)
-		})
 		t.printGreeting()
 		t.lines = t.person.Lines()
 	} else {
@@ -85,6 +80,21 @@ func (t *conversation) openInput(ctx context.Context) (input context.Context, en
 		t.stopWatching()
 		t.releaseModel()
 	}
+}
+
+// setCommands sets the commands that the user can type. The terminal completes them on another
+// goroutine, which therefore reads no field of t.
+func (t *conversation) setCommands(commands chat.Commands) {
+	t.commands = commands
+	if t.person == nil {
+		return
+	}
+	t.person.SetCompletion(func(before string) (int, []chat.Suggestion) {
+		if word, items := commands.Suggest(before); len(items) > 0 {
+			return word, items
+		}
+		return chat.SuggestMention(before)
+	})
 }
 
 // openPrompt shows a prompt.

@@ -75,9 +75,9 @@ func (t *conversation) runLiveLoop(ctx context.Context) error {
 	ctx, end := t.openInput(ctx)
 	defer end()
 	// The live run has the session: nothing else can write to it or replace its app.
-	t.commands = slices.DeleteFunc(t.commands, func(c chat.Command) bool {
+	t.setCommands(slices.DeleteFunc(t.listCommands(), func(c chat.Command) bool {
 		return slices.Contains([]string{"/rewind", "/retry", "/edit", "/fork", "/model", "/sessions", "/attach"}, c.Name)
-	})
+	}))
 	c := t.newLiveConversation()
 	c.prompt = t.messagePrompt()
 	c.askPending(ctx)
