@@ -54,7 +54,7 @@ func testProofs() []testProof {
 		newTestProof("folders of recordings", "the state of a session selects no recordings outside of their folder",
 			"wing/adk/conformance", "TestReplayFolders"),
 		newTestProof("terminals", "no text of a model, tool, file or session controls the terminal",
-			"cmd/agenthost internal/command", "TestTerminalGuard TestTerminalOfCommands"),
+			"cmd/agenthost internal/terminal wing/chat", "TestHostileOutput TestTerminalOfCommands TestClean TestFilterRestIsBounded TestTerminalReceivesNoControls"),
 		newTestProof("pages", "no text of a user, model or judge becomes a part of a page",
 			"pkg/server wing/evaluation/evalreport wing/devui", "TestPage TestPageSources TestDevUIPolicy TestPageHostile"),
 		newTestProof("spreadsheets", "no cell of an evaluation report is a formula",
