@@ -161,7 +161,7 @@ func (t *NameTable) checkNewName(kind NameKind, name, to string) error {
 	newPrefix, _, newScoped := strings.Cut(to, ":")
 	switch {
 	case kind == StateNames && scoped && (!newScoped || newPrefix != prefix):
-		return fmt.Errorf("invalid name %q: the state key must keep its prefix %s:", to, prefix)
+		return fmt.Errorf("invalid name %q: the state key must begin with %s: as before", to, prefix)
 	case kind == StateNames && !scoped && newScoped:
 		return fmt.Errorf("invalid name %q: the state key has no prefix, and another one has other values", to)
 	case kind == StateNames && !isPlaceholderKey(to):

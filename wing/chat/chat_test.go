@@ -49,10 +49,9 @@ func TestScreens(t *testing.T) {
 // A screenTest is a terminal whose other side is an emulator.
 type screenTest struct {
 	*Terminal
-	t           *testing.T
-	screen      *vt.Emulator
-	out         io.Writer
-	interrupted int
+	t      *testing.T
+	screen *vt.Emulator
+	out    io.Writer
 }
 
 func newScreenTest(t *testing.T, width, height int) *screenTest {

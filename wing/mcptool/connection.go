@@ -80,6 +80,7 @@ func (l *link) newClientOptions() *mcp.ClientOptions {
 		opts.ElicitationHandler = l.handleElicit
 	}
 	if l.server.offer.Sampling != nil { // the server may use the model
+		//lint:ignore SA1019 servers use sampling until MCP removes it
 		opts.CreateMessageHandler = l.handleSampling
 	}
 	return opts
