@@ -28,6 +28,7 @@ func (s *Server) listFeatures() []feature {
 		{"textDocument/documentSymbol", "documentSymbolProvider", true, s.listDocumentSymbols},
 		{"workspace/symbol", "workspaceSymbolProvider", true, s.listWorkspaceSymbols},
 		{"textDocument/inlayHint", "inlayHintProvider", true, s.listInlayHints},
+		{"textDocument/semanticTokens/full", "semanticTokensProvider", tokenOptions(), s.listTokens},
 		{"textDocument/foldingRange", "foldingRangeProvider", true, s.listFoldingRanges},
 		{"textDocument/documentLink", "documentLinkProvider", map[string]any{}, s.listLinks},
 		{"textDocument/formatting", "documentFormattingProvider", true, s.formatDocument},
