@@ -216,10 +216,10 @@ func samePart(a, b *genai.Part) bool {
 
 func (e *entryText) addShortAnswer(s *shortAnswer, chunks []*genai.Part) error {
 	if s.thought != "" {
-		e.addKey("thought", YAMLText(s.thought))
+		e.addKey("thought", yamlBlock(s.thought, "    "))
 	}
 	if s.text != "" {
-		e.addKey("text", YAMLText(s.text))
+		e.addKey("text", yamlBlock(s.text, "    "))
 		n := 0
 		for _, p := range chunks {
 			if isPlain(p) && !p.Thought {
@@ -317,6 +317,33 @@ func YAMLText(s string) string {
 	return yamlSafe(text)
 }
 
+// yamlBlock returns text of several lines as a literal block, which people can read and edit. Its lines
+// begin with indent. Text that a block cannot hold unchanged is quoted on one line.
+func yamlBlock(s, indent string) string {
+	body, ended := strings.CutSuffix(s, "\n")
+	if !strings.Contains(body, "\n") || strings.TrimSpace(body) != body || strings.ContainsFunc(body, isUnsafeInBlock) {
+		return YAMLText(s)
+	}
+	header := "|-" // without a line feed at the end
+	if ended {
+		header = "|"
+	}
+	var b strings.Builder
+	b.WriteString(header)
+	for line := range strings.SplitSeq(body, "\n") {
+		b.WriteString("\n")
+		if line != "" {
+			b.WriteString(indent + line)
+		}
+	}
+	return b.String()
+}
+
+// isUnsafeInBlock reports characters that YAML forbids, and those that it reads as line breaks.
+func isUnsafeInBlock(r rune) bool {
+	return r < ' ' && r != '\n' && r != '\t' || isUnsafeInYAML(r) || r == utf8.RuneError
+}
+
 // YAMLPart returns a part as YAML on one line, as in an event: whole floats keep their
 // decimal point, so that they remain floats.
 func YAMLPart(p *genai.Part) (string, error) {
@@ -342,14 +369,17 @@ func YAMLMapping(args map[string]any) (string, error) {
 	return yamlSafe(string(part.FunctionCall.Args)), nil
 }
 
+func isUnsafeInYAML(r rune) bool {
+	return 0x7f <= r && r <= 0x9f || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == 0xfffe || r == 0xffff
+}
+
 // yamlSafe escapes such characters. JSON contains them only in strings.
 func yamlSafe(text string) string {
 	var b strings.Builder
 	for _, r := range text {
-		switch {
-		case 0x7f <= r && r <= 0x9f, r == 0x2028, r == 0x2029, r == 0xfeff, r == 0xfffe, r == 0xffff:
+		if isUnsafeInYAML(r) {
 			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
+		} else {
 			b.WriteRune(r)
 		}
 	}

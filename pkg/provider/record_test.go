@@ -226,8 +226,31 @@ func TestRecordCapabilities(t *testing.T) {
 }
 
 // FuzzRecord records and replays arbitrary text.
+// TestRecordLinesAsBlock: an answer of several lines is a literal block, unless a block would change it.
+func TestRecordLinesAsBlock(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"# Title\n\n- a: 1\n\t# b\n", "  text: |\n    # Title\n\n    - a: 1\n    \t# b\n"},
+		{"one\ntwo", "  text: |-\n    one\n    two\n"},
+		{"  one\ntwo", `  text: "  one\ntwo"`},
+		{"one\ntwo\n\n", `  text: "one\ntwo\n\n"`},
+		{"one\r\ntwo", `  text: "one\r\ntwo"`},
+		{"one\u0085\ntwo", `  text: "one\u0085\ntwo"`},
+		{"one\n", `  text: "one\n"`},
+	} {
+		req := modeltest.ScriptInput("hi", false)
+		llm := fixedModel{answers: []*model.Response{answer(&genai.Part{Text: tt.text})}}
+		script := record(t, llm, req)
+		if !strings.Contains(script, tt.want) {
+			t.Errorf("%q is recorded as\n%s\nwant\n%s", tt.text, script, tt.want)
+		}
+		if diff := cmp.Diff(replayOutline(llm, req), replayOutline(replay(t, script), req)); diff != "" {
+			t.Errorf("%q replayed (-recorded +replayed):\n%s", tt.text, diff)
+		}
+	}
+}
+
 func FuzzRecord(f *testing.F) {
-	for _, s := range []string{"a", "{user}", "{args.}", "a: b # c", "\x00\x7f\u0085\u2028\ufeff\U0001f642", "' \" \\ \n", "{{", "\xff"} {
+	for _, s := range []string{"# T\n\n- a: 1\n", "a\n b\n\t\nc", "a\n   \nb", "a", "{user}", "{args.}", "a: b # c", "\x00\x7f\u0085\u2028\ufeff\U0001f642", "' \" \\ \n", "{{", "\xff"} {
 		f.Add(s, s)
 	}
 	f.Fuzz(func(t *testing.T, user, text string) {

@@ -89,7 +89,10 @@ func renderSection(section string, lists map[string][]string) string {
 		b.WriteString("    " + renderKey(name) + ":\n")
 		for _, item := range lists[name] {
 			for line := range strings.Lines(item) {
-				b.WriteString("      " + line)
+				if line != "\n" {
+					b.WriteString("      ")
+				}
+				b.WriteString(line)
 			}
 		}
 	}
