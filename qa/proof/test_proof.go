@@ -34,6 +34,10 @@ func newSeededProof(name, promised, pkg, tests string) testProof {
 	return p
 }
 
+// explainsFailure matches the lines from which a reader learns why tests have failed, also those that
+// no test prints: a package that does not build, a leaked goroutine, a panic.
+var explainsFailure = regexp.MustCompile(`^(--- (SKIP|FAIL)|FAIL\s+\S+|goleak: |panic: )`)
+
 // runTests runs the tests and returns a row with the results that they log.
 func (p testProof) runTests(ctx context.Context, l *lab) ([]row, error) {
 	args := []string{"test", "-count=1", "-v", "-timeout", fullLimit.String(), "-run", "^(" + strings.Join(p.tests, "|") + ")$"}
@@ -56,7 +60,7 @@ func (p testProof) runTests(ctx context.Context, l *lab) ([]row, error) {
 	}
 	for line := range strings.Lines(string(out)) {
 		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "--- SKIP") || strings.HasPrefix(line, "--- FAIL") {
+		if explainsFailure.MatchString(line) {
 			lines = append(lines, line)
 		}
 	}
