@@ -47,7 +47,7 @@ func (a Advice) hintField(key string, names []string) string {
 	return "use " + a.Fields[key]
 }
 
-// findField returns the field that an unknown key stands for, as another program's name or as a
+// findField returns the field that an unknown key means, as another program's name or as a
 // misspelling, or "".
 func (a Advice) findField(key string, names []string) string {
 	advice, ok := a.Fields[key]

@@ -28,9 +28,6 @@ func Print(w io.Writer, n *Node, origins bool) error {
 	return err
 }
 
-// RedactedValue returns a scalar's value with secrets redacted as in [Print].
-func (n *Node) RedactedValue() string { return n.redactedValue() }
-
 type treePrinter struct {
 	out     bytes.Buffer
 	origins bool
@@ -70,7 +67,7 @@ func (p *treePrinter) writeBlock(n *Node, depth int) {
 
 // writeValue writes the value after a key or a dash.
 func (p *treePrinter) writeValue(head string, n *Node, depth int) {
-	text := n.redactedValue()
+	text := n.RedactedValue()
 	switch {
 	case n.isBlock():
 		p.writeLine(head, n)
@@ -114,7 +111,7 @@ func (p *treePrinter) formatFlow(n *Node) string {
 		}
 		return n.Value
 	}
-	return formatScalar(n.redactedValue())
+	return formatScalar(n.RedactedValue())
 }
 
 // formatKey formats a key. A number and a boolean stay what they are.
@@ -145,8 +142,8 @@ func doubleQuote(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// redactedValue returns the scalar's value without secrets.
-func (n *Node) redactedValue() string {
+// RedactedValue returns a scalar's value with secrets redacted as in [Print].
+func (n *Node) RedactedValue() string {
 	switch {
 	case n.neverShown && n.Value != "":
 		return redacted

@@ -104,7 +104,7 @@ func isInLiteral(literals [][2]int, offset int) bool {
 	return slices.ContainsFunc(literals, func(l [2]int) bool { return l[0] < offset && offset <= l[1] })
 }
 
-// findOwner returns the member that an unknown name stands for: an argument, or another variable's
+// findOwner returns the member that an unknown name means: an argument, or another variable's
 // member, such as args.amount for amount; "" if there is none.
 func findOwner(name string, env Env) string {
 	roots := slices.Sorted(maps.Keys(env))
