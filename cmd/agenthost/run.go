@@ -157,13 +157,10 @@ func runAppWith(ctx context.Context, env command.Env, f *runFlags, args []string
 	defer host.Close()
 	t := &conversation{env: env, host: host, state: state, json: f.json, spent: &spent, authorizer: auth, person: person}
 	t.key = session.Key{App: app, User: f.user, ID: f.session}
-	if err = t.findSession(ctx); err != nil {
+	if err = t.findSession(ctx, f); err != nil {
 		return err
 	}
 	if f.resume {
-		if !t.stored {
-			return f.AddLocation(fmt.Errorf("session %s: %w", t.key.ID, session.ErrNotFound))
-		}
 		if err = t.resumeInvocation(ctx); err == nil {
 			err = t.authorizePending(ctx)
 		}
@@ -229,20 +226,24 @@ func quoteShell(arg string) string {
 	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 }
 
-// findSession finds out whether the session is stored, and gives a new one its ID.
-func (t *conversation) findSession(ctx context.Context) error {
+// findSession finds out whether the session is stored, and gives a new one its ID. One that is to be
+// resumed must be stored.
+func (t *conversation) findSession(ctx context.Context, f *runFlags) error {
 	if t.key.ID == "" {
 		t.key.ID = uuid.NewString()
 		return nil
 	}
 	_, err := t.host.Store().Sessions.Get(ctx, t.key, nil)
-	if errors.Is(err, session.ErrNotFound) {
-		// Report it, because the ID may be misspelt.
-		fmt.Fprintf(t.env.Err, "session %s is new\n", t.key.ID)
-		return nil
+	switch {
+	case !errors.Is(err, session.ErrNotFound):
+		t.stored = err == nil
+		return command.FailWith(err)
+	case f.resume:
+		return f.AddLocation(fmt.Errorf("session %s: %w", t.key.ID, session.ErrNotFound))
 	}
-	t.stored = err == nil
-	return command.FailWith(err)
+	// Report it, because the ID may be misspelt.
+	fmt.Fprintf(t.env.Err, "session %s is new\n", t.key.ID)
+	return nil
 }
 
 // storeSession creates the session before its first message. A conversation without a message
