@@ -142,8 +142,9 @@ func (ds Diagnostics) Err() error {
 	return ds
 }
 
-// Error returns all problems, one per line.
-func (ds Diagnostics) Error() string { return strings.Join(ds.Strings(), "\n") }
+// Error returns all problems, one per line, each with its hint in parentheses: a program that
+// only logs the error reports the way out as well.
+func (ds Diagnostics) Error() string { return strings.Join(ds.StringsWithHints(), "\n") }
 
 // Strings returns one line per problem, without snippets and hints.
 func (ds Diagnostics) Strings() []string {

@@ -85,13 +85,13 @@ func TestDiagnostics_Err(t *testing.T) {
 	if err := (spec.Diagnostics{warning}).Err(); err != nil {
 		t.Errorf("Err() of a warning = %v, want nil", err)
 	}
-	ds := spec.Diagnostics{warning, {Pos: posAt(1, 2), Rule: "type", Message: "bad"}}
+	ds := spec.Diagnostics{warning, {Pos: posAt(1, 2), Rule: "type", Message: "bad", Hint: "write good"}}
 	err := fmt.Errorf("loading: %w", ds.Err())
 	var found spec.Diagnostics
 	if !errors.As(err, &found) || len(found) != 2 {
 		t.Errorf("errors.As(%v) found %v", err, found)
 	}
-	if got, want := err.Error(), "loading: warning: w\na.yaml:1:2: bad [type]"; got != want {
+	if got, want := err.Error(), "loading: warning: w\na.yaml:1:2: bad [type] (write good)"; got != want {
 		t.Errorf("Error() = %q, want %q", got, want)
 	}
 }

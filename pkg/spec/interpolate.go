@@ -17,8 +17,12 @@ const redacted = "***"
 // a value, the error is [ErrUnset] or describes the reason.
 type Lookup func(kind, name string) (string, error)
 
-// ErrUnset means that no variable or secret has the name.
-var ErrUnset = errors.New("is not set")
+// ErrUnset means that no variable or secret has the name. ErrKept means that the scalar keeps the
+// reference as it is written, without a diagnostic.
+var (
+	ErrUnset = errors.New("is not set")
+	ErrKept  = errors.New("is kept")
+)
 
 // Interpolate replaces the references ${env:X}, ${env:X:-default}, ${secret:X} and ${file:path} in
 // a tree's scalars except keys; any other $ is literal. It does not scan replacements for further
@@ -163,6 +167,8 @@ func (i *interpolator) resolveReference(n *Node, r reference) (string, bool) {
 	switch {
 	case err == nil && (value != "" || r.kind != "secret"):
 		return value, true
+	case errors.Is(err, ErrKept):
+		return "", false
 	case hasFallback:
 		if isLookupErr && lookupErr.Ignored != "" {
 			i.report(text.Warnf(r.from, lookupErr.Rule, "%s; using the default", lookupErr.Ignored).WithHint("%s", lookupErr.Hint))

@@ -286,10 +286,10 @@ func TestParseJSONEscapes(t *testing.T) {
 
 func TestJSONEscapes_Problems(t *testing.T) {
 	tests := []struct{ in, want string }{
-		{`{"t": "\ud83d\ude00", "t": 1}`, `f.yaml:1:23: duplicate key "t", first used in line 1 [duplicate-key]`},
-		{`{"t": "\ud83d\ude00", "u": "\ud83d"}`, `f.yaml:1:31: invalid character in a \u escape [yaml]`},
-		{`{"t": "\ude00\ud83d"}`, `f.yaml:1:10: invalid character in a \u escape [yaml]`},
-		{`{"t": "\ud83d\ude00"`, `f.yaml:1:20: expected "," or "}" here [yaml]`},
+		{`{"t": "\ud83d\ude00", "t": 1}`, `f.yaml:1:23: duplicate key "t", first used in line 1 [duplicate-key] (remove one of them)`},
+		{`{"t": "\ud83d\ude00", "u": "\ud83d"}`, `f.yaml:1:31: invalid character in a \u escape [yaml] (write the character itself)`},
+		{`{"t": "\ude00\ud83d"}`, `f.yaml:1:10: invalid character in a \u escape [yaml] (write the character itself)`},
+		{`{"t": "\ud83d\ude00"`, `f.yaml:1:20: expected "," or "}" here [yaml] (close every [ and {, and quote text with , [ ] { } or ": ")`},
 	}
 	for _, test := range tests {
 		_, ds := spec.Parse("f.yaml", []byte(test.in))

@@ -78,9 +78,10 @@ func explainSyntax(d Diagnostic, src *source) Diagnostic {
 	here := src.textFrom(d.Pos)
 	before := strings.TrimSuffix(d.Source, here)
 	switch message := d.Message; {
-	case strings.HasPrefix(strings.TrimSpace(d.Source), "//"), strings.HasPrefix(strings.TrimSpace(src.lineAbove(d.Pos.Line)), "//"):
-		d.Message = "a comment cannot begin with //"
-		return d.WithHint("begin it with #")
+	case strings.HasPrefix(strings.TrimSpace(d.Source), "//"):
+		return explainSlashes(d, src, d.Pos.Line)
+	case strings.HasPrefix(strings.TrimSpace(src.lineAbove(d.Pos.Line)), "//"):
+		return explainSlashes(d, src, src.numberAbove(d.Pos.Line))
 	case message == missingKey && strings.HasSuffix(before, "'") && here != "" && unicode.IsLetter(rune(here[0])):
 		d.Message = "the apostrophe before this ends the string"
 		return d.WithHint(`inside '…', write '' for an apostrophe, or put the string in "…"`)
@@ -101,6 +102,8 @@ func explainSyntax(d Diagnostic, src *source) Diagnostic {
 		return d.WithHint("put a space after the colon: %s", unspacedKey.ReplaceAllString(strings.TrimSpace(src.lineText(d.Pos.Line)), "$1: $2"))
 	case (message == notAllowedColon || message == missingKey) && isDeeper(d, src):
 		return explainIndent(d, src)
+	case (message == missingKey || message == missingDash) && explainColumn(&d, src):
+		return d
 	default:
 		if words, ok := describeSyntaxError(message); ok {
 			d.Message, d.Hint = words[0], words[1]
@@ -158,7 +161,7 @@ func describeSyntaxError(message string) ([2]string, bool) {
 		missingKey: {
 			"expected a key here", "check the indentation and the quotes before this position",
 		},
-		"did not find expected '-' indicator": {
+		missingDash: {
 			`expected "- " here`, "start every list item in the same column",
 		},
 		"did not find expected node content": {
@@ -196,6 +199,7 @@ func describeSyntaxError(message string) ([2]string, bool) {
 const (
 	notAllowedColon = "mapping values are not allowed in this context"
 	missingKey      = "did not find expected key"
+	missingDash     = "did not find expected '-' indicator"
 )
 
 // keyOfLine matches a line that starts with a key, optionally with a value. A list item's "- "
@@ -223,15 +227,87 @@ func explainIndent(d Diagnostic, src *source) Diagnostic {
 	return d.WithHint("start %s in column %d, below %s, or quote the text above if this line is part of it", line[2], len(above[1])+1, above[2])
 }
 
-// lineAbove returns the previous line that is neither empty nor a comment.
-func (s *source) lineAbove(number int) string {
-	for number--; number > 0; number-- {
-		line := strings.TrimRight(s.lineText(number), " \r")
-		if text := strings.TrimSpace(line); text != "" && text[0] != '#' {
-			return line
+// explainColumn explains a key or a list item that begins in a column where no block above continues:
+// it belongs to the nearest one. It returns false for other problems.
+func explainColumn(d *Diagnostic, src *source) bool {
+	line := strings.TrimRight(src.lineText(d.Pos.Line), " \r")
+	text := strings.TrimLeft(line, " ")
+	indent := len(line) - len(text)
+	if d.Pos.Col != indent+1 {
+		return false
+	}
+	isItem := strings.HasPrefix(text, "- ")
+	if key := keyOfLine.FindStringSubmatch(line); key != nil && !isItem {
+		text = key[2]
+	}
+	column, below := -1, ""
+	consider := func(at int, name string) {
+		if column < 0 || max(at-indent, indent-at) < max(column-indent, indent-column) {
+			column, below = at, name
 		}
 	}
-	return ""
+	isText := true // the lines directly above may be those of a block
+	limit := maxColumn
+	for number := src.numberAbove(d.Pos.Line); number > 0 && limit > 0; number = src.numberAbove(number) {
+		above := strings.TrimRight(src.lineText(number), " \r")
+		start := len(above) - len(strings.TrimLeft(above, " "))
+		key := keyOfLine.FindStringSubmatch(above)
+		if isText && key != nil && (strings.HasPrefix(key[3], "|") || strings.HasPrefix(key[3], ">")) && start < indent && limit < maxColumn {
+			d.Message = "unexpected indentation"
+			*d = d.WithHint("start this line in column %d, as the text above, which belongs to %s", limit+1, key[2])
+			return true
+		}
+		isText = isText && key == nil
+		if start >= limit {
+			continue
+		}
+		limit = start
+		at := start
+		for item := above[start:]; strings.HasPrefix(item, "- "); item = above[at:] {
+			if isItem {
+				consider(at, "the item above")
+			}
+			at += len(item) - len(strings.TrimLeft(item[1:], " "))
+		}
+		if key != nil && !isItem {
+			consider(at, key[2])
+		}
+	}
+	if column < 0 || column == indent {
+		return false
+	}
+	if isItem {
+		text = "this item"
+	}
+	d.Message = "unexpected indentation"
+	*d = d.WithHint("start %s in column %d, below %s", text, column+1, below)
+	return true
+}
+
+// maxColumn is deeper than any line.
+const maxColumn = 1 << 30
+
+// explainSlashes explains a comment as in JavaScript, which is in a line.
+func explainSlashes(d Diagnostic, src *source, number int) Diagnostic {
+	d.Pos.Line, d.Source = number, src.lineText(number)
+	d.Pos.Col = strings.Index(d.Source, "//") + 1
+	d.Message = "a comment cannot begin with //"
+	return d.WithHint("begin it with #")
+}
+
+// lineAbove returns the previous line that is neither empty nor a comment.
+func (s *source) lineAbove(number int) string {
+	return strings.TrimRight(s.lineText(s.numberAbove(number)), " \r")
+}
+
+// numberAbove returns the number of the previous line that is neither empty nor a comment, or 0.
+func (s *source) numberAbove(number int) int {
+	for number--; number > 0; number-- {
+		if text := strings.TrimSpace(s.lineText(number)); text != "" && text[0] != '#' {
+			return number
+		}
+	}
+	return 0
 }
 
 // withQuotesFix adds a fix to a problem inside { } or [ ]: quotes around the plain text. It adds

@@ -2,6 +2,7 @@ package lsp_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -129,4 +130,51 @@ func BenchmarkKeystroke(b *testing.B) {
 			b.Fatalf("found %d references, want 3", len(found))
 		}
 	}
+}
+
+// BenchmarkKeystrokeInOneFile measures a keystroke in an app.yaml that has 1000 agents: until the
+// diagnostics of the change arrive, and until the completions at the cursor do.
+func BenchmarkKeystrokeInOneFile(b *testing.B) {
+	e := startEditorWith(b, testenv.Kinds())
+	defer e.close()
+	var agents, use strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&agents, "  a%d:\n    model: fast\n    description: Counts %d.\n    instruction: |\n      Do {k%d?} and {k%d?}.\n    output_key: k%d\n", i, i, i, (i+1)%1000, i)
+		fmt.Fprintf(&use, "    - use: a%d\n", i)
+	}
+	text := "models: {fast: {provider: scripted, script: s.script.yaml}}\nroot_agent:\n  name: root\n  agent_class: ParallelAgent\n  sub_agents:\n" + use.String() + "agents:\n" + agents.String()
+	e.writeFiles(map[string]string{"app.yaml": text, "root_agent.yaml": ""})
+	if err := os.Remove(filepath.Join(e.dir, "root_agent.yaml")); err != nil {
+		b.Fatal(err)
+	}
+	e.notify("textDocument/didOpen", map[string]any{"textDocument": map[string]any{"uri": e.uri("app.yaml"), "text": text}})
+	version := 0
+	typeText := func(typed string) (line, column int) {
+		version++
+		before, after, _ := strings.Cut(text, "Do {k500?}")
+		changed := before + "Do {k500?}" + typed + after
+		e.notify("textDocument/didChange", map[string]any{
+			"textDocument":   map[string]any{"uri": e.uri("app.yaml"), "version": version},
+			"contentChanges": []any{map[string]any{"text": changed}},
+		})
+		return strings.Count(before, "\n"), len(before[strings.LastIndex(before, "\n")+1:]) + len("Do {k500?}"+typed)
+	}
+	b.Run("diagnostics", func(b *testing.B) {
+		for b.Loop() {
+			typeText(fmt.Sprintf(" {nothing%d}", version))
+			for found := []string{}; !strings.Contains(strings.Join(found, ""), fmt.Sprintf("{nothing%d?}", version-1)); {
+				found = e.waitForDiagnostics("app.yaml")
+			}
+		}
+	})
+	b.Run("completion", func(b *testing.B) {
+		for b.Loop() {
+			line, column := typeText(" {k50")
+			var answer struct{ Items []struct{ Label string } }
+			e.call("textDocument/completion", map[string]any{"textDocument": map[string]any{"uri": e.uri("app.yaml")}, "position": map[string]int{"line": line, "character": column}}, &answer)
+			if len(answer.Items) == 0 {
+				b.Fatal("no completions")
+			}
+		}
+	})
 }
