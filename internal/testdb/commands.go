@@ -21,6 +21,7 @@ func Commands() []Command {
 	return []Command{
 		{"serve", "", Migrates}, // in the script serve-old-schema
 		{"run", "echo hi --session m", Migrates},
+		{"mcp", "echo", Migrates},
 		{"db migrate", "$DB", Migrates},
 
 		{"db status", "$DB", ReadsAll},
@@ -37,6 +38,9 @@ func Commands() []Command {
 		{"plan", "echo", Reads},
 		{"rollback", "echo REVISION", Reads},
 		{"why", "echo s", Reads},
+		{"outcomes", "echo", Reads},
+		{"cost", "echo --by user,agent", Reads},
+		{"rollout status", "echo", Reads},
 		{"preview", "echo --session s hi", Reads},
 		{"record", "echo s", Reads},
 		{"db import", "$DB --session-db $OTHER", Reads},
@@ -50,6 +54,10 @@ func Commands() []Command {
 		{"session prune", "echo --older-than 1ns", Writes},
 		{"memory add", "echo s", Writes},
 		{"memory delete", "echo s", Writes},
+		{"rollout pause", "echo", Writes},
+		{"rollout resume", "echo", Writes},
+		{"rollout promote", "echo", Writes},
+		{"rollout abort", "echo", Writes},
 		{"eval", "echo", Writes},
 	}
 }

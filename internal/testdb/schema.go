@@ -17,14 +17,16 @@ func undoStatements(engine string) map[int64][]string {
 		dropIndex = "DROP INDEX %s ON sessions"
 	}
 	return map[int64][]string{
-		9: {"DROP TABLE retention_sweeps", fmt.Sprintf(dropIndex, "sessions_by_age"), "ALTER TABLE sessions DROP COLUMN active_time"},
-		8: {"DROP TABLE credential_grants"},
-		7: {"DROP TABLE eval_results"},
-		6: {"ALTER TABLE events DROP COLUMN provenance"},
-		5: {"DROP TABLE revisions"},
-		4: {fmt.Sprintf(dropIndex, "sessions_of_app"), fmt.Sprintf(dropIndex, "sessions_of_user")},
-		3: {"ALTER TABLE sessions DROP COLUMN lease_owner", "ALTER TABLE sessions DROP COLUMN lease_epoch", "ALTER TABLE sessions DROP COLUMN lease_until"},
-		2: {"DROP TABLE memory_terms", "DROP TABLE memories", "DROP TABLE memory_owners"},
+		11: {"DROP TABLE rollouts"},
+		10: {"DROP TABLE session_feedback", "ALTER TABLE events DROP COLUMN outcome"},
+		9:  {"DROP TABLE retention_sweeps", fmt.Sprintf(dropIndex, "sessions_by_age"), "ALTER TABLE sessions DROP COLUMN active_time"},
+		8:  {"DROP TABLE credential_grants"},
+		7:  {"DROP TABLE eval_results"},
+		6:  {"ALTER TABLE events DROP COLUMN provenance"},
+		5:  {"DROP TABLE revisions"},
+		4:  {fmt.Sprintf(dropIndex, "sessions_of_app"), fmt.Sprintf(dropIndex, "sessions_of_user")},
+		3:  {"ALTER TABLE sessions DROP COLUMN lease_owner", "ALTER TABLE sessions DROP COLUMN lease_epoch", "ALTER TABLE sessions DROP COLUMN lease_until"},
+		2:  {"DROP TABLE memory_terms", "DROP TABLE memories", "DROP TABLE memory_owners"},
 	}
 }
 

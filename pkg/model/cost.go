@@ -1,5 +1,7 @@
 package model
 
+import "google.golang.org/genai"
+
 // CostKey is the key in a response's custom metadata for its tokens and its cost in US
 // dollars: {"usd": 0.0012, "input_tokens": 900, "cached_tokens": 0, "output_tokens": 80}.
 const CostKey = "model_cost"
@@ -12,4 +14,13 @@ func CostOf(r *Response) (usd float64, ok bool) {
 	cost, _ := r.CustomMetadata[CostKey].(map[string]any)
 	usd, ok = cost["usd"].(float64)
 	return usd, ok
+}
+
+// CountTokens returns the prompt tokens with the cached ones, the cached ones, and the response
+// tokens.
+func CountTokens(u *genai.GenerateContentResponseUsageMetadata) (input, cached, output int) {
+	input = max(0, int(u.PromptTokenCount)) + max(0, int(u.ToolUsePromptTokenCount))
+	cached = min(input, max(0, int(u.CachedContentTokenCount)))
+	output = max(0, int(u.CandidatesTokenCount)) + max(0, int(u.ThoughtsTokenCount))
+	return input, cached, output
 }

@@ -14,7 +14,7 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrExists means that a session with this id already exists.
 	ErrExists = errors.New("already exists")
-	// ErrStale means that the session changed since it was read.
+	// ErrStale means that the session, or a row such as a rollout, changed since it was read.
 	ErrStale = errors.New("changed since it was read")
 	// ErrFenced means that another host took over the session during a run.
 	// It is an ErrStale.

@@ -109,3 +109,26 @@ func FuzzDelta(f *testing.F) {
 		}
 	})
 }
+
+// FuzzOutcome: what decodes comes back from the form that it is stored in again.
+func FuzzOutcome(f *testing.F) {
+	o := Outcome{Revision: "r", Protocol: "run", Day: 3, Turns: 2, Selected: true, Failures: []CodeCount{{"A B", 1}}, Agents: []AgentOutcome{{Agent: "-"}}}
+	f.Add(o.Append(nil))
+	f.Add([]byte("1 0 0 1 0 0 0 0 0 - - - !(selected) 0 !(selected) 1"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		var first, second Outcome
+		if first.Decode(in) != nil || first.IsEmpty() && first.Previous == 0 {
+			return
+		}
+		text := first.Append(nil)
+		if len(text) > maxOutcomeText {
+			return
+		}
+		if err := second.Decode(text); err != nil {
+			t.Fatalf("%q decodes, and %q does not: %v", in, text, err)
+		}
+		if again := second.Append(nil); string(again) != string(text) {
+			t.Errorf("%q is stored as %q, and then as %q", in, text, again)
+		}
+	})
+}

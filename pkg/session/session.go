@@ -31,6 +31,9 @@ type Session struct {
 	// LastUpdate is when the last event was appended or, without events, when the session was
 	// created.
 	LastUpdate time.Time
+	// Outcome is the stored form of the session's [Outcome]. An append stores it with its event; a
+	// session from a list has none and must not be appended to.
+	Outcome []byte
 }
 
 // New returns a copy of s with a state that has the given keys; it takes ownership of the

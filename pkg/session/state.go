@@ -28,6 +28,10 @@ const (
 	TempPrefix = "temp:"
 )
 
+// MetadataKey is the session key in which ADK's web client and the developer page keep a session's
+// title, as {"displayName": "…"}. Recorded tests and cases omit it.
+const MetadataKey = "__session_metadata__"
+
 // ScopeOf returns a key's scope and its name without the prefix. An unknown prefix is part of
 // the name (adk-python sessions/state.py).
 func ScopeOf(key string) (Scope, string) {

@@ -32,12 +32,13 @@ func (s *Sessions) Acquire(ctx context.Context, key session.Key, wait time.Durat
 		wait -= time.Since(began)
 	}
 	// Then the turn among all stores, in the time that is left.
-	r := &sessionRun{sessions: s, key: key}
+	r := &sessionRun{sessions: s, key: key, began: time.Now()}
 	r.Init(ctx, time.Time{})
 	if err := s.leases.acquireLease(ctx, key, wait, &r.LazyContext); err != nil {
 		s.runs.releaseSession(key)
 		return nil, nil, err
 	}
+	s.active.addRun(r)
 	return r, r.releaseOnce, nil
 }
 
@@ -47,6 +48,7 @@ type sessionRun struct {
 	limit.LazyContext
 	sessions *Sessions
 	key      session.Key
+	began    time.Time
 	once     sync.Once
 }
 
@@ -62,6 +64,7 @@ func (r *sessionRun) Value(key any) any {
 // lease idle. Further calls do nothing.
 func (r *sessionRun) releaseOnce() {
 	r.once.Do(func() {
+		r.sessions.active.removeRun(r)
 		r.sessions.leases.markIdle(r.key)
 		r.Cancel(nil)
 		r.sessions.runs.releaseSession(r.key)

@@ -81,7 +81,7 @@ func (s *Sessions) Append(ctx context.Context, sess *session.Session, ev *sessio
 	ev.Actions.StateDelta, ev.Actions.StateUpdates = session.WithoutTemp(delta), nil
 	// Set before the append: readers may see the event before AppendEvent returns.
 	ev.Seq = sess.Version + 1
-	rec := AppendRecord{Key: sess.Key, Version: sess.Version, Epoch: epoch, Event: ev, Writes: SplitState(ev.Actions.StateDelta), Updates: shared}
+	rec := AppendRecord{Key: sess.Key, Version: sess.Version, Epoch: epoch, Event: ev, Writes: SplitState(ev.Actions.StateDelta), Updates: shared, Outcome: sess.Outcome}
 	if e != nil {
 		rec.ID = e.id
 	}

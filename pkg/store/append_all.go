@@ -73,7 +73,7 @@ func (s *Sessions) appendBulk(ctx context.Context, bulk BulkAppender, sess *sess
 	}
 	b := &bulkAppend{
 		limits: &appendLimits{s.limits, sess.State, map[string]any{}, size}, deltas: make([]map[string]any, 0, len(events)),
-		first: AppendRecord{Key: sess.Key, Version: sess.Version, Epoch: epoch},
+		first: AppendRecord{Key: sess.Key, Version: sess.Version, Epoch: epoch, Outcome: sess.Outcome},
 	}
 	if e != nil {
 		b.first.ID = e.id

@@ -52,7 +52,7 @@ type SessionRows interface {
 	// if the record names an epoch that is not the session's latest, and with ErrNotFound if the
 	// session is missing. Appending is idempotent: if the session already has the event id, nothing
 	// changes and the result is that event's position. The event belongs to the backend, its text
-	// to the caller.
+	// and the outcome to the caller.
 	AppendEvent(ctx context.Context, rec AppendRecord) (AppendResult, error)
 }
 
@@ -121,6 +121,8 @@ type Snapshot struct {
 	Events []StoredEvent
 	// LastID is the last event's id.
 	LastID string
+	// Outcome is the stored form of the outcome that the last event has; empty without one.
+	Outcome []byte
 	// Whole reports that Events holds all events although the window asked for
 	// fewer.
 	Whole bool
@@ -171,6 +173,8 @@ type AppendRecord struct {
 	Updates []SharedUpdate
 	// Text is the event's JSON. With updates it depends on their results, see ComputeUpdates.
 	Text []byte
+	// Outcome is the stored form of the session's outcome up to the event.
+	Outcome []byte
 	// limits are checked again after updates are computed.
 	limits *appendLimits
 }
@@ -208,9 +212,9 @@ type AppendResult struct {
 // the same clock.
 type LeaseRows interface {
 	// AcquireLease leases the session to the grant's owner and sets the grant's id and epoch, if
-	// the lease is free, expired, or already the owner's. Otherwise nothing changes and it returns
-	// the holder. A missing session is ErrNotFound. An id and an epoch in the grant are the last
-	// known ones, which may save a read.
+	// the lease is free, expired, or already the owner's. Otherwise no lease changes, the grant has the
+	// id and epoch of the holder's lease, and it returns the holder. A missing session is ErrNotFound.
+	// An id and an epoch in the grant are the last known ones, which may save a read.
 	AcquireLease(ctx context.Context, g *LeaseGrant) (holder string, err error)
 	// RenewLeases extends the grants by their term, and returns those that are
 	// lost: taken over, or deleted with their session.

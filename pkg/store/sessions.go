@@ -25,6 +25,7 @@ type Sessions struct {
 	growing *growthQueue
 	runs    *runQueue
 	leases  *leaseManager
+	active  activeRuns
 }
 
 // GetOptions select the events that Get returns; the state is always complete.
@@ -194,7 +195,7 @@ func (s *Sessions) readWhole(ctx context.Context, key session.Key) (*session.Ses
 }
 
 func newSessionView(key session.Key, snap *Snapshot, h *session.History) *session.Session {
-	return session.New(session.Session{Key: key, Version: snap.Version, History: h, LastUpdate: snap.Updated}, snap.State)
+	return session.New(session.Session{Key: key, Version: snap.Version, History: h, LastUpdate: snap.Updated, Outcome: snap.Outcome}, snap.State)
 }
 
 // Delete deletes a session with its events and its own state; app: and user:

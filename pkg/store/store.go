@@ -24,6 +24,8 @@ type Store struct {
 	Memories  *Memories
 	Revisions *Revisions
 	Results   *Results
+	Outcomes  *Outcomes
+	Rollouts  *Rollouts
 	// Grants are nil if the backends cannot store them.
 	Grants connection.GrantStore
 }
@@ -94,8 +96,8 @@ func (o *Options) withDefaults() *Options {
 	return &d
 }
 
-// Backends are the engines below a store. All but Results and Grants are required; a package such
-// as memstore or sqlstore has some.
+// Backends are the engines below a store. All but Results, Outcomes, Rollouts and Grants are required; a
+// package such as memstore or sqlstore has some.
 type Backends struct {
 	Sessions  SessionBackend
 	Artifacts ArtifactBackend
@@ -105,6 +107,12 @@ type Backends struct {
 	Revisions     RevisionBackend
 	// Results is nil for a store that cannot store results; see [ErrNoResults].
 	Results ResultBackend
+	// Outcomes is nil for a store that cannot read outcomes; see [ErrNoOutcomes]. The session backend
+	// closes it.
+	Outcomes OutcomeBackend
+	// Rollouts is nil for a store that cannot store rollouts; see [ErrNoRollouts]. The session backend
+	// closes it.
+	Rollouts RolloutBackend
 	// Grants are nil for a store that cannot store what users have authorized. The session backend
 	// closes them.
 	Grants connection.GrantStore
@@ -133,6 +141,8 @@ func New(b *Backends, opts *Options) *Store {
 		Memories:  &Memories{backend: b.Memories, service: b.MemoryService, clock: o.Clock, newID: o.NewID},
 		Revisions: &Revisions{backend: b.Revisions, clock: o.Clock},
 		Results:   &Results{backend: results, clock: o.Clock},
+		Outcomes:  &Outcomes{backend: b.Outcomes, clock: o.Clock},
+		Rollouts:  &Rollouts{backend: b.Rollouts, clock: o.Clock, owner: o.Owner},
 		Grants:    b.Grants,
 	}
 }

@@ -22,7 +22,7 @@ func (b *Sessions) AcquireLease(ctx context.Context, g *store.LeaseGrant) (holde
 		h.grantLease(g)
 		return tx.putHead(g.Key, h)
 	})
-	if err == nil && holder == "" {
+	if err == nil {
 		g.ID, g.Epoch = h.ID, h.Epoch
 	}
 	return holder, wrapDamage(g.Key, err)

@@ -56,6 +56,17 @@ func ResultNotFound(app, id string) error {
 	return fmt.Errorf("result %s of app %s is not stored: %w", id, app, session.ErrNotFound)
 }
 
+// RolloutNotFound is the error for an app without a rollout.
+func RolloutNotFound(app string) error {
+	return fmt.Errorf("rollout of app %s is not stored: %w", app, session.ErrNotFound)
+}
+
+// RolloutStale is the error for a save of a rollout that is no longer at the version that the caller
+// has read; 0 is a rollout that is not stored.
+func RolloutStale(app string, read, now int64) error {
+	return fmt.Errorf("rollout of app %s %w: it was at version %d, now it is at %d", app, session.ErrStale, read, now)
+}
+
 // RevisionNotFound is the error for a missing revision.
 func RevisionNotFound(app, id string) error {
 	return fmt.Errorf("revision %s of app %s is not stored: %w", id, app, session.ErrNotFound)

@@ -12,8 +12,9 @@ func New(opts *store.Options) *store.Store { return store.New(NewBackends(), opt
 
 // NewBackends returns empty backends for all store parts.
 func NewBackends() *store.Backends {
+	sessions := NewSessions()
 	return &store.Backends{
-		Sessions: NewSessions(), Artifacts: NewArtifacts(), Memories: NewMemories(), Revisions: NewRevisions(), Results: NewResults(), Grants: &connection.MemoryGrants{},
+		Sessions: sessions, Outcomes: sessions, Rollouts: sessions, Artifacts: NewArtifacts(), Memories: NewMemories(), Revisions: NewRevisions(), Results: NewResults(), Grants: &connection.MemoryGrants{},
 		Unshared: true,
 	}
 }

@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"slices"
@@ -26,6 +27,7 @@ type Sessions struct {
 	sweeps   map[string]store.Sweep // by app
 	apps     map[string]map[string]any
 	users    map[store.UserKey]map[string]any
+	rollouts map[string]store.Rollout // by app
 }
 
 type memSession struct {
@@ -37,6 +39,12 @@ type memSession struct {
 	state   map[string]any
 	initial map[string]any // the state at creation
 	lease   memLease
+	// outcome is the stored form of the latest outcome, in a buffer that is used again; past has the
+	// earlier ones.
+	outcome  []byte
+	past     [][]byte
+	room     [256]byte // for outcome
+	feedback []store.Feedback
 }
 
 // A memEvent is an event with its JSON size.
@@ -52,6 +60,7 @@ func NewSessions() *Sessions {
 		sweeps:   map[string]store.Sweep{},
 		apps:     map[string]map[string]any{},
 		users:    map[store.UserKey]map[string]any{},
+		rollouts: map[string]store.Rollout{},
 	}
 }
 
@@ -140,7 +149,7 @@ func (m *Sessions) ReadSession(_ context.Context, key session.Key, w store.Event
 	if w.ID == s.ID {
 		stored = stored[min(w.Since, s.Version):]
 	}
-	snap := &store.Snapshot{Head: s.Head, State: m.mergeState(key, s)}
+	snap := &store.Snapshot{Head: s.Head, State: m.mergeState(key, s), Outcome: bytes.Clone(s.outcome)}
 	if len(stored) == 0 {
 		return snap, nil
 	}
@@ -223,6 +232,7 @@ func (m *Sessions) AppendEvent(_ context.Context, rec store.AppendRecord) (store
 			return store.AppendResult{}, err
 		}
 	}
+	s.setOutcome(rec.Outcome)
 	s.addEvent(rec.Event, int64(len(rec.Text)))
 	m.writeCells(rec.Key, rec.Writes)
 	m.writeCells(rec.Key, computed)
@@ -304,6 +314,7 @@ func (m *Sessions) Close() error {
 	defer m.mu.Unlock()
 	m.closed = true
 	clear(m.sessions)
+	clear(m.rollouts)
 	return nil
 }
 
@@ -326,6 +337,7 @@ func (m *Sessions) AcquireLease(_ context.Context, g *store.LeaseGrant) (string,
 		return "", backend.SessionNotFound(g.Key.ID)
 	}
 	if s.lease.until.After(g.Now) && s.lease.owner != g.Owner {
+		g.ID, g.Epoch = s.ID, s.lease.epoch
 		return s.lease.owner, nil
 	}
 	s.grantLease(g)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"agenthost/internal/testdb"
+	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 )
 
@@ -97,6 +98,8 @@ func readOldSchema(t *testing.T, url string, version int64) {
 	if all, err := s.Revisions.List(t.Context(), "app"); err != nil || len(all) != 1 {
 		t.Errorf("revisions = %v, %v", all, err)
 	}
+	_, err = s.Rollouts.Get(t.Context(), "app")
+	wantErr(t, "rollout", err, session.ErrNotFound, "rollout of app app is not stored")
 	if found, err := s.Memories.Search(t.Context(), "app", "alice", store.MemoryQuery{Text: "hi"}); err != nil || len(found) == 0 {
 		t.Errorf("memories = %v, %v", found, err)
 	}

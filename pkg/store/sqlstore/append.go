@@ -29,9 +29,11 @@ func (b *Database) AppendEvent(ctx context.Context, rec store.AppendRecord) (at 
 }
 
 func (b *Database) appendPlain(ctx context.Context, rec store.AppendRecord) (store.AppendResult, error) {
-	// One string for both texts. The record's buffer has room after its text, which belongs to it.
-	both := string(rec.Event.Provenance.Append(rec.Text))
-	a := &appendJob{AppendRecord: rec, text: both[:len(rec.Text)], provenance: both[len(rec.Text):]}
+	// One string for all texts. The record's buffer has room after its text, which belongs to it.
+	text := rec.Event.Provenance.Append(rec.Text)
+	end := len(text)
+	all := string(append(text, rec.Outcome...))
+	a := &appendJob{AppendRecord: rec, text: all[:len(rec.Text)], provenance: all[len(rec.Text):end], outcome: all[end:]}
 	var err error
 	if a.cells, err = stateRows(rec.Key, rec.Writes); err != nil {
 		return store.AppendResult{}, err
@@ -84,7 +86,7 @@ func prepareWrites(ctx context.Context, conn *sql.Conn, d dialect) (writeStateme
 		{&s.deleteState, deleteStateSQL},
 		{&s.reserve, d.reserve},
 		{&s.readState, readStateSQL + d.lockRow},
-		{&s.head, headSQL},
+		{&s.head, fmt.Sprintf(headSQL, outcomeExpr)},
 		{&s.findLease, d.insertClock(findLeaseSQL, 3)},
 		{&s.takeLease, d.insertClock(takeLeaseSQL, 4)},
 		{&s.renewLease, d.insertClock(renewLeaseSQL, 3)},
@@ -120,7 +122,7 @@ func (w *writer) insertEvent(a *appendJob, d dialect) error {
 		return err
 	}
 	ev := a.Event
-	res, err := w.stmt.insert.ExecContext(w.ctx, id, a.Version+1, ev.ID, ev.InvocationID, ev.Timestamp.UnixMicro(), a.text, a.Epoch, a.provenance)
+	res, err := w.stmt.insert.ExecContext(w.ctx, id, a.Version+1, ev.ID, ev.InvocationID, ev.Timestamp.UnixMicro(), a.text, a.Epoch, a.provenance, a.outcome)
 	if err != nil && d.hasFault(err, engine.Conflict) {
 		return errConflict
 	}
@@ -275,7 +277,7 @@ func (r *stateRow) rowKey() rowKey { return rowKey{r.App, r.User, r.Session, r.K
 // appendUpdates appends an event whose state delta depends on stored values. It locks the shared
 // state rows first, so that no other append changes them before this one is durable.
 func (b *Database) appendUpdates(ctx context.Context, rec store.AppendRecord) (store.AppendResult, error) {
-	u := &updateJob{appendJob: appendJob{AppendRecord: rec, provenance: string(rec.Event.Provenance.Append(nil))}}
+	u := &updateJob{appendJob: appendJob{AppendRecord: rec, provenance: string(rec.Event.Provenance.Append(nil)), outcome: string(rec.Outcome)}}
 	var err error
 	if u.plain, err = stateRows(rec.Key, rec.Writes); err != nil {
 		return store.AppendResult{}, err

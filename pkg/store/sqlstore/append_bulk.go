@@ -24,7 +24,7 @@ func (b *Database) AppendEvents(ctx context.Context, recs []store.AppendRecord) 
 	events, results := make([]fullEventRow, len(recs)), make([]store.AppendResult, len(recs))
 	states := map[rowKey]stateRow{} // each key's last value
 	for i, rec := range recs {
-		events[i] = newEventRow(rec.Event, rec.Version+1, rec.Text)
+		events[i] = newEventRow(rec.Event, rec.Version+1, rec.Text, rec.Outcome)
 		results[i] = store.AppendResult{Seq: rec.Version + 1, TextBytes: int64(len(rec.Text)), CacheBytes: estimateEventBytes(len(rec.Text))}
 		cells, err := stateRows(rec.Key, rec.Writes)
 		if err != nil {
@@ -91,10 +91,10 @@ func (w *writer) checkBulk(j *job, pk int64, a *appendJob, last *fullEventRow) (
 }
 
 // newEventRow returns an event's row, without its session.
-func newEventRow(ev *session.Event, seq int64, text []byte) fullEventRow {
-	provenance := string(ev.Provenance.Append(nil))
+func newEventRow(ev *session.Event, seq int64, text, outcome []byte) fullEventRow {
+	provenance, counted := string(ev.Provenance.Append(nil)), string(outcome)
 	return fullEventRow{
 		Seq: seq, ID: ev.ID, Invocation: ev.InvocationID, Time: ev.Timestamp.UnixMicro(),
-		Event: string(text), Provenance: &provenance,
+		Event: string(text), Provenance: &provenance, Outcome: &counted,
 	}
 }

@@ -57,6 +57,16 @@ func runTurn(ctx context.Context, s *store.Sessions, key session.Key) error {
 	}
 	defer release()
 	sess, err := s.Get(ctx, key, nil)
+	if err != nil {
+		return err
+	}
+	var o session.Outcome
+	if err := o.Decode(sess.Outcome); err != nil {
+		return err
+	}
+	o.BeginTurn()
+	o.AddAgent(session.AgentOutcome{Agent: "agent", Calls: 1, Priced: 1, Input: 1200, Cached: 400, Output: 80, NanoUSD: 120_500})
+	sess.Outcome = o.Append(nil)
 	for _, author := range []string{"user", "agent"} {
 		if err == nil {
 			err = s.Append(ctx, sess, textEvent(author, "hello there, how are you today?"))

@@ -76,11 +76,12 @@ type Database struct {
 	leases     *statement // reads one lease
 	writes     *sql.DB    // the writers' connections
 	writers    []*writer
-	// provenance and activeTime are expressions for columns that older schemas do
-	// not have: of an event row, and of a session row s.
-	provenance, activeTime string
-	closing                func() error
-	owner                  string // identifies this store in leases
+	// provenance, activeTime and outcome are expressions for columns that older schemas do
+	// not have: of an event row, of a session row s, and of an event row h.
+	provenance, activeTime, outcome string
+	noRollouts                      bool // an older schema that is only read
+	closing                         func() error
+	owner                           string // identifies this store in leases
 	// artifactFolder is the default folder for artifacts.
 	artifactFolder string
 	readLimit      *readLimit
@@ -164,7 +165,7 @@ type dialect struct {
 	closeSQL string
 	// insert inserts an event if the session is at the previous version and its lease epoch is the
 	// named one, or 0 is named. No lease is taken concurrently. Parameters: session, number, id,
-	// invocation, time, JSON, epoch, provenance.
+	// invocation, time, JSON, epoch, provenance, outcome.
 	insert string
 	// snapshot is the isolation level in which two reads see the same snapshot.
 	snapshot sql.IsolationLevel
@@ -302,8 +303,8 @@ type job struct {
 // An appendJob is a record as rows.
 type appendJob struct {
 	store.AppendRecord
-	// text is the event's JSON, provenance its provenance's.
-	text, provenance string
+	// text is the event's JSON, provenance its provenance's; outcome is the stored form.
+	text, provenance, outcome string
 
 	cells []stateRow
 	head  int64 // the session head's id, once known

@@ -31,7 +31,8 @@ func (r *ReadOnly) Sessions(ctx context.Context) ([]*Import, error) {
 func (r *ReadOnly) Fill(ctx context.Context, imp *Import, bad func(event string, err error)) error {
 	var pk int64
 	var broken error
-	imp.State, imp.Events = map[string]any{}, []*session.Event{}
+	complete := true
+	imp.State, imp.Events, imp.Outcomes = map[string]any{}, []*session.Event{}, nil
 	k := imp.Key
 	err := r.Each(ctx, func(rows *sql.Rows) error {
 		var text []byte
@@ -59,17 +60,22 @@ func (r *ReadOnly) Fill(ctx context.Context, imp *Import, bad func(event string,
 		var seq int64
 		var id string
 		var text, provenance []byte
-		if err := rows.Scan(&seq, &id, &text, &provenance); err != nil {
+		var outcome string
+		if err := rows.Scan(&seq, &id, &text, &provenance, &outcome); err != nil {
 			return err
 		}
 		if ev, err := decodeEvent(text, seq, provenance); err != nil {
+			complete = false
 			bad(id, err)
 		} else {
 			ev.Seq = 0
-			imp.Events = append(imp.Events, ev)
+			imp.Events, imp.Outcomes = append(imp.Events, ev), append(imp.Outcomes, outcome)
 		}
 		return nil
-	}, "SELECT e.seq, e.id, e.event, "+r.provenanceColumn()+" FROM events e WHERE e.session_pk = ? ORDER BY e.seq", pk)
+	}, "SELECT e.seq, e.id, e.event, "+r.provenanceColumn()+", "+r.outcomeColumn()+" FROM events e WHERE e.session_pk = ? ORDER BY e.seq", pk)
+	if !complete {
+		imp.Outcomes = nil // they name events by number, which now change
+	}
 	return errors.Join(err, broken)
 }
 
@@ -169,4 +175,25 @@ func (r *ReadOnly) Revisions(ctx context.Context, each func(PackedRevision) erro
 		}
 		return each(PackedRevision{row, row.App})
 	}, "SELECT v.app_name, v.id, v.serve_time, v.files FROM revisions v ORDER BY v.app_name, v.serve_time")
+}
+
+// A PackedRollout is an app's stored rollout.
+type PackedRollout struct {
+	row rolloutRow
+	App string
+}
+
+// Rollouts calls each for each rollout in an agenthost database. No other query can run meanwhile.
+// Older schemas have no rollouts.
+func (r *ReadOnly) Rollouts(ctx context.Context, each func(PackedRollout) error) error {
+	if r.schema > 0 && r.schema < rolloutVersion {
+		return nil
+	}
+	return r.Each(ctx, func(rows *sql.Rows) error {
+		var row rolloutRow
+		if err := rows.Scan(&row.App, &row.Version, &row.Data, &row.Changed, &row.SaveID); err != nil {
+			return err
+		}
+		return each(PackedRollout{row, row.App})
+	}, "SELECT o.app_name, o.version, o.data, o.change_time, o.save_id FROM rollouts o ORDER BY o.app_name")
 }

@@ -176,6 +176,16 @@ type Import struct {
 	State map[string]any
 	// Events are ordered and have ids and times. The import numbers them.
 	Events []*session.Event
+	// Outcomes are the stored forms of the outcomes that the events have; nil if they are unknown.
+	Outcomes []string
+}
+
+// outcomeAt returns an event's outcome in its stored form.
+func (imp *Import) outcomeAt(i int) []byte {
+	if i >= len(imp.Outcomes) {
+		return nil
+	}
+	return []byte(imp.Outcomes[i])
 }
 
 // An Imported is the result for a session or for state keys.
@@ -315,7 +325,7 @@ func (b *Database) importSession(ctx context.Context, p *importPlan) error {
 		if err != nil {
 			return fmt.Errorf("event %s: %w", ev.ID, err)
 		}
-		events = append(events, newEventRow(ev, int64(p.present+i+1), text))
+		events = append(events, newEventRow(ev, int64(p.present+i+1), text, p.outcomeAt(p.present+i)))
 	}
 	j := &job{long: true}
 	j.run = func(w *writer) error {

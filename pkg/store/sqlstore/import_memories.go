@@ -164,3 +164,24 @@ func (i *Importer) Result(ctx context.Context, r PackedResult) (written bool, er
 	}
 	return !there, nil
 }
+
+// Rollout imports an app's rollout, and reports whether it was missing. An existing one stays, also if
+// it is another one.
+func (i *Importer) Rollout(ctx context.Context, o PackedRollout) (written bool, err error) {
+	there := false
+	err = i.readExisting(ctx, func(existing *ReadOnly) error {
+		return existing.Each(ctx, func(rows *sql.Rows) error {
+			there = true
+			return nil
+		}, "SELECT o.version FROM rollouts o WHERE o.app_name = ?", o.App)
+	})
+	if err == nil && !there && i.backend != nil {
+		err = i.backend.writers[0].runLongWrite(ctx, func(w *writer) error {
+			return w.orm.Clauses(clause.OnConflict{DoNothing: true}).Create(&o.row).Error
+		})
+	}
+	if err != nil {
+		return false, fmt.Errorf("writing the rollout of app %s: %w", o.App, err)
+	}
+	return !there, nil
+}

@@ -21,6 +21,37 @@ const (
 	endLeaseSQL   = `UPDATE sessions SET lease_until = 0 WHERE pk = $1 AND lease_epoch = $2`
 )
 
+// heldLeasesSQL finds the leases among the latest created sessions: leases have no index, because every
+// turn would change it.
+const heldLeasesSQL = `SELECT s.app_name, s.user_id, s.id, s.lease_owner FROM sessions s
+ WHERE s.pk > (SELECT coalesce(max(m.pk), 0) FROM sessions m) - $1 AND s.lease_until > {now} ORDER BY s.pk DESC LIMIT $2`
+
+// ListLeases implements [store.LeaseLister].
+func (b *Database) ListLeases(ctx context.Context, q store.LeaseQuery) (held []store.HeldLease, err error) {
+	err = b.retryRead(ctx, func(ctx context.Context) error {
+		held = nil
+		stmt, err := b.dialect.prepareStatement(ctx, b.reads, b.dialect.insertClock(heldLeasesSQL, 2))
+		if err != nil {
+			return err
+		}
+		defer stmt.Close()
+		rows, err := stmt.QueryContext(ctx, b.dialect.appendClock(q.Now, q.Sessions, q.Limit)...)
+		if err != nil {
+			return err
+		}
+		return scanRows(rows, func(rows *sql.Rows) error {
+			var l store.HeldLease
+			err := rows.Scan(&l.Key.App, &l.Key.User, &l.Key.ID, &l.Owner)
+			held = append(held, l)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, b.wrapError("listing session leases", err)
+	}
+	return held, nil
+}
+
 // takeSweepSQL also takes a sweep that ends later than two terms from now: the clock ran ahead when
 // it was reserved.
 const takeSweepSQL = `UPDATE retention_sweeps SET owner = $1, until_time = {now} + $2

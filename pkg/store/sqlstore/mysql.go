@@ -14,8 +14,8 @@ func mysqlDialect(classify func(error) engine.Fault, lanes int, collation string
 		upsert:   upsertMySQL + "($1, $2, $3, $4, $5)" + onTakenMySQL,
 		reserve:  upsertMySQL + "($1, $2, $3, $4, 'null') ON DUPLICATE KEY UPDATE value = value",
 		lockRow:  " FOR UPDATE",
-		insert: `INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance)
- SELECT s.pk, $2, $3, $4, $5, $6, $8 FROM sessions s
+		insert: `INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance, outcome)
+ SELECT s.pk, $2, $3, $4, $5, $6, $8, $9 FROM sessions s
  WHERE s.pk = $1 AND coalesce((SELECT max(h.seq) FROM events h WHERE h.session_pk = $1), 0) = $2 - 1
  AND $7 IN (s.lease_epoch, 0) FOR UPDATE`,
 		now:           "timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6))",
@@ -99,10 +99,10 @@ func lockHeads(w *writer, jobs []*job) (map[int64]*leasedHead, error) {
 }
 
 func insertEventsMySQL(w *writer, jobs []*job) error {
-	p := &bulkInsert{w: w, head: "INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance) VALUES ", row: "(?,?,?,?,?,?,?)"}
+	p := &bulkInsert{w: w, head: "INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance, outcome) VALUES ", row: "(?,?,?,?,?,?,?,?)"}
 	for _, j := range jobs {
 		a := j.append
-		if err := p.addRow(len(a.text)+len(a.provenance), a.head, a.seq, a.Event.ID, a.Event.InvocationID, a.Event.Timestamp.UnixMicro(), a.text, a.provenance); err != nil {
+		if err := p.addRow(len(a.text)+len(a.provenance)+len(a.outcome), a.head, a.seq, a.Event.ID, a.Event.InvocationID, a.Event.Timestamp.UnixMicro(), a.text, a.provenance, a.outcome); err != nil {
 			return err
 		}
 	}

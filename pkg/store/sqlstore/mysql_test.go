@@ -30,7 +30,7 @@ func TestAppendLocksSession(t *testing.T) {
 		return tx.QueryRow("SELECT pk FROM sessions WHERE pk = ? LOCK IN SHARE MODE", id).Scan(&id)
 	}
 	statement := func(w *writer) error {
-		_, err := w.stmt.insert.ExecContext(context.Background(), id, 1, "e-1", "i", 0, "{}", 0, "{}")
+		_, err := w.stmt.insert.ExecContext(context.Background(), id, 1, "e-1", "i", 0, "{}", 0, "{}", "")
 		return err
 	}
 	batch := func(w *writer) error {

@@ -15,8 +15,8 @@ func postgresDialect(classify func(error) engine.Fault, lanes int) dialect {
 		reserve: `INSERT INTO states (app_name, user_id, session_id, key, value) VALUES ($1, $2, $3, $4, 'null')
  ON CONFLICT (app_name, user_id, session_id, key) DO UPDATE SET value = states.value`,
 		lockRow: " FOR UPDATE",
-		insert: `INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance)
- SELECT s.pk, $2::bigint, $3, $4, $5::bigint, $6, $8 FROM sessions s
+		insert: `INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance, outcome)
+ SELECT s.pk, $2::bigint, $3, $4, $5::bigint, $6, $8, $9 FROM sessions s
  WHERE s.pk = $1 AND coalesce((SELECT max(h.seq) FROM events h WHERE h.session_pk = $1), 0) = $2::bigint - 1
  AND $7::bigint IN (s.lease_epoch, 0) FOR SHARE OF s
  ON CONFLICT DO NOTHING`,
@@ -36,9 +36,9 @@ func postgresDialect(classify func(error) engine.Fault, lanes int) dialect {
 // headsPostgresSQL is headSQL for many sessions.
 const headsPostgresSQL = `
 WITH k AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS k(app, usr, id, n))
-SELECT k.n, 0, s.pk, coalesce(h.seq, 0), coalesce(h.timestamp, s.create_time), coalesce(h.id, ''), '' FROM k
+SELECT k.n, 0, s.pk, coalesce(h.seq, 0), coalesce(h.timestamp, s.create_time), coalesce(h.id, ''), coalesce(h.outcome, '') FROM k
  JOIN sessions s ON s.app_name = k.app AND s.user_id = k.usr AND s.id = k.id
- LEFT JOIN LATERAL (SELECT e.seq, e.timestamp, e.id FROM events e WHERE e.session_pk = s.pk ORDER BY e.seq DESC LIMIT 1) h ON true
+ LEFT JOIN LATERAL (SELECT e.seq, e.timestamp, e.id, e.outcome FROM events e WHERE e.session_pk = s.pk ORDER BY e.seq DESC LIMIT 1) h ON true
 UNION ALL SELECT k.n, 1, 0, 0, 0, t.key, t.value FROM k
  JOIN states t ON t.app_name = k.app AND t.user_id = '' AND t.session_id = ''
 UNION ALL SELECT k.n, 2, 0, 0, 0, t.key, t.value FROM k
@@ -51,17 +51,17 @@ UNION ALL SELECT k.n, 3, 0, 0, 0, t.key, t.value FROM k
 // are inserted.
 const (
 	putEventsSQL = `
-INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance)
- SELECT s.pk, g.seq, g.id, g.inv, g.at, g.event, g.provenance
- FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::bigint[], $8::text[])
-  AS g(pk, seq, id, inv, at, event, epoch, provenance)
+INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance, outcome)
+ SELECT s.pk, g.seq, g.id, g.inv, g.at, g.event, g.provenance, g.outcome
+ FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::bigint[], $8::text[], $9::text[])
+  AS g(pk, seq, id, inv, at, event, epoch, provenance, outcome)
  JOIN sessions s ON s.pk = g.pk
  WHERE coalesce((SELECT h.seq FROM events h WHERE h.session_pk = g.pk ORDER BY h.seq DESC LIMIT 1), 0) = g.seq - 1
  AND g.epoch IN (s.lease_epoch, 0) FOR SHARE OF s
  ON CONFLICT DO NOTHING RETURNING session_pk, id`
 	putAllSQL = `WITH put AS (` + putEventsSQL + `), cells AS (
 SELECT DISTINCT ON (c.app, c.usr, c.session, c.key) c.*
- FROM unnest($9::bigint[], $10::text[], $11::bigint[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[])
+ FROM unnest($10::bigint[], $11::text[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[])
   AS c(pk, id, place, app, usr, session, key, value)
  JOIN put ON put.session_pk = c.pk AND put.id = c.id
  ORDER BY c.app, c.usr, c.session, c.key, c.place DESC
@@ -118,14 +118,14 @@ type eventKey struct {
 
 func eventArgs(jobs []*job) []any {
 	var heads, seqs, times, epochs []int64
-	var ids, invocations, texts, provenances []string
+	var ids, invocations, texts, provenances, outcomes []string
 	for _, j := range jobs {
 		a := j.append
 		heads, seqs, times = append(heads, a.head), append(seqs, a.Version+1), append(times, a.Event.Timestamp.UnixMicro())
 		ids, invocations, texts = append(ids, a.Event.ID), append(invocations, a.Event.InvocationID), append(texts, a.text)
-		epochs, provenances = append(epochs, a.Epoch), append(provenances, a.provenance)
+		epochs, provenances, outcomes = append(epochs, a.Epoch), append(provenances, a.provenance), append(outcomes, a.outcome)
 	}
-	return []any{heads, seqs, ids, invocations, times, texts, epochs, provenances}
+	return []any{heads, seqs, ids, invocations, times, texts, epochs, provenances, outcomes}
 }
 
 func cellArgs(jobs []*job, cells []cellRow) []any {

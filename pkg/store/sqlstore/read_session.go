@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -31,7 +32,7 @@ const (
 	lastEventSQL = `LEFT JOIN events h ON h.session_pk = s.pk
  AND h.seq = (SELECT max(m.seq) FROM events m WHERE m.session_pk = s.pk)`
 	headSQL = `
-SELECT 0, s.pk, coalesce(h.seq, 0), coalesce(h.timestamp, s.create_time), coalesce(h.id, ''), '' FROM sessions s ` + lastEventSQL + `
+SELECT 0, s.pk, coalesce(h.seq, 0), coalesce(h.timestamp, s.create_time), coalesce(h.id, ''), coalesce(%s, '') FROM sessions s ` + lastEventSQL + `
  WHERE s.app_name = $1 AND s.user_id = $2 AND s.id = $3
 UNION ALL SELECT 1, 0, 0, 0, t.key, t.value FROM states t
  WHERE t.app_name = $1 AND t.user_id = '' AND t.session_id = ''
@@ -133,6 +134,9 @@ func scanHead(rows *sql.Rows, take func(headStatementRow) error, before ...any) 
 
 func addRow(s *store.Snapshot, r headStatementRow) error {
 	if r.kind == rowHead {
+		if len(r.text) > 0 {
+			s.Outcome = bytes.Clone(r.text)
+		}
 		s.Head, s.LastID = store.Head{ID: r.id, Version: r.number, Updated: microsToTime(r.updated)}, r.key
 		return nil
 	}

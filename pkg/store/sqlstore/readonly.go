@@ -231,6 +231,14 @@ func (r *ReadOnly) provenanceColumn() string {
 	return "e.provenance"
 }
 
+// outcomeColumn returns an expression for an event row's outcome.
+func (r *ReadOnly) outcomeColumn() string {
+	if r.schema > 0 && r.schema < outcomeVersion {
+		return "''"
+	}
+	return "coalesce(e.outcome, '')"
+}
+
 // readSchemaVersion returns the database's schema version, 0 without tables.
 func (r *ReadOnly) readSchemaVersion(ctx context.Context) (at int64, err error) {
 	tables, err := r.Tables(ctx)

@@ -175,6 +175,7 @@ type fullEventRow struct {
 	Time       int64   `gorm:"column:timestamp"`
 	Event      string  `gorm:"column:event"`
 	Provenance *string `gorm:"column:provenance"`
+	Outcome    *string `gorm:"column:outcome"`
 }
 
 // TableName is for GORM.
@@ -216,6 +217,45 @@ type sweepRow struct {
 // TableName is for GORM.
 func (sweepRow) TableName() string { return "retention_sweeps" }
 
+// outcomeColumn is the column that schema version 10 added to events: the session's outcome up to the
+// event, see [session.Outcome]. It is null in rows written by an older agenthost.
+type outcomeColumn struct {
+	Outcome *string `gorm:"column:outcome;type:text"`
+}
+
+// TableName is for GORM.
+func (outcomeColumn) TableName() string { return "events" }
+
+// outcomeExpr is the expression for it in a last event.
+const outcomeExpr = "h.outcome"
+
+// feedbackRow is a caller's feedback on an invocation. It is deleted with its session.
+type feedbackRow struct {
+	SessionID  int64      `gorm:"column:session_pk;primaryKey;autoIncrement:false;not null"`
+	Invocation string     `gorm:"column:invocation_id;size:128;primaryKey"`
+	Caller     string     `gorm:"column:caller;size:255;primaryKey"`
+	Revision   string     `gorm:"column:revision;size:255;not null"`
+	Score      int64      `gorm:"column:score;not null"` // in millionths
+	Comment    string     `gorm:"column:comment;type:text;not null"`
+	Time       int64      `gorm:"column:store_time;not null"`
+	Session    sessionRow `gorm:"foreignKey:SessionID;references:ID;constraint:OnDelete:CASCADE"`
+}
+
+// TableName is for GORM.
+func (feedbackRow) TableName() string { return "session_feedback" }
+
+// rolloutRow is an app's rollout, and the id of the call that stored it.
+type rolloutRow struct {
+	App     string `gorm:"column:app_name;size:128;primaryKey"`
+	Version int64  `gorm:"column:version;not null"`
+	Data    []byte `gorm:"column:data;not null"`
+	Changed int64  `gorm:"column:change_time;not null"`
+	SaveID  string `gorm:"column:save_id;size:255;not null"`
+}
+
+// TableName is for GORM.
+func (rolloutRow) TableName() string { return "rollouts" }
+
 // addAges adds the index by which retention finds old sessions. It does not fill the column, which
 // would rewrite every session in one transaction: an app's first pruning examines the sessions
 // whose time is 0, page by page.
@@ -226,6 +266,18 @@ func addAges(db *gorm.DB) error {
 		}
 	}
 	return addSessionIndex(db, "sessions_by_age", "app_name, active_time, pk")
+}
+
+// addOutcomes adds a column that is null in rows written by an older agenthost, which no engine has to
+// rewrite.
+func addOutcomes(db *gorm.DB) error {
+	if db.Migrator().HasColumn(&outcomeColumn{}, "Outcome") {
+		return nil // an interrupted migration has added it
+	}
+	if err := db.Migrator().AddColumn(&outcomeColumn{}, "Outcome"); err != nil {
+		return fmt.Errorf("adding column outcome: %w", err)
+	}
+	return nil
 }
 
 func addProvenance(db *gorm.DB) error {
@@ -283,14 +335,18 @@ func migrations() []migration {
 		{version: 7, name: "results of evaluations", tables: []table{&resultRow{}}},
 		{version: 8, name: "grants of users", tables: []table{&grantRow{}}},
 		{version: ageVersion, name: "sessions by age", tables: []table{&sweepRow{}}, up: addAges},
+		{version: outcomeVersion, name: "outcomes of sessions", tables: []table{&feedbackRow{}}, up: addOutcomes},
+		{version: rolloutVersion, name: "rollouts of apps", tables: []table{&rolloutRow{}}},
 	}
 }
 
-// The schema versions that added columns which programs read, if they are there: event provenance,
-// and sessions' active time.
+// The schema versions that added columns and tables which programs read, if they are there: event
+// provenance, sessions' active time, outcomes, and rollouts.
 const (
 	provenanceVersion = 6
 	ageVersion        = 9
+	outcomeVersion    = 10
+	rolloutVersion    = 11
 )
 
 // newestVersion returns this program's schema version.
@@ -415,6 +471,10 @@ func hasTable(db *gorm.DB, row table) (bool, error) {
 	}
 	for _, column := range stmt.Schema.DBNames {
 		if !m.HasColumn(row, column) {
+			// HasColumn is false, too, if the connection is lost.
+			if err := db.Exec("SELECT 1").Error; err != nil {
+				return false, fmt.Errorf("reading table %s: %w", row.TableName(), err)
+			}
 			return false, errForeign([]string{row.TableName()})
 		}
 	}

@@ -337,7 +337,7 @@ func TestForeignTablesAreRefused(t *testing.T) {
 			s := openStore(t, url, nil)
 			w := s.db.writers[0]
 			err := w.runWrite(t.Context(), func(w *writer) error {
-				for _, text := range []string{"DROP TABLE schema_migrations", "DROP TABLE events", "DROP TABLE sessions", "CREATE TABLE sessions (id varchar(9))"} {
+				for _, text := range []string{"DROP TABLE schema_migrations", "DROP TABLE session_feedback", "DROP TABLE events", "DROP TABLE sessions", "CREATE TABLE sessions (id varchar(9))"} {
 					if _, err := w.conn.ExecContext(context.Background(), text); err != nil {
 						return err
 					}

@@ -201,9 +201,9 @@ func sqliteDialect(classify func(error) engine.Fault) dialect {
 		begin:    "BEGIN IMMEDIATE",
 		// A CASE without ELSE is null, which seq rejects; for an INSERT … SELECT
 		// with a WHERE, SQLite would fill a temporary table first.
-		insert: `INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance) VALUES ($1,
+		insert: `INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance, outcome) VALUES ($1,
  CASE WHEN coalesce((SELECT max(h.seq) FROM events h WHERE h.session_pk = $1), 0) = $2 - 1
- AND EXISTS (SELECT 1 FROM sessions s WHERE s.pk = $1 AND $7 IN (s.lease_epoch, 0)) THEN $2 END, $3, $4, $5, $6, $8)`,
+ AND EXISTS (SELECT 1 FROM sessions s WHERE s.pk = $1 AND $7 IN (s.lease_epoch, 0)) THEN $2 END, $3, $4, $5, $6, $8, $9)`,
 		upsert: `INSERT INTO states (app_name, user_id, session_id, key, value) VALUES ($1, $2, $3, $4, $5)
  ON CONFLICT (app_name, user_id, session_id, key) DO UPDATE SET value = excluded.value`,
 		tableOptions: func(table string) string {

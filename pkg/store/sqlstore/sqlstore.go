@@ -74,7 +74,7 @@ type pools struct{ readers, writers *gorm.DB }
 // the schema and starts the writers. It owns the pools and the breaker. Without a pool for
 // writers the database is only read.
 func newSQLBackend(ctx context.Context, p pools, k *breaker, d dialect, o *Options) (b *Database, err error) {
-	b = &Database{dialect: d, readers: p.readers, owner: o.Owner, readLimit: &readLimit{}, breaker: k, provenance: "provenance", activeTime: "s.active_time"}
+	b = &Database{dialect: d, readers: p.readers, owner: o.Owner, readLimit: &readLimit{}, breaker: k, provenance: "provenance", activeTime: "s.active_time", outcome: outcomeExpr}
 	b.closing = sync.OnceValue(b.closeAll)
 	defer func() {
 		if err != nil {
@@ -95,11 +95,15 @@ func newSQLBackend(ctx context.Context, p pools, k *breaker, d dialect, o *Optio
 		if o.schema < ageVersion {
 			b.activeTime = "s.create_time"
 		}
+		if o.schema < outcomeVersion {
+			b.outcome = "NULL"
+		}
+		b.noRollouts = o.schema < rolloutVersion
 	}
 	if err != nil {
 		return b, err
 	}
-	if b.head, err = d.prepareStatement(ctx, b.reads, headSQL); err != nil {
+	if b.head, err = d.prepareStatement(ctx, b.reads, fmt.Sprintf(headSQL, b.outcome)); err != nil {
 		return b, err
 	}
 	if d.server != nil && d.server.headsSQL != "" {
@@ -250,7 +254,7 @@ func (d dialect) unlockSchema(ctx context.Context, conn *sql.Conn) error {
 // Backends returns the backends of a store, without artifacts. They share the
 // database, and closing the sessions closes it.
 func (b *Database) Backends() *store.Backends {
-	return &store.Backends{Sessions: b, Memories: sqlMemories{b, nil}, Revisions: sqlRevisions{b}, Results: sqlResults{b}, Grants: sqlGrants{b}}
+	return &store.Backends{Sessions: b, Memories: sqlMemories{b, nil}, Revisions: sqlRevisions{b}, Results: sqlResults{b}, Outcomes: sqlOutcomes{b}, Rollouts: sqlRollouts{b}, Grants: sqlGrants{b}}
 }
 
 // ArtifactFolder returns the default folder of artifacts: next to a database file, or

@@ -340,23 +340,23 @@ func (v *verifier) checkEvents(ctx context.Context) error {
 	v.beginRule("each event decodes and matches its columns")
 	err := v.r.Each(ctx, func(rows *sql.Rows) error {
 		var row eventRow
-		var text, provenance sql.RawBytes
+		var text, provenance, outcome sql.RawBytes
 		key := session.Key{}
-		if err := rows.Scan(&key.App, &key.User, &key.ID, &row.Seq, &row.ID, &row.Invocation, &row.Time, &text, &provenance); err != nil {
+		if err := rows.Scan(&key.App, &key.User, &key.ID, &row.Seq, &row.ID, &row.Invocation, &row.Time, &text, &provenance, &outcome); err != nil {
 			return err
 		}
 		v.v.Events++
 		v.lastRow = fmt.Sprintf("session %s, event %s, number %d", key, row.ID, row.Seq)
-		if what := findMismatch(&row, text, provenance); what != "" {
+		if what := findMismatch(&row, text, provenance, outcome); what != "" {
 			v.reportBroken("session %s, event %s, number %d: %s", key, row.ID, row.Seq, what)
 		}
 		return nil
-	}, `SELECT coalesce(s.app_name, '?'), coalesce(s.user_id, '?'), coalesce(s.id, '?'), e.seq, e.id, e.invocation_id, e.timestamp, e.event, `+v.r.provenanceColumn()+`
+	}, `SELECT coalesce(s.app_name, '?'), coalesce(s.user_id, '?'), coalesce(s.id, '?'), e.seq, e.id, e.invocation_id, e.timestamp, e.event, `+v.r.provenanceColumn()+`, `+v.r.outcomeColumn()+`
  FROM events e LEFT JOIN sessions s ON s.pk = e.session_pk ORDER BY e.session_pk, e.seq`)
 	return v.endRule(ctx, err)
 }
 
-func findMismatch(row *eventRow, text, provenance []byte) string {
+func findMismatch(row *eventRow, text, provenance, outcome []byte) string {
 	ev := &session.Event{}
 	if err := ev.UnmarshalJSON(bytes.Clone(text)); err != nil {
 		return err.Error()
@@ -365,6 +365,9 @@ func findMismatch(row *eventRow, text, provenance []byte) string {
 		if _, err := session.DecodeProvenance(provenance); err != nil {
 			return err.Error()
 		}
+	}
+	if err := new(session.Outcome).Decode(outcome); err != nil {
+		return err.Error()
 	}
 	switch {
 	case ev.ID != row.ID:

@@ -27,6 +27,7 @@ func (su leaseSuite) listTests() map[string]func(*testing.T) {
 		"LeaseWait":                    su.testLeaseWait,
 		"LeaseTakeover":                su.testLeaseTakeover,
 		"LeaseExpiry":                  su.testLeaseExpiry,
+		"LeaseTakenByOperator":         su.testLeaseTakenByOperator,
 		"LeaseRepeatedEvent":           su.testLeaseRepeatedEvent,
 		"LeaseCreatedWithSession":      su.testLeaseCreatedWithSession,
 		"LeaseSessionCreatedElsewhere": su.testLeaseSessionCreatedElsewhere,
@@ -62,6 +63,42 @@ func (su leaseSuite) testLeaseExclusive(t *testing.T) {
 	appendEvent(t, b, sess, textEvent("user", "hi"))
 	_, _, err = a.Sessions.Acquire(t.Context(), alice, 0)
 	wantErr(t, "Acquire of the first", err, wantedError{session.ErrBusy, "of " + b.owner})
+}
+
+// An operator finds and takes over the run of another store, which stores nothing more: what it has
+// stored stays, and the session is free at once. Without a run there is nothing to take over.
+func (su leaseSuite) testLeaseTakenByOperator(t *testing.T) {
+	a, b := su.openPair(t)
+	createSession(t, a, alice, nil)
+	_, err := b.Sessions.TakeOver(t.Context(), alice)
+	wantErr(t, "TakeOver without a run", err, wantedError{session.ErrNotFound, ""})
+	_, err = b.Sessions.TakeOver(t.Context(), session.Key{App: "app", User: "alice", ID: "missing"})
+	wantErr(t, "TakeOver of a missing session", err, wantedError{session.ErrNotFound, ""})
+
+	defer acquire(t, a.Sessions, alice)()
+	sess := getSession(t, a, alice, nil)
+	appendEvent(t, a, sess, textEvent("user", "hi"))
+	if lister, ok := a.sessions.SessionBackend.(store.LeaseLister); ok {
+		held, err := lister.ListLeases(t.Context(), store.LeaseQuery{Sessions: 10, Limit: 10, Now: time.Now()})
+		if want := (store.HeldLease{Key: alice, Owner: a.owner}); err != nil || len(held) != 1 || held[0] != want {
+			t.Errorf("ListLeases = %+v, %v, want %+v", held, err, want)
+		}
+	}
+	if _, err := a.Sessions.TakeOver(t.Context(), alice); !errors.Is(err, session.ErrNotFound) {
+		t.Errorf("TakeOver of the own run = %v, want not found", err)
+	}
+	if owner, err := b.Sessions.TakeOver(t.Context(), alice); err != nil || owner != a.owner {
+		t.Fatalf("TakeOver = %q, %v, want %q", owner, err, a.owner)
+	}
+	if err := a.Sessions.Append(t.Context(), sess, textEvent("user", "late")); err == nil {
+		t.Error("the run that was taken over stored an event")
+	}
+	defer acquire(t, b.Sessions, alice)()
+	next := getSession(t, b, alice, nil)
+	if next.Version != 1 {
+		t.Errorf("the next run is at version %d, want 1", next.Version)
+	}
+	appendEvent(t, b, next, textEvent("user", "next"))
 }
 
 // A waiting store acquires the session soon after its release, and otherwise fails

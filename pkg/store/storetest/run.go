@@ -32,6 +32,12 @@ func (su *Suite) Run(t *testing.T) {
 	if b.Results != nil {
 		su.runTests(t, su.resultTests())
 	}
+	if b.Outcomes != nil {
+		su.runTests(t, su.outcomeTests())
+	}
+	if b.Rollouts != nil {
+		su.runTests(t, su.rolloutTests())
+	}
 	if b.Grants != nil {
 		su.runTests(t, map[string]func(*testing.T){"Grants": su.testGrants})
 	}
@@ -103,6 +109,28 @@ func (su *Suite) revisionTests() map[string]func(*testing.T) {
 		"RevisionRoundTrip": su.testRevisionRoundTrip,
 		"RevisionOrder":     su.testRevisionOrder,
 		"RevisionsClosed":   su.testRevisionsClosed,
+	}
+}
+
+func (su *Suite) outcomeTests() map[string]func(*testing.T) {
+	return map[string]func(*testing.T){
+		"OutcomeRoundTrip": su.testOutcomeRoundTrip,
+		"OutcomeRejected":  su.testOutcomeRejected,
+		"OutcomeList":      su.testOutcomeList,
+		"OutcomeDamaged":   su.testOutcomeDamaged,
+		"Feedback":         su.testFeedback,
+		"FeedbackInvalid":  su.testFeedbackInvalid,
+		"OutcomesClosed":   su.testOutcomesClosed,
+	}
+}
+
+func (su *Suite) rolloutTests() map[string]func(*testing.T) {
+	return map[string]func(*testing.T){
+		"RolloutRoundTrip":  su.testRolloutRoundTrip,
+		"RolloutStale":      su.testRolloutStale,
+		"RolloutConcurrent": su.testRolloutConcurrent,
+		"RolloutInvalid":    su.testRolloutInvalid,
+		"RolloutsClosed":    su.testRolloutsClosed,
 	}
 }
 

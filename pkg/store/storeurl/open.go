@@ -112,6 +112,7 @@ func (o *Options) openService(ctx context.Context, s Scheme, url string) (*store
 		return nil, errors.Join(fmt.Errorf("opening the database %q: %w", store.Redacted(o.databaseURL()), err), sessions.Close())
 	}
 	b.Sessions, b.Unshared = pairSessions(sessions, b.Sessions), true
+	b.Rollouts = nil // a rollout compares outcomes, which the service cannot store
 	return b, nil
 }
 

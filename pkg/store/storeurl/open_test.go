@@ -271,6 +271,14 @@ func TestOpenVertex(t *testing.T) {
 		if err != nil || len(found) == 0 {
 			t.Errorf("%v: Search() = %v, %v", tt, found, err)
 		}
+		_, err = s.Rollouts.Get(t.Context(), "app")
+		want := session.ErrNotFound
+		if tt.sessions == "agentengine://77" {
+			want = store.ErrNoRollouts
+		}
+		if !errors.Is(err, want) {
+			t.Errorf("%v: rollout: %v, want %v", tt, err, want)
+		}
 		if err := s.Ping(t.Context()); err != nil {
 			t.Error(err)
 		}

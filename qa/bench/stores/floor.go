@@ -20,14 +20,14 @@ import (
 var (
 	headSQL = `
 SELECT 0, s.pk, coalesce(h.seq, 0), coalesce(h.timestamp, s.create_time), coalesce(h.id, ''), '' FROM sessions s ` + lastEventSQL + headTailSQL
-	insertSQLite = `INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance) VALUES ($1,
+	insertSQLite = `INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance, outcome) VALUES ($1,
  CASE WHEN coalesce((SELECT max(h.seq) FROM events h WHERE h.session_pk = $1), 0) = $2 - 1
- AND EXISTS (SELECT 1 FROM sessions s WHERE s.pk = $1 AND $7 IN (s.lease_epoch, 0)) THEN $2 END, $3, $4, $5, $6, $8)`
+ AND EXISTS (SELECT 1 FROM sessions s WHERE s.pk = $1 AND $7 IN (s.lease_epoch, 0)) THEN $2 END, $3, $4, $5, $6, $8, $9)`
 	insertPostgres = `
-INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance)
- SELECT s.pk, g.seq, g.id, g.inv, g.at, g.event, g.provenance
- FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::bigint[], $8::text[])
-  AS g(pk, seq, id, inv, at, event, epoch, provenance)
+INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance, outcome)
+ SELECT s.pk, g.seq, g.id, g.inv, g.at, g.event, g.provenance, g.outcome
+ FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::bigint[], $8::text[], $9::text[])
+  AS g(pk, seq, id, inv, at, event, epoch, provenance, outcome)
  JOIN sessions s ON s.pk = g.pk
  WHERE coalesce((SELECT h.seq FROM events h WHERE h.session_pk = g.pk ORDER BY h.seq DESC LIMIT 1), 0) = g.seq - 1
  AND g.epoch IN (s.lease_epoch, 0) FOR SHARE OF s
@@ -62,7 +62,7 @@ type floor struct {
 }
 
 // An eventRow has an event's stored columns that are the same in every turn.
-type eventRow struct{ id, invocation, text, provenance string }
+type eventRow struct{ id, invocation, text, provenance, outcome string }
 
 // openFloor opens a database that agenthost filled with fillTurns. Its turns store the
 // last two events again.
@@ -93,7 +93,7 @@ func (f *floor) runTurn(ctx context.Context, id string) error {
 
 const (
 	epochsSQL = "SELECT id, lease_epoch FROM sessions"
-	sampleSQL = `SELECT id, invocation_id, event, coalesce(provenance, '') FROM events
+	sampleSQL = `SELECT id, invocation_id, event, coalesce(provenance, ''), coalesce(outcome, '') FROM events
  WHERE session_pk = (SELECT max(session_pk) FROM events) ORDER BY seq DESC LIMIT 2`
 )
 
@@ -128,7 +128,7 @@ func (f *floor) openSQLite(ctx context.Context, at *engine.Database) error {
 		return scanHead(rows)
 	}
 	f.insert = func(_ context.Context, pk, seq int64, id string, epoch int64, at time.Time, ev eventRow) error {
-		res, err := insert.ExecContext(context.Background(), pk, seq, id, ev.invocation, at.UnixMicro(), ev.text, epoch, ev.provenance)
+		res, err := insert.ExecContext(context.Background(), pk, seq, id, ev.invocation, at.UnixMicro(), ev.text, epoch, ev.provenance, ev.outcome)
 		if err != nil {
 			return err
 		}
@@ -175,7 +175,7 @@ func (f *floor) openPostgres(ctx context.Context, at *engine.Database) error {
 	}
 	f.insert = func(ctx context.Context, pk, seq int64, id string, epoch int64, at time.Time, ev eventRow) error {
 		tag, err := conn.Exec(ctx, insertPostgres, []int64{pk}, []int64{seq}, []string{id}, []string{ev.invocation},
-			[]int64{at.UnixMicro()}, []string{ev.text}, []int64{epoch}, []string{ev.provenance})
+			[]int64{at.UnixMicro()}, []string{ev.text}, []int64{epoch}, []string{ev.provenance}, []string{ev.outcome})
 		if err != nil {
 			return err
 		}
@@ -236,7 +236,7 @@ func (f *floor) scanEpochs(all rows) error {
 func (f *floor) scanEvents(all rows) error {
 	for i := 1; all.Next() && i >= 0; i-- {
 		ev := &f.events[i]
-		if err := all.Scan(&ev.id, &ev.invocation, &ev.text, &ev.provenance); err != nil {
+		if err := all.Scan(&ev.id, &ev.invocation, &ev.text, &ev.provenance, &ev.outcome); err != nil {
 			return err
 		}
 	}

@@ -47,7 +47,7 @@ func (o *agenthostSource) listSharedStates(ctx context.Context) ([]sharedState, 
 	return all, err
 }
 
-// importRest imports memories, revisions and evaluation results.
+// importRest imports memories, revisions, evaluation results and rollouts.
 func (o *agenthostSource) importRest(ctx context.Context, m *importer, _ map[session.Key]bool) error {
 	if err := o.importMemories(ctx, m); err != nil {
 		return err
@@ -58,8 +58,14 @@ func (o *agenthostSource) importRest(ctx context.Context, m *importer, _ map[ses
 	if err != nil {
 		return err
 	}
-	return o.view.Results(ctx, func(r sqlstore.PackedResult) error {
+	err = o.view.Results(ctx, func(r sqlstore.PackedResult) error {
 		return m.countRow(r.App, &m.report.Results, func() (bool, error) { return m.target.Result(ctx, r) })
+	})
+	if err != nil {
+		return err
+	}
+	return o.view.Rollouts(ctx, func(r sqlstore.PackedRollout) error {
+		return m.countRow(r.App, &m.report.Rollouts, func() (bool, error) { return m.target.Rollout(ctx, r) })
 	})
 }
 

@@ -18,10 +18,11 @@ type Report struct {
 	Sessions Count  `json:"sessions"`
 	Events   Count  `json:"events"`
 	Keys     Count  `json:"stateKeys"`
-	// Memories, Revisions and Results exist in agenthost databases only.
+	// Memories, Revisions, Results and Rollouts exist in agenthost databases only.
 	Memories  Count `json:"memories"`
 	Revisions Count `json:"revisions"`
 	Results   Count `json:"results"`
+	Rollouts  Count `json:"rollouts"`
 	// LeftOut lists everything in the source that was not imported.
 	LeftOut []Omission `json:"leftOut"`
 	// Notes describe data that was imported with assumptions.

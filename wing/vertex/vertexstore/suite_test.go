@@ -52,6 +52,7 @@ var impossible = map[string]string{
 	"LeaseExclusive":               noLeases,
 	"LeaseWait":                    noLeases,
 	"LeaseTakeover":                noLeases,
+	"LeaseTakenByOperator":         noLeases,
 	"LeaseExpiry":                  noLeases,
 	"LeaseRepeatedEvent":           noLeases,
 	"LeaseCreatedWithSession":      noLeases,

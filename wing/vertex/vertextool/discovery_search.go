@@ -96,7 +96,7 @@ func (c *discoverySearchArgs) Check(n *spec.Node) spec.Diagnostics {
 
 // StateUse returns the confirmation condition.
 func (c *discoverySearchArgs) StateUse(*spec.Node) tool.StateUse {
-	return toolconfig.ConfirmUse(c.Call.Confirm)
+	return toolconfig.ConfirmUse(c.Call.Confirm.When)
 }
 
 // serviceURL returns the service address in the location of the store.

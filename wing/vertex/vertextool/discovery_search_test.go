@@ -192,7 +192,7 @@ func TestDiscoverySearchErrors(t *testing.T) {
 		n := tooltest.ParseNode(t, tt.args)
 		plan, ds := kind.Decode(n)
 		ds = append(ds, plan.Config.(spec.Checker).Check(n)...)
-		if got, _, _ := strings.Cut(tooltest.ErrorString(ds.Err()), "\n"); got != tt.want {
+		if got, _, _ := strings.Cut(strings.Join(ds.Strings(), "\n"), "\n"); got != tt.want {
 			t.Errorf("%s = %s, want %s", tt.args, got, tt.want)
 		}
 	}

@@ -1,6 +1,6 @@
 CREATE TABLE `credential_grants` (`id` text,`app_name` text NOT NULL,`user_id` text NOT NULL,`connection` text NOT NULL,`version` integer NOT NULL,`busy_until` integer NOT NULL,`expire_time` integer NOT NULL,`sealed` blob NOT NULL,PRIMARY KEY (`id`)) STRICT, WITHOUT ROWID;
 CREATE TABLE `eval_results` (`app_name` text,`id` text,`set_id` text NOT NULL,`revision` text NOT NULL,`model` text NOT NULL,`store_time` integer NOT NULL,`content` blob NOT NULL,PRIMARY KEY (`app_name`,`id`)) STRICT, WITHOUT ROWID;
-CREATE TABLE `events` (`session_pk` integer NOT NULL,`seq` integer NOT NULL,`id` text NOT NULL,`invocation_id` text NOT NULL,`timestamp` integer NOT NULL,`event` text NOT NULL, `provenance` text,PRIMARY KEY (`session_pk`,`seq`),CONSTRAINT `fk_events_session` FOREIGN KEY (`session_pk`) REFERENCES `sessions`(`pk`) ON DELETE CASCADE) STRICT, WITHOUT ROWID;
+CREATE TABLE `events` (`session_pk` integer NOT NULL,`seq` integer NOT NULL,`id` text NOT NULL,`invocation_id` text NOT NULL,`timestamp` integer NOT NULL,`event` text NOT NULL, `provenance` text, `outcome` text,PRIMARY KEY (`session_pk`,`seq`),CONSTRAINT `fk_events_session` FOREIGN KEY (`session_pk`) REFERENCES `sessions`(`pk`) ON DELETE CASCADE) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX `events_id` ON `events`(`session_pk`,`id`);
 CREATE INDEX `grants_expire` ON `credential_grants`(`expire_time`);
 CREATE TABLE `memories` (`pk` integer PRIMARY KEY AUTOINCREMENT,`owner_pk` integer NOT NULL,`session_id` text NOT NULL,`id` text NOT NULL,`timestamp` integer NOT NULL,`memory` text NOT NULL) STRICT;
@@ -11,7 +11,9 @@ CREATE TABLE `memory_terms` (`owner_pk` integer,`term` text,`memory_pk` integer,
 CREATE INDEX `memory_terms_memory` ON `memory_terms`(`memory_pk`);
 CREATE TABLE `retention_sweeps` (`app_name` text,`owner` text NOT NULL,`until_time` integer NOT NULL,PRIMARY KEY (`app_name`)) STRICT, WITHOUT ROWID;
 CREATE TABLE `revisions` (`app_name` text,`id` text,`serve_time` integer NOT NULL,`files` blob NOT NULL,PRIMARY KEY (`app_name`,`id`)) STRICT, WITHOUT ROWID;
+CREATE TABLE `rollouts` (`app_name` text,`version` integer NOT NULL,`data` blob NOT NULL,`change_time` integer NOT NULL,`save_id` text NOT NULL,PRIMARY KEY (`app_name`)) STRICT, WITHOUT ROWID;
 CREATE TABLE `schema_migrations` (`version` integer,`name` text NOT NULL,`apply_time` integer NOT NULL,PRIMARY KEY (`version`)) STRICT, WITHOUT ROWID;
+CREATE TABLE `session_feedback` (`session_pk` integer NOT NULL,`invocation_id` text,`caller` text,`revision` text NOT NULL,`score` integer NOT NULL,`comment` text NOT NULL,`store_time` integer NOT NULL,PRIMARY KEY (`session_pk`,`invocation_id`,`caller`),CONSTRAINT `fk_session_feedback_session` FOREIGN KEY (`session_pk`) REFERENCES `sessions`(`pk`) ON DELETE CASCADE) STRICT, WITHOUT ROWID;
 CREATE TABLE `sessions` (`pk` integer PRIMARY KEY AUTOINCREMENT,`app_name` text NOT NULL,`user_id` text NOT NULL,`id` text NOT NULL,`create_time` integer NOT NULL,`initial` text NOT NULL, `lease_owner` text NOT NULL DEFAULT "", `lease_epoch` integer NOT NULL DEFAULT 0, `lease_until` integer NOT NULL DEFAULT 0, `active_time` integer NOT NULL DEFAULT 0) STRICT;
 CREATE INDEX sessions_by_age ON sessions (app_name, active_time, pk);
 CREATE UNIQUE INDEX `sessions_key` ON `sessions`(`app_name`,`user_id`,`id`);
