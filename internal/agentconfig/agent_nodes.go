@@ -150,6 +150,7 @@ func inputEnv() template.Env {
 type toolNodeConfig struct {
 	Node     nodeConfig           `yaml:",inline"`
 	ToolCode toolCode             `yaml:"tool_code" required:"true" doc:"The tool: a name, or a tool as in tools of an agent."`
+	ToolName spec.Text            `yaml:"tool_name" doc:"The tool to call, by its name for models, if tool_code is a toolset, such as an MCP server."`
 	Args     map[string]spec.Expr `yaml:"args" doc:"The arguments, each an expression that can use input, state, user, session, run_config, invocation and agent. Default: the input."`
 
 	Tools toolCallbackLists `yaml:",inline"`
@@ -197,23 +198,63 @@ func (*toolCode) SchemaSpec() map[string]any {
 }
 
 func newConfiguredToolNode(_ context.Context, env AgentEnv, c *toolNodeConfig) (runtime.Agent, error) {
-	if len(env.Toolsets) > 0 {
-		return nil, fmt.Errorf("node %s: a ToolNode requires a single static tool, but this toolset is dynamic", c.Node.Name.Value)
-	}
-	if len(env.Tools) != 1 {
-		return nil, fmt.Errorf("node %s: a ToolNode requires exactly one tool, but %d have that name", c.Node.Name.Value, len(env.Tools))
-	}
-	if rerun := c.Node.RerunOnResume; rerun != nil && !*rerun && tool.CapabilitiesOf(env.Tools[0]).Confirm != nil {
-		return nil, spec.Diagnostics{c.Node.Name.Errorf(0, "node", "node %s: rerun_on_resume must be true for a tool with confirm, which runs after the answer", c.Node.Name.Value)}
-	}
 	opts := &runtime.ToolNodeOptions{Description: c.Node.Description, OutputKey: c.Node.OutputKey}
 	if c.args != nil {
 		opts.Args = c.evaluateArgs
 	}
-	node := runtime.NewToolNode(c.Node.Name.Value, env.Tools[0], opts)
+	var node *runtime.ToolNode
+	if len(env.Toolsets) > 0 {
+		if ds := c.checkToolset(); ds != nil {
+			return nil, ds
+		}
+		node = runtime.NewToolsetNode(c.Node.Name.Value, env.Toolsets[0], c.ToolName.Value, opts)
+	} else {
+		t, err := c.selectTool(env.Tools)
+		if err != nil {
+			return nil, err
+		}
+		node = runtime.NewToolNode(c.Node.Name.Value, t, opts)
+	}
 	node.SetAttempts(c.Node.buildAttempts())
 	c.Node.Worker.applyTo(&node.Base)
 	return node, nil
+}
+
+// checkToolset reports settings that do not fit a set whose tools are unknown before a run.
+func (c *toolNodeConfig) checkToolset() error {
+	switch rerun := c.Node.RerunOnResume; {
+	case c.ToolName.Value == "":
+		return spec.Diagnostics{c.Node.Name.Errorf(0, "node", "node %s: tool_name is required: the server lists its tools when the node runs", c.Node.Name.Value).
+			WithHint("write tool_name: NAME next to tool_code, with the tool's name as models see it")}
+	case rerun != nil && !*rerun:
+		return spec.Diagnostics{c.Node.Name.Errorf(0, "node", "node %s: rerun_on_resume must be true for a tool of a server, which may need approval or a credential", c.Node.Name.Value)}
+	}
+	return nil
+}
+
+// selectTool returns the tool to call: the only one, or the one with tool_name.
+func (c *toolNodeConfig) selectTool(tools []tool.Tool) (tool.Tool, error) {
+	var t tool.Tool
+	switch name := c.ToolName; {
+	case name.Value != "":
+		var err error
+		if t, err = tool.SelectTool(tools, name.Value); err != nil {
+			return nil, spec.Diagnostics{name.Errorf(0, "unknown-name", "node %s: %s", c.Node.Name.Value, err)}
+		}
+	case len(tools) == 1:
+		t = tools[0]
+	default:
+		unknown := &tool.UnknownToolError{}
+		for _, one := range tools {
+			unknown.Names = append(unknown.Names, one.Declaration().Name)
+		}
+		return nil, spec.Diagnostics{c.Node.Name.Errorf(0, "node", "node %s: tool_name is required: the toolset has %d tools", c.Node.Name.Value, len(tools)).
+			WithHint("write tool_name: NAME next to tool_code; the tools are %s", unknown.FormatNames())}
+	}
+	if rerun := c.Node.RerunOnResume; rerun != nil && !*rerun && tool.CapabilitiesOf(t).Confirm != nil {
+		return nil, spec.Diagnostics{c.Node.Name.Errorf(0, "node", "node %s: rerun_on_resume must be true for a tool with confirm, which runs after the answer", c.Node.Name.Value)}
+	}
+	return t, nil
 }
 
 func (c *toolNodeConfig) evaluateArgs(ctx context.Context, m *runtime.CallbackContext, input any) (any, error) {

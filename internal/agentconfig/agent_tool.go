@@ -92,7 +92,7 @@ func newAgentToolSet(agent runtime.Agent, c *agentCallConfig, skipSummarization 
 func (c *agentToolConfig) Check(n *spec.Node) spec.Diagnostics { return c.Call.checkCall(n) }
 
 func (c *agentCallConfig) checkCall(n *spec.Node) spec.Diagnostics {
-	return append(checkConfirm(c.Call.Confirm), c.Async.CheckAsync(n, c.LongRunning, false)...)
+	return append(checkConfirm(c.Call.Confirm.When), c.Async.CheckAsync(n, c.LongRunning, false)...)
 }
 
 // checkConfirm validates a confirm expression, except for argument names, which are known once the

@@ -58,7 +58,7 @@ func (c *consultConfig) ModelCodeNode() *spec.Node { return nil }
 
 // Check reports negative limits, and settings that a consultation does not have.
 func (c *consultConfig) Check(n *spec.Node) spec.Diagnostics {
-	ds := checkConfirm(c.Call.Confirm)
+	ds := checkConfirm(c.Call.Confirm.When)
 	for _, key := range []string{"max_uses", "session_max_uses", "max_output_tokens", "timeout_seconds"} {
 		ds = append(ds, checkPositive(n.Get(key), key)...)
 	}

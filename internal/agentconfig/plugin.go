@@ -14,6 +14,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
 )
 
 type contextFilterConfig struct {
@@ -48,6 +49,11 @@ func (c *contextFilterConfig) Bind(f *Functions) spec.Diagnostics {
 		WithHint("write an expression that is true for the contents to keep, or register the function in Functions.ContentFilters")}
 }
 
+// StateUse describes the filter's expression.
+func (c *contextFilterConfig) StateUse(*spec.Node) tool.StateUse {
+	return tool.StateUse{Exprs: []tool.StateExpr{{Expr: c.Custom.expr, Env: filterEnv(), Bool: true}}}
+}
+
 func newContextFilter(_ context.Context, _ PluginEnv, c *contextFilterConfig) (*runtime.Plugin, error) {
 	return runtime.NewContextFilter(c.Keep, c.Custom.filter), nil
 }
@@ -56,6 +62,7 @@ func newContextFilter(_ context.Context, _ PluginEnv, c *contextFilterConfig) (*
 // NAME} for a function.
 type filterConfig struct {
 	name   spec.Text
+	expr   spec.Expr
 	filter runtime.ContentFilter
 }
 
@@ -69,18 +76,22 @@ func (c *filterConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 		c.name = named.Name
 		return ds
 	}
-	var src spec.Expr
-	if ds := src.DecodeSpec(n); ds.HasErrors() {
+	if ds := c.expr.DecodeSpec(n); ds.HasErrors() {
 		return ds
 	}
-	env := runtime.ExprEnv()
-	env["content"] = template.Env{"role": "", "text": "", "calls": []any{}, "responses": []any{}}
-	env["index"], env["count"] = 0, 0
-	x, ds := compileExpr(src, env, template.CompileBool)
+	x, ds := compileExpr(c.expr, filterEnv(), template.CompileBool)
 	if x != nil {
 		c.filter = newExprFilter(x)
 	}
 	return ds
+}
+
+// filterEnv declares the names in a filter's expression.
+func filterEnv() template.Env {
+	env := runtime.ExprEnv()
+	env["content"] = template.Env{"role": "", "text": "", "calls": []any{}, "responses": []any{}}
+	env["index"], env["count"] = 0, 0
+	return env
 }
 
 // SchemaSpec describes both forms.
@@ -197,6 +208,11 @@ func newRetryAndReflect(_ context.Context, _ PluginEnv, c *retryAndReflectConfig
 
 type globalInstructionConfig struct {
 	Instruction spec.Text `yaml:"instruction" required:"true" doc:"Instruction that every model gets first; {key} is replaced by the value in the session state."`
+}
+
+// StateUse describes the instruction.
+func (c *globalInstructionConfig) StateUse(*spec.Node) tool.StateUse {
+	return tool.StateUse{Texts: []tool.StateText{{Text: c.Instruction, Refs: stateKeyRefs(template.Parse(c.Instruction.Value))}}}
 }
 
 func newGlobalInstruction(_ context.Context, _ PluginEnv, c *globalInstructionConfig) (*runtime.Plugin, error) {

@@ -1,6 +1,7 @@
 package agentconfig
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -128,12 +129,12 @@ func (c *toolNodeConfig) stateUse(n *spec.Node) tool.StateUse {
 
 // StateUse returns how the confirmation condition uses the state.
 func (c *agentToolConfig) StateUse(*spec.Node) tool.StateUse {
-	return toolconfig.ConfirmUse(c.Call.Call.Confirm)
+	return toolconfig.ConfirmUse(c.Call.Call.Confirm.When)
 }
 
 // StateUse returns how the confirmation condition uses the state.
 func (c *agentKindConfig) StateUse(*spec.Node) tool.StateUse {
-	return toolconfig.ConfirmUse(c.Call.Call.Confirm)
+	return toolconfig.ConfirmUse(c.Call.Call.Confirm.When)
 }
 
 // A CallbackUse is a callback in an agent's mapping.
@@ -156,7 +157,7 @@ func CallbackUses(n *spec.Node) []CallbackUse {
 }
 
 // RuleUse returns how a callback rule uses the state if its hook is not known. A placeholder counts if
-// it is a state key in each hook.
+// it is a state key in each hook. Its expressions have the names of all hooks.
 func RuleUse(rule *spec.Node) tool.StateUse {
 	var c CallbackConfig
 	spec.Decode(rule, &c)
@@ -172,8 +173,27 @@ func RuleUse(rule *spec.Node) tool.StateUse {
 				return o.Text.Pos == t.Text.Pos && slices.Equal(o.Refs, t.Refs)
 			})
 		})
+		for j := range u.Exprs {
+			mergeEnv(u.Exprs[j].Env, one.Exprs[j].Env)
+		}
 	}
 	return u
+}
+
+// mergeEnv adds the names of another environment.
+func mergeEnv(env, other template.Env) {
+	for name, sample := range other {
+		known, isEnv := env[name].(template.Env)
+		more, alsoEnv := sample.(template.Env)
+		switch {
+		case isEnv && alsoEnv:
+			merged := maps.Clone(known) // hookSpecs shares its environments
+			mergeEnv(merged, more)
+			env[name] = merged
+		case !isEnv:
+			env[name] = sample
+		}
+	}
 }
 
 // collectUses returns the uses in a callback list. A rule is certain to be evaluated if no earlier

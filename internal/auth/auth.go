@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -78,6 +80,9 @@ func (a *Auth) Close() {
 		in.keys.close()
 	}
 }
+
+// Issuers returns the names of the trusted issuers of JWTs, sorted.
+func (a *Auth) Issuers() []string { return slices.Sorted(maps.Keys(a.issuers)) }
 
 // A Principal is an authenticated caller. It is immutable.
 type Principal struct {

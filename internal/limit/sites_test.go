@@ -63,7 +63,7 @@ var unlisted = map[string]string{
 	"pkg/tool/declare/schema.go":               "decodes what this package has encoded",
 	"pkg/tool/genai_schema.go":                 "decodes what this package has encoded",
 	"cmd/agenthost/licenses.go":                "files in the program",
-	"cmd/agenthost/run_attach.go":              "a file that the person names, by maxAttached",
+	"wing/chat/conversation/attach.go":         "a file that the person names, by maxAttached",
 	"wing/chat/lineedit/history.go":            "its own file, by maxHistoryBytes",
 	"cmd/agenthost/ready.go":                   "the answer of the person's own server, 64 KiB",
 	"cmd/agenthost/serve_demo.go":              "the demo's own requests, 64 KiB",
@@ -96,6 +96,7 @@ var decoder = regexp.MustCompile(`\b((json|yaml)\.Unmarshal|number\.Decode(Objec
 // boundedDecoders are the files that decode what was read and counted elsewhere, with the
 // place where it was.
 var boundedDecoders = map[string]string{
+	"wing/rollout/state.go":                    "what this package has encoded, 64 KiB in the store",
 	"cmd/agenthost/ready.go":                   "the answer of the person's own server, 64 KiB",
 	"wing/evaluation/evalrun/answer_cache.go":  "a cache of its own, 512 KiB for each answer",
 	"wing/evaluation/evalrun/final_state.go":   "what it encodes itself",
@@ -105,6 +106,7 @@ var boundedDecoders = map[string]string{
 	"wing/programs/sandbox/run_linux.go":       "the report of this program to itself, 64 KiB",
 	"internal/toolstub/simulate.go":            "the text of an answer of a model",
 	"wing/connection/pending.go":               "stored grants of its own",
+	"wing/connection/registration.go":          "answers that token.go reads, and stored grants of its own",
 	"wing/connection/stored_tokens.go":         "stored grants of its own",
 	"wing/evaluation/eval/hosted.go":           "an answer that vertex_eval.go of wing/gemini reads",
 	"wing/evaluation/eval/json.go":             "what its caller has read",
@@ -142,7 +144,9 @@ var boundedDecoders = map[string]string{
 	"wing/vertex/vertexstore/rag_memory.go":    "a page that client.go reads",
 	"wing/vertex/vertexstore/session_rows.go":  "a page that client.go reads",
 	"pkg/tool/declare/func.go":                 "arguments of a call in an answer of a model",
+	"pkg/server/feedback.go":                   "a number in a body that ReadBody has bounded",
 	"wing/mcptool/decode.go":                   "what its caller has read",
+	"wing/mcptool/rounds.go":                   "a result that the message filter has bounded, and rounds of its own",
 }
 
 // All code that reads from outside uses a table row, or is on the list above with its reason; and

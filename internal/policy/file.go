@@ -23,6 +23,7 @@ type grantConfig struct {
 	Skills    []skillConfig  `yaml:"skills" doc:"The app skills whose scripts may run, by folder and content hash."`
 	Sampling  bool           `yaml:"sampling" doc:"Whether the apps' MCP servers may use their agents' models."`
 	Google    bool           `yaml:"google_account" doc:"Whether the apps' connections may use the host's Google account (application default credentials)."`
+	Register  bool           `yaml:"register_clients" doc:"Whether the apps' connections may register clients at the authorization servers that they discover."`
 	Sandbox   *sandboxConfig `yaml:"sandbox" doc:"Limits on the commands, by Landlock and seccomp (Linux 6.12); without it, they have the host's permissions."`
 }
 
@@ -36,7 +37,7 @@ func Decode(n *spec.Node) (*Policy, spec.Diagnostics) {
 	ds := spec.Decode(n, &c)
 	for i, g := range c.Grants {
 		ds = append(ds, g.validateGrant(n.Get("grants").Items[i])...)
-		decoded := grant{apps: g.Apps, commands: g.commandArgs(), env: g.Env, skills: g.Skills, sampling: g.Sampling, google: g.Google}
+		decoded := grant{apps: g.Apps, commands: g.commandArgs(), env: g.Env, skills: g.Skills, sampling: g.Sampling, google: g.Google, registration: g.Register}
 		if limits := n.Get("grants").Items[i].Get("sandbox"); g.Sandbox != nil && limits != nil && limits.Kind == spec.Mapping {
 			ds = append(ds, g.Sandbox.validateSandbox(limits)...)
 			decoded.sandbox = g.Sandbox.decodeSandbox(limits)
@@ -63,7 +64,7 @@ func Decode(n *spec.Node) (*Policy, spec.Diagnostics) {
 
 // grantKeys are the keys that grant something.
 func grantKeys() []string {
-	return []string{"network", "variables", "secrets", "commands", "skills", "sampling", "google_account"}
+	return []string{"network", "variables", "secrets", "commands", "skills", "sampling", "google_account", "register_clients"}
 }
 
 // validateGrant reports grants without effect.

@@ -43,7 +43,9 @@ type grant struct {
 	skills    []skillConfig
 	sampling  bool
 	google    bool
-	sandbox   *Sandbox
+	// registration is whether connections may register clients.
+	registration bool
+	sandbox      *Sandbox
 }
 
 // skillConfig is a grant's skill.
@@ -92,6 +94,15 @@ func (p *Policy) CheckGoogleAccount(app string) error {
 		return nil
 	}
 	return p.newRefused(app, "use the Google account of the host", "", "google_account: true")
+}
+
+// CheckRegistration reports whether an app's connections may register clients at authorization
+// servers. The error is a [*Refused].
+func (p *Policy) CheckRegistration(app string) error {
+	if p.isOwnMachine() || p.hasMatchingGrant(app, func(g *grant) bool { return g.registration }) {
+		return nil
+	}
+	return p.newRefused(app, "register clients", "", "register_clients: true")
 }
 
 // newRefused returns a Refused; grant is what its line has after the app.

@@ -54,7 +54,7 @@ func TestDecodeGrants(t *testing.T) {
 		{"no apps", "grants:\n- {apps: [], network: [10.0.0.1]}", []string{`policy.yaml:2:10: apps is empty; list the apps, or omit the key for all apps [grant]`}},
 		{"unknown", "grant: []\ngrants:\n- {app: [a]}", []string{
 			`policy.yaml:1:1: unknown field "grant" [unknown-field]`,
-			`policy.yaml:3:3: a grant requires network, variables, secrets, commands, skills, sampling or google_account [required]`,
+			`policy.yaml:3:3: a grant requires network, variables, secrets, commands, skills, sampling, google_account or register_clients [required]`,
 			`policy.yaml:3:4: unknown field "app" [unknown-field]`,
 		}},
 	} {

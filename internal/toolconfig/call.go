@@ -7,6 +7,7 @@ import (
 
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 )
 
 // BuiltinConfig is the config for a built-in tool that runs in this process.
@@ -43,18 +44,24 @@ var _ tool.StateConfig = (*BuiltinConfig)(nil)
 type CallConfig struct {
 	OnError string        `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether an error is returned to the model or ends the invocation."`
 	Timeout spec.Duration `yaml:"timeout" doc:"Maximum call duration."`
-	Confirm spec.Expr     `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, run_config, invocation and agent."`
+	Confirm ConfirmConfig `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, run_config, invocation and agent. A mapping of when and edit also lists the arguments that the person may change."`
 }
 
 // Capabilities returns the settings for a tool with this declaration. The error
 // is a [spec.Diagnostics].
 func (c *CallConfig) Capabilities(decl *genai.FunctionDeclaration) (tool.Capabilities, error) {
-	confirm, err := CompileConfirm(c.Confirm, decl)
-	return tool.Capabilities{Timeout: time.Duration(c.Timeout), FailOnError: c.OnError == "fail", Confirm: confirm}, err
+	all := tool.Capabilities{Timeout: time.Duration(c.Timeout), FailOnError: c.OnError == "fail"}
+	params, err := declare.Params(decl)
+	if err != nil {
+		return all, spec.Diagnostics{c.Confirm.When.Errorf(0, "tool", "%s", err)}
+	}
+	read := Compiler{Params: params}
+	read.SetConfirm(&all, &c.Confirm, decl.Name)
+	return all, read.diagnostics.Err()
 }
 
 // StateUse returns how the confirmation condition uses the state.
-func (c *BuiltinConfig) StateUse(*spec.Node) tool.StateUse { return ConfirmUse(c.Call.Confirm) }
+func (c *BuiltinConfig) StateUse(*spec.Node) tool.StateUse { return ConfirmUse(c.Call.Confirm.When) }
 
 // ObjectSchema returns the JSON Schema for an object with these properties.
 func ObjectSchema(props map[string]any, required ...any) map[string]any {

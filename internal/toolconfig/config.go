@@ -21,7 +21,7 @@ type Config struct {
 	Params      spec.ShortSchema `yaml:"params" doc:"The parameters, as a short schema or a JSON Schema."`
 	OnError     string           `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether an error is returned to the model or ends the invocation."`
 	LongRunning bool             `yaml:"long_running" doc:"Long-running: the client supplies the final result later; null returns no interim response."`
-	Confirm     spec.Expr        `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, run_config, invocation and agent."`
+	Confirm     ConfirmConfig    `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, run_config, invocation and agent. A mapping of when and edit also lists the arguments that the person may change."`
 	Async       AsyncConfig      `yaml:",inline"`
 }
 
@@ -126,7 +126,7 @@ func (c *Compiler) BuildSet(t tool.Tool) (tool.Set, error) {
 // nothing uses. With confirm set they may serve the person who confirms.
 func (c *Config) CheckUnusedParams(n *spec.Node, used []string) spec.Diagnostics {
 	params := n.Get("params")
-	if params == nil || c.Confirm.Pos != (spec.Pos{}) || slices.ContainsFunc(used, c.isUndeclared) {
+	if params == nil || c.Confirm.When.Pos != (spec.Pos{}) || slices.ContainsFunc(used, c.isUndeclared) {
 		return nil
 	}
 	fields := params

@@ -55,20 +55,6 @@ func (r *ConfirmRule) With(vars map[string]any) tool.Confirmer {
 	return &confirmExpr{r.name, r.params, r.when, vars}
 }
 
-// CompileConfirm compiles the confirm for the tool with a name. It returns nil if there is none, or
-// if it is invalid, which is reported.
-func (c *Compiler) CompileConfirm(src spec.Expr, name string) tool.Confirmer {
-	if src.Pos == (spec.Pos{}) {
-		return nil
-	}
-	x, err := template.CompileBool(src.Value, CallEnv(c.Params))
-	if err != nil {
-		c.AddDiagnostic(tool.NewTemplateDiagnostic(src.Text, "expression", err))
-		return nil
-	}
-	return &confirmExpr{name, c.Params, x, nil}
-}
-
 // A confirmExpr requires confirmation when an expression is true.
 type confirmExpr struct {
 	name   string

@@ -78,17 +78,8 @@ type PricedConfig interface{ ModelPrice() *Price }
 
 // CostOf returns what tokens cost in US dollars.
 func (p *Price) CostOf(u *genai.GenerateContentResponseUsageMetadata) float64 {
-	input, cached, output := tokenCounts(u)
+	input, cached, output := model.CountTokens(u)
 	return (float64(input-cached)*p.Input + float64(cached)*p.Cached + float64(output)*p.Output) / 1e6
-}
-
-// tokenCounts returns the prompt tokens with the cached ones, the cached ones, and the response
-// tokens.
-func tokenCounts(u *genai.GenerateContentResponseUsageMetadata) (input, cached, output int) {
-	input = max(0, int(u.PromptTokenCount)) + max(0, int(u.ToolUsePromptTokenCount))
-	cached = min(input, max(0, int(u.CachedContentTokenCount)))
-	output = max(0, int(u.CandidatesTokenCount)) + max(0, int(u.ThoughtsTokenCount))
-	return input, cached, output
 }
 
 // WithPrice returns a model whose complete responses have their tokens and cost as
@@ -134,7 +125,7 @@ func (m *pricedModel) Generate(ctx context.Context, req *model.Request) iter.Seq
 
 // describeCost returns the value for [model.CostKey].
 func (p *Price) describeCost(u *genai.GenerateContentResponseUsageMetadata) map[string]any {
-	input, cached, output := tokenCounts(u)
+	input, cached, output := model.CountTokens(u)
 	return map[string]any{"usd": p.CostOf(u), "input_tokens": input, "cached_tokens": cached, "output_tokens": output}
 }
 

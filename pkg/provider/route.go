@@ -91,6 +91,15 @@ func (c *routeConfig) compileRoute(i int, when spec.Expr) spec.Diagnostics {
 	return spec.Diagnostics{tool.NewTemplateDiagnostic(when.Text, "expression", err)}
 }
 
+// StateUse describes the conditions.
+func (c *routeConfig) StateUse(*spec.Node) tool.StateUse {
+	var u tool.StateUse
+	for _, choice := range c.Routes {
+		u.Exprs = append(u.Exprs, tool.StateExpr{Expr: choice.When, Env: routeEnv(), Bool: true})
+	}
+	return u
+}
+
 // A RouteConfig is the config for a model that calls other models in the app.
 type RouteConfig interface{ RouteModels() []spec.Text }
 

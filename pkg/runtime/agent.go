@@ -205,6 +205,7 @@ type App struct {
 	hasTaskNodes bool
 	retention    time.Duration
 	reload       ReloadOptions
+	sections     map[string]any
 
 	nodes    map[Agent]*node
 	rootNode *node
@@ -262,6 +263,10 @@ func (a *App) Reload() ReloadOptions {
 	return c
 }
 
+// Section returns a wing's settings by their key in app.yaml, such as chat; nil if the app has none.
+// Do not modify them: all callers share the value.
+func (a *App) Section(key string) any { return a.sections[key] }
+
 // AppOptions are an app's settings besides its agent tree.
 type AppOptions struct {
 	// Description is empty to use the root agent's.
@@ -287,6 +292,8 @@ type AppOptions struct {
 	StateSchema *tool.StateSchema
 	// Reload is nil for the defaults.
 	Reload *ReloadOptions
+	// Sections are the settings of wings, by their key in app.yaml: see [App.Section].
+	Sections map[string]any
 	// Live holds live conversations; nil if the program has none.
 	Live LiveDriver
 	// Resumable allows invocations to be resumed after an interruption, or to
@@ -317,6 +324,14 @@ func (a *App) Agent(name string) Agent {
 // findNode returns the first agent with this name, depth first from the root.
 func (a *App) findNode(name string) *node { return a.rootNode.findNode(name) }
 
+// findTool returns an agent's tool, or nil if there is none or a tool set has it.
+func (a *App) findTool(agent, name string) tool.Tool {
+	if n := a.findNode(agent); n != nil && n.tools != nil {
+		return n.tools.byName[name]
+	}
+	return nil
+}
+
 // A Host holds apps and runs invocations of them. It is safe for concurrent
 // use.
 type Host struct {
@@ -340,6 +355,7 @@ type Host struct {
 	apps atomic.Pointer[map[string]*App]
 
 	revisions revisionCache
+	split     SplitFunc
 	workers   callWorkers
 	// evaluations bound the large expressions in all runs.
 	evaluations template.Slots
@@ -354,6 +370,8 @@ type revisionCache struct {
 	build func(ctx context.Context, app, revision string) (*App, error)
 	mu    sync.Mutex
 	apps  map[string][]*App // by name, the most recently used last
+	// assigned has the revision that [Options].Split has assigned to a new session last, by app.
+	assigned map[string]string
 }
 
 // Options configure a host. The zero value is valid.
@@ -370,6 +388,9 @@ type Options struct {
 	// sessions that continue on it. It returns [session.ErrNotFound] for a
 	// revision that is not kept. Nil runs everything on the current revision.
 	LoadRevision func(ctx context.Context, app, revision string) (*App, error)
+	// Split, if set, chooses the revision of each turn in apps with [FollowNewSessions] that neither
+	// resumes nor answers an invocation. Nil keeps sessions on the revision of their last event.
+	Split SplitFunc
 	// Logger receives log records; nil disables logging.
 	Logger *slog.Logger
 	// ToolWorkers is the maximum number of goroutines that execute tool calls, in addition to the
@@ -393,6 +414,22 @@ type Options struct {
 	Replay Replay
 	// Consents take authorization servers' answers; nil rejects them.
 	Consents ConsentFinisher
+}
+
+// A SplitFunc chooses the revision of a session's turn, to serve two revisions of an app at the same
+// time. last is the revision of the session's last event, empty for a session without events of a
+// known revision. It is called on the run's goroutine while the run holds the session, so it must be
+// quick, and it is called concurrently. It must not change the session. If the revision of a turn
+// cannot be loaded, the serving one runs it.
+type SplitFunc func(ctx context.Context, serving *App, sess *session.Session, last string) Split
+
+// A Split is a [SplitFunc]'s choice.
+type Split struct {
+	// Revision is the turn's revision; empty is the serving one.
+	Revision string
+	// Selected reports that an expression assigned the revision, and not chance. It is counted with
+	// the session's outcome when the session gets a revision for the first time or another one.
+	Selected bool
 }
 
 // A Replay answers model and tool calls, such as from recordings. It is called concurrently. It may
@@ -425,6 +462,9 @@ type RunRequest struct {
 	Writer session.Writer
 	// Streaming requests partial events; nil uses the app's setting.
 	Streaming *bool
+	// Protocol is how the request arrived, such as run_sse, for the session's outcome; empty is
+	// unknown.
+	Protocol string
 	// CustomMetadata is added to every event.
 	CustomMetadata map[string]any
 	// Config replaces the app config; nil uses the app's, see [App.Config].
@@ -447,6 +487,9 @@ type RunRequest struct {
 	// else a root agent event with [CodeAborted], so that nothing in the session stays open. They
 	// are not yielded.
 	ClientLeft func() bool
+	// Agent is the agent that answers the message; empty for the one that continues the session. A
+	// call's answer goes to the agent that made the call.
+	Agent string
 	// joined is the workflow task that the message continues.
 	joined joinedTask
 	// drive holds the LLM agents' parts: see [Host.RunTwoWay]. It is nil for a request with a

@@ -197,7 +197,7 @@ func (t *boundAgentTool) newInnerRun(inv *Invocation, call *tool.Call, request s
 			},
 		},
 		message: userMessage{content: model.UserText(request)},
-		limits:  turnLimits{budget: outer.limits.budget, expressions: call.Expressions},
+		limits:  turnLimits{budget: outer.limits.budget, counter: outer.limits.counter, expressions: call.Expressions},
 	}}
 	r := &room.run
 	room.root.run, room.root.node, room.root.path = r, t.app.rootNode, rootPathOf(t.app.rootNode)

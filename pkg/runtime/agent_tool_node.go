@@ -46,6 +46,11 @@ func NewToolNode(name string, t tool.Tool, opts *ToolNodeOptions) *ToolNode {
 // Run calls the tool. A resumed node continues where it was interrupted.
 func (a *ToolNode) Run(ctx context.Context, inv *Invocation) Events {
 	return func(yield func(*session.Event, error) bool) {
+		a, err := a.bindTool(ctx, inv)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
 		if a.storesCall(inv) {
 			a.runStoredCall(ctx, inv, yield)
 			return
@@ -88,6 +93,8 @@ func (a *ToolNode) storeResult(ev *session.Event, response map[string]any) {
 type nodeCall struct {
 	*ToolNode
 	*step
+	// input is the input of a call whose parameters are unknown; nil for all others.
+	input *nodeValue
 }
 
 func (c *nodeCall) runOrResume(ctx context.Context) outcome {
@@ -106,11 +113,12 @@ func (c *nodeCall) runOrResume(ctx context.Context) outcome {
 	}
 	// The node makes the call for the first time.
 	actions := &session.Actions{}
-	args, err := c.resolveArgs(ctx, c.inv.newCallbackContext(actions), c.inv.Input())
-	if err != nil {
-		return failWith(c.inv.wrapNodeError(ctx, err))
+	m := c.inv.newCallbackContext(actions)
+	input, err := c.resolveInput(ctx, m, c.inv.Input())
+	if err == nil {
+		return c.executeWith(ctx, actions, m, input)
 	}
-	return c.executeCall(ctx, actions, args)
+	return failWith(c.inv.wrapNodeError(ctx, err))
 }
 
 // lastNodeRequest returns a ToolNode's last event that requests human input, or nil.
@@ -127,13 +135,9 @@ func lastNodeRequest(p *frameRecord) *session.Event {
 // call with the user's answer.
 func (c *nodeCall) resumeCall(ctx context.Context, request *session.Event) outcome {
 	x := c.inv.run.calls
-	for _, site := range x.findCalls(request.Calls()[0].ID) {
-		if site.event.ID != request.ID {
-			continue
-		}
-		if answer := x.findUserAnswer(site); answer != nil {
-			return c.executeDecision(ctx, site, answer)
-		}
+	if answer := x.findNodeAnswer(request); answer != nil {
+		site, _ := x.findRequestSite(request)
+		return c.executeDecision(ctx, site, answer)
 	}
 	c.inv.frame.trackPending(request)
 	return stopUnless(c.pauseIfPending())
@@ -169,7 +173,24 @@ func (c *nodeCall) executeDecision(ctx context.Context, request indexedCall, ans
 		return failWith(err)
 	}
 	c.decided = map[string]*decision{c.inv.path: d}
-	return c.executeCall(ctx, &session.Actions{}, d.call.Args)
+	actions := &session.Actions{}
+	if d.input != nil {
+		return c.executeWith(ctx, actions, c.inv.newCallbackContext(actions), d.input.v)
+	}
+	return c.executeCall(ctx, actions, d.call.Args)
+}
+
+// executeWith makes the call with the arguments in an input.
+func (c *nodeCall) executeWith(ctx context.Context, actions *session.Actions, m *CallbackContext, input any) outcome {
+	if _, unknown := c.tool.(*consentTool); unknown {
+		c.input = &nodeValue{session.Normalize(input)}
+		return c.executeCall(ctx, actions, map[string]any{})
+	}
+	args, err := c.resolveArgs(m, input)
+	if err != nil {
+		return failWith(c.inv.wrapNodeError(ctx, err))
+	}
+	return c.executeCall(ctx, actions, args)
 }
 
 // executeCall makes the call, and yields the event with its result or with a request for human
@@ -201,17 +222,18 @@ func (c *nodeCall) executeCall(ctx context.Context, earlier *session.Actions, ar
 	return stopUnless(c.emitEvent(ev, nil))
 }
 
-// resolveArgs returns the call's arguments (adk-python workflow/_tool_node.py): a mapping as it is,
-// text that is a JSON object, or any other value as the only parameter or the only required one.
-// Required parameters that are missing are taken from the state.
-func (a *ToolNode) resolveArgs(ctx context.Context, m *CallbackContext, input any) (map[string]any, error) {
+// resolveInput returns the value that has the call's arguments.
+func (a *ToolNode) resolveInput(ctx context.Context, m *CallbackContext, input any) (any, error) {
 	if a.opts.Args != nil {
-		v, err := a.opts.Args(ctx, m, input)
-		if err != nil {
-			return nil, err
-		}
-		input = v
+		return a.opts.Args(ctx, m, input)
 	}
+	return input, nil
+}
+
+// resolveArgs returns the arguments in an input (adk-python workflow/_tool_node.py): a mapping as it
+// is, text that is a JSON object, or any other value as the only parameter or the only required one.
+// Required parameters that are missing are taken from the state.
+func (a *ToolNode) resolveArgs(m *CallbackContext, input any) (map[string]any, error) {
 	if content, ok := input.(*genai.Content); ok {
 		input = model.TextOf(content)
 	}
@@ -303,7 +325,12 @@ func (a *ToolNode) callTool(ctx context.Context, s *step) outcome {
 		}
 	}
 	ev := s.inv.NewEvent()
-	args, err := a.resolveArgs(ctx, s.inv.newCallbackContext(&ev.Actions), s.inv.Input())
+	m := s.inv.newCallbackContext(&ev.Actions)
+	input, err := a.resolveInput(ctx, m, s.inv.Input())
+	var args map[string]any
+	if err == nil {
+		args, err = a.resolveArgs(m, input)
+	}
 	if err != nil {
 		return failWith(s.inv.wrapNodeError(ctx, err))
 	}

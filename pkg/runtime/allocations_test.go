@@ -5,9 +5,7 @@
 package runtime_test
 
 import (
-	"context"
 	"fmt"
-	"iter"
 	"testing"
 
 	"google.golang.org/genai"
@@ -17,21 +15,6 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/store/memstore"
 )
-
-// replyModel answers each request with the same responses.
-type replyModel []*model.Response
-
-func (replyModel) Name() string { return "reply" }
-
-func (m replyModel) Generate(context.Context, *model.Request) iter.Seq2[*model.Response, error] {
-	return func(yield func(*model.Response, error) bool) {
-		for _, resp := range m {
-			if !yield(resp, nil) {
-				return
-			}
-		}
-	}
-}
 
 // TestTurnAllocations: a turn in a new session in memory allocates no more than what it uses. The
 // limits are what is reached; they only fall.

@@ -45,4 +45,6 @@ type callResult struct {
 	// turn is the call's turn in its answer, state its view of the state.
 	turn  *callTurn
 	state *callState
+	// edited are the arguments of a call that a person changed; nil for other calls.
+	edited *EditedCall
 }

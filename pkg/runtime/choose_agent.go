@@ -39,6 +39,9 @@ func (r *run) chooseAgent() *node {
 			return n
 		}
 	}
+	if n := r.findAnsweringAgent(); n != nil {
+		return n
+	}
 	root := r.app.rootNode
 	if !root.transferable {
 		return root
@@ -56,6 +59,18 @@ func (r *run) chooseAgent() *node {
 		}
 	}
 	return root
+}
+
+// findAnsweringAgent returns the agent that the request names, or nil.
+func (r *run) findAnsweringAgent() *node {
+	if r.agent == "" {
+		return nil
+	}
+	n := r.app.findNode(r.agent)
+	if n == nil || n.inWorkflow || n.isDelegate() {
+		return nil
+	}
+	return n
 }
 
 // findAnsweredCall returns the event with the call that the user's message answers, or nil. It

@@ -214,6 +214,7 @@ func (c *compactor) askSummarizer(ctx context.Context, r *run, prompt string, or
 		}
 		return err == nil
 	})
+	r.countResponse(origin.Agent, last)
 	switch {
 	case failure != nil:
 		return nil, fmt.Errorf("model %s: %w", c.llm.Name(), failure)

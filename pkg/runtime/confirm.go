@@ -110,10 +110,14 @@ func (s *step) newInputRequests(answer *session.Event, calls []*genai.FunctionCa
 			if c.Payload != nil {
 				ask["payload"] = c.Payload
 			}
-			confirmations = s.addRequest(confirmations, RequestConfirmation, map[string]any{
+			request := map[string]any{
 				"originalFunctionCall": map[string]any{"id": fc.ID, "name": fc.Name, "args": cloneArgs(fc.Args)},
 				"toolConfirmation":     ask,
-			})
+			}
+			if values, schema := selectEditable(s.inv.activeToolbox().byName[fc.Name], fc); schema != nil && c.Payload == nil {
+				ask["payload"], request[editableArgs] = values, schema
+			}
+			confirmations = s.addRequest(confirmations, RequestConfirmation, request)
 		}
 	}
 	return credentials, confirmations
@@ -186,7 +190,7 @@ func (r *run) readDecisions(req *RunRequest) (*decisions, error) {
 	if len(responses) < len(r.message.content.Parts) || slices.ContainsFunc(responses, func(f *genai.FunctionResponse) bool { return !isDecision(f) }) {
 		return nil, invalidRequest("a message that answers %s or %s must not contain anything else", RequestConfirmation, RequestCredential)
 	}
-	d := &decisions{credentials: map[string]any{}}
+	d := &decisions{credentials: map[string]any{}, tools: r.app.findTool}
 	for _, resp := range responses {
 		if err := d.readResponse(r.calls, resp); err != nil {
 			return nil, err
@@ -231,6 +235,9 @@ func (d *decisions) readResponse(x *callIndex, resp *genai.FunctionResponse) err
 		asked, _ := request.call.Args["toolConfirmation"].(map[string]any)
 		hint, _ := asked["hint"].(string)
 		one.requested = &session.Confirmation{Hint: hint, Payload: asked["payload"]}
+		if err == nil && request.call.Args[editableArgs] != nil {
+			err = d.readEdits(one, resp.ID)
+		}
 	}
 	if err != nil {
 		return err
@@ -279,18 +286,16 @@ func findOriginalCall(x *callIndex, request indexedCall) (*decision, error) {
 		if original != nil && (c.Name != original["name"] || !sameJSON(cloneArgs(c.Args), original["args"])) {
 			return nil, invalidRequest("the confirmation %s does not match call %s", request.call.ID, id)
 		}
-		return &decision{
-			call: c, confirmation: findApproval(x, site, request.at),
-			invocation: invocation, userText: findUserText(x.events[:request.at], invocation),
-		}, nil
+		one := &decision{call: c, invocation: invocation, userText: findUserText(x.events[:request.at], invocation)}
+		one.findApproval(x, site, request.at)
+		return one, nil
 	}
 	return nil, invalidRequest("the %s %s refers to call %q, which agent %s never made", requestNoun(request.call.Name), request.call.ID, id, author)
 }
 
-// findApproval returns the approval for a call that was approved and then requested a credential,
-// or nil. It considers the events before a position.
-func findApproval(x *callIndex, site indexedCall, before int) *session.Confirmation {
-	var given *session.Confirmation
+// findApproval reads the approval for a call that was approved and then requested a credential, if
+// there is one. It considers the events before a position.
+func (d *decision) findApproval(x *callIndex, site indexedCall, before int) {
 	last := -1
 	for _, request := range x.findRequests(site.call.ID) {
 		if request.call.Name != RequestConfirmation || request.at < site.at || request.at >= before {
@@ -300,12 +305,19 @@ func findApproval(x *callIndex, site indexedCall, before int) *session.Confirmat
 			if r.event.Author != session.UserAuthor || r.at < max(request.at, last) || r.at >= before {
 				continue
 			}
-			if c, err := readConfirmation(r.response); err == nil {
-				given, last = c, r.at
+			c, err := readConfirmation(r.response)
+			if err != nil {
+				continue
+			}
+			d.confirmation, last = c, r.at
+			if request.call.Args[editableArgs] == nil {
+				continue
+			}
+			if edits, err := readEdits(c, d.call.Args, request.call.ID); err == nil {
+				d.edits, d.editedBy = edits, request.call.ID
 			}
 		}
 	}
-	return given
 }
 
 // findUserText returns the text of the user message in an invocation.

@@ -227,6 +227,7 @@ func (inv *Invocation) askModel(ctx context.Context, llm model.LLM, req *model.R
 		}
 		return err == nil
 	}))
+	r.countResponse(inv.node.agent.Name(), last)
 	return last, failure
 }
 

@@ -224,6 +224,7 @@ func (v *contentsView) addEvent(ev *session.Event) {
 		v.bytes += contentBytes(ev.Content)
 	}
 	defer func() { v.transcript.contentCount, v.transcript.bytes = len(v.contents)-before, v.bytes-bytes }()
+	ev = withEditNotes(ev)
 	content := ev.Content
 	switch {
 	case v.isForeign(ev):

@@ -46,7 +46,7 @@ func NewHost(st *store.Store, opts *Options) *Host {
 			h.tracer = p.Tracer(TracerName)
 		}
 	}
-	h.revisions.build = opts.LoadRevision
+	h.revisions.build, h.split = opts.LoadRevision, opts.Split
 	h.evaluations = template.NewSlots(max(2, goruntime.GOMAXPROCS(0)))
 	h.workers = callWorkers{limit: cmp.Or(opts.ToolWorkers, DefaultToolWorkers), log: h.logger}
 	h.apps.Store(&map[string]*App{})
@@ -251,33 +251,51 @@ func checkMessage(c *genai.Content) error {
 }
 
 // acquire returns a revision's app and acquires a reference to it. The cache keeps at most
-// KeepRevisions apps per name.
-func (r *revisionCache) acquire(ctx context.Context, serving *App, revision string) (*App, error) {
+// KeepRevisions apps per name, and in addition the revision that was assigned to a new session last: it
+// is built once, however many revisions earlier sessions need.
+func (r *revisionCache) acquire(ctx context.Context, serving *App, choice revisionChoice) (*App, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	name, all := serving.name, r.apps[serving.name]
-	at := slices.IndexFunc(all, func(a *App) bool { return a.revision == revision })
+	at := slices.IndexFunc(all, func(a *App) bool { return a.revision == choice.revision })
 	var app *App
 	if at >= 0 {
 		app = all[at]
 		all = slices.Delete(all, at, at+1)
 	} else {
 		var err error
-		if app, err = r.build(ctx, name, revision); err != nil {
+		if app, err = r.build(ctx, name, choice.revision); err != nil {
 			return nil, err
 		}
 	}
-	all = append(all, app)
-	for len(all) > serving.reload.KeepRevisions {
-		all[0].refs.release()
-		all = all[1:]
-	}
 	if r.apps == nil {
-		r.apps = map[string][]*App{}
+		r.apps, r.assigned = map[string][]*App{}, map[string]string{}
 	}
-	r.apps[name] = all
+	if choice.isNew {
+		r.assigned[name] = choice.revision
+	}
 	app.refs.acquire()
+	r.apps[name] = r.evictApps(append(all, app), serving)
 	return app, nil
+}
+
+// evictApps releases the least recently used revisions above the limit.
+func (r *revisionCache) evictApps(all []*App, serving *App) []*App {
+	assigned := r.assigned[serving.name]
+	if assigned == serving.revision {
+		assigned = "" // sessions get it without the cache
+	}
+	kept := 0
+	for i := len(all) - 1; i >= 0; i-- {
+		if assigned != "" && all[i].revision == assigned {
+			continue
+		}
+		if kept++; kept > serving.reload.KeepRevisions {
+			all[i].refs.release()
+			all = slices.Delete(all, i, i+1)
+		}
+	}
+	return all
 }
 
 // dropApp releases all revisions of an app.
@@ -288,53 +306,79 @@ func (r *revisionCache) dropApp(name string) {
 		a.refs.release()
 	}
 	delete(r.apps, name)
+	delete(r.assigned, name)
+}
+
+// A revisionChoice is the revision that runs a request.
+type revisionChoice struct {
+	revision string // empty for the serving one
+	// continues reports that the request continues an invocation, isNew that the session has no
+	// revision yet.
+	continues, isNew bool
+	// selected is [Split].Selected for a session that gets a revision.
+	selected bool
 }
 
 // acquireRevision returns the app that runs a request, and acquires a
 // reference to it: the current one, or that of the revision on which the
-// request continues.
-func (h *Host) acquireRevision(ctx context.Context, serving *App, sess *session.Session, req *RunRequest) (*App, error) {
-	revision, continues, err := h.chooseRevision(ctx, serving, sess, req)
+// request continues. It also returns whether an expression assigned the revision in this turn.
+func (h *Host) acquireRevision(ctx context.Context, serving *App, sess *session.Session, req *RunRequest) (app *App, selected bool, err error) {
+	choice, err := h.chooseRevision(ctx, serving, sess, req)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
+	revision := choice.revision
 	if revision == "" || revision == serving.revision || h.revisions.build == nil {
 		serving.refs.acquire()
-		return serving, nil
+		return serving, choice.selected, nil
 	}
-	app, err := h.revisions.acquire(ctx, serving, revision)
+	app, err = h.revisions.acquire(ctx, serving, choice)
+	message := "revision not available; continuing the session on the current revision"
 	switch {
 	case err == nil:
-		return app, nil
+		return app, choice.selected, nil
 	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case continues && errors.Is(err, session.ErrNotFound):
-		return nil, invalidRequest("the invocation cannot be resumed: revision %s of app %s, which started it, is no longer kept; start a new one", revision, serving.name)
-	case continues:
+		return nil, false, ctx.Err()
+	case choice.continues && errors.Is(err, session.ErrNotFound):
+		return nil, false, invalidRequest("the invocation cannot be resumed: revision %s of app %s, which started it, is no longer kept; start a new one", revision, serving.name)
+	case choice.continues:
 		h.logger.Error("loading a revision failed", "app", serving.name, "revision", revision, "error", err)
-		return nil, invalidRequest("the invocation cannot be resumed: revision %s of app %s, which started it, cannot be loaded; start a new one", revision, serving.name)
+		return nil, false, invalidRequest("the invocation cannot be resumed: revision %s of app %s, which started it, cannot be loaded; start a new one", revision, serving.name)
+	case choice.isNew:
+		message = "revision not available; starting the session on the current revision"
 	}
-	h.logger.Warn("revision not available; continuing the session on the current revision",
-		"app", serving.name, "session", sess.ID, "revision", revision, "serving", serving.revision, "error", err)
+	h.logger.Warn(message, "app", serving.name, "session", sess.ID, "revision", revision, "serving", serving.revision, "error", err)
 	serving.refs.acquire()
-	return serving, nil
+	return serving, choice.selected, nil
 }
 
-// chooseRevision returns the revision for a request; empty for the current
-// one. A resumed invocation continues on the revision that it started with.
-func (h *Host) chooseRevision(ctx context.Context, serving *App, sess *session.Session, req *RunRequest) (revision string, continues bool, err error) {
+// splitRevision chooses the revision of a turn that continues no invocation.
+func (h *Host) splitRevision(ctx context.Context, serving *App, sess *session.Session) revisionChoice {
+	if serving.reload.Sessions != FollowNewSessions {
+		return revisionChoice{}
+	}
+	last := session.LastRevision(sess.Events())
+	if h.split == nil || serving.revision == "" {
+		return revisionChoice{revision: last}
+	}
+	split := h.split(ctx, serving, sess, last)
+	choice := revisionChoice{revision: cmp.Or(split.Revision, serving.revision), isNew: last == ""}
+	choice.selected = split.Selected && choice.revision != last
+	return choice
+}
+
+// chooseRevision returns the revision for a request. A resumed invocation continues on the revision that
+// it started with.
+func (h *Host) chooseRevision(ctx context.Context, serving *App, sess *session.Session, req *RunRequest) (choice revisionChoice, err error) {
 	answers := model.ResponsesOf(req.Message)
 	if serving.revision == "" || req.InvocationID == "" && req.joined.invocation == "" && len(answers) == 0 {
-		if serving.reload.Sessions == FollowNewSessions {
-			revision = session.LastRevision(sess.Events())
-		}
-		return revision, false, nil
+		return h.splitRevision(ctx, serving, sess), nil
 	}
 	events := sess.Events()
 	if req.effectiveConfig(serving).SessionWindow.storeOptions() != nil {
 		whole, err := h.store.Sessions.Get(ctx, sess.Key, nil)
 		if err != nil {
-			return "", false, storeFailure(sess.Key, err)
+			return choice, storeFailure(sess.Key, err)
 		}
 		events = whole.Events()
 	}
@@ -349,10 +393,10 @@ func (h *Host) chooseRevision(ctx context.Context, serving *App, sess *session.S
 				continue
 			}
 			if ev.ErrorCode != "" { // it ended with an error, which the current revision most likely fixes
-				return "", false, nil
+				return choice, nil
 			}
 			break
 		}
 	}
-	return session.RevisionOf(events, invocation), serving.resumable, nil
+	return revisionChoice{revision: session.RevisionOf(events, invocation), continues: serving.resumable}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"agenthost/pkg/connection"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
 )
 
 // An Invocation is the view that one agent has of a run: the agent, its branch and the session.
@@ -290,6 +291,8 @@ type decisions struct {
 	finished bool
 	// consumed reports whether the agent has executed the calls.
 	consumed atomic.Bool
+	// tools finds the tools that the calls name.
+	tools func(agent, name string) tool.Tool
 }
 
 // decision is a person's decision on one call, with the data needed to execute
@@ -299,8 +302,13 @@ type decision struct {
 	confirmation *session.Confirmation
 	// requested is what the stored request asked; nil for a credential.
 	requested *session.Confirmation
+	// edits are the arguments that the person changed, in the answer with the ID editedBy.
+	edits    map[string]any
+	editedBy string
 	// invocation and userText belong to the run that made the call.
 	invocation, userText string
+	// input is what a ToolNode's call had before its parameters were known; nil for other calls.
+	input *nodeValue
 }
 
 // onBranch reports whether an event on branch theirs is visible on branch mine: children see the

@@ -22,6 +22,9 @@ const (
 type Measurement struct {
 	Kind MeasuredKind
 	App  string
+	// Revision is the one on which the run runs; empty if the app has none, or if the run failed before
+	// it was chosen.
+	Revision string
 	// Agent names the agent that calls the model or the tool; empty for a run and a compaction
 	// summary.
 	Agent string

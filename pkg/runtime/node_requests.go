@@ -16,6 +16,9 @@ func (c *nodeCall) emitNodeRequest(ev *session.Event, call *genai.FunctionCall, 
 		if ask.Payload != nil {
 			payload["confirmation_payload"] = ask.Payload
 		}
+		if values, schema := selectEditable(c.tool, call); schema != nil && ask.Payload == nil {
+			payload["confirmation_payload"], payload[editableArgs] = values, schema
+		}
 		request.ID, request.Name = nodeConfirmationPrefix+c.inv.path, tool.RequestInput
 		request.Args = map[string]any{
 			"interruptId": request.ID, "message": ask.Hint, "payload": payload,
@@ -27,6 +30,12 @@ func (c *nodeCall) emitNodeRequest(ev *session.Event, call *genai.FunctionCall, 
 	} else {
 		if d := c.decided[call.ID]; d != nil && d.confirmation != nil {
 			payload["tool_confirmation"] = map[string]any{"confirmed": d.confirmation.Confirmed, "payload": d.confirmation.Payload}
+			if d.edits != nil {
+				payload[editableArgs] = session.Normalize(tool.CapabilitiesOf(c.tool).Edit.Schema())
+			}
+		}
+		if c.input != nil {
+			payload[inputKey] = c.input.v
 		}
 		request.ID, request.Name = nodeCredentialPrefix+c.inv.path, RequestCredential
 		request.Args = map[string]any{
@@ -55,6 +64,9 @@ func (c *nodeCall) readNodeDecision(request indexedCall, answer *genai.FunctionR
 	if r.err != nil {
 		return nil, r.err
 	}
+	if input, has := payload[inputKey]; has && request.call.Name == RequestCredential {
+		d.input = &nodeValue{input}
+	}
 	var err error
 	switch given := r.readMapping(at+".tool_confirmation", payload["tool_confirmation"]); {
 	case request.call.Name == tool.RequestInput:
@@ -66,6 +78,10 @@ func (c *nodeCall) readNodeDecision(request indexedCall, answer *genai.FunctionR
 	case given != nil:
 		confirmed, _ := given["confirmed"].(bool)
 		d.confirmation = &session.Confirmation{Confirmed: confirmed, Payload: given["payload"]}
+	}
+	if err == nil && d.confirmation != nil && payload[editableArgs] != nil {
+		d.edits, err = readEdits(d.confirmation, d.call.Args, request.call.ID)
+		d.editedBy = request.call.ID
 	}
 	return d, err
 }
@@ -79,6 +95,9 @@ type ApprovalRequest struct {
 	Hint   string
 	// Payload is what the tool asked; nil without.
 	Payload any
+	// Editable is the JSON Schema for the arguments that the person may change, with their values as
+	// the payload; nil if there are none.
+	Editable map[string]any
 }
 
 // ReadApproval returns what a runtime call asks a person to approve, or nil if it asks for
@@ -93,6 +112,7 @@ func ReadApproval(c *genai.FunctionCall) *ApprovalRequest {
 		a.Tool, _ = original["name"].(string)
 		a.Args, _ = original["args"].(map[string]any)
 		a.Hint, _ = asked["hint"].(string)
+		a.Editable, _ = c.Args[editableArgs].(map[string]any)
 		return a
 	case isNodeConfirmation(c.Name, c.ID):
 		payload, _ := c.Args["payload"].(map[string]any)
@@ -100,6 +120,7 @@ func ReadApproval(c *genai.FunctionCall) *ApprovalRequest {
 		a.Tool, _ = payload["tool_name"].(string)
 		a.Args, _ = payload["args"].(map[string]any)
 		a.Hint, _ = c.Args["message"].(string)
+		a.Editable, _ = payload[editableArgs].(map[string]any)
 		return a
 	}
 	return nil

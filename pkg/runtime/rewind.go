@@ -87,7 +87,7 @@ func (h *Host) Rewind(ctx context.Context, req *RewindRequest) Events {
 			room.deliverEvent(nil, storeFailure(key, err))
 			return
 		}
-		room.runInvocation(ctx, app, sess, &RunRequest{Message: req.Message, Streaming: req.Streaming})
+		room.runInvocation(ctx, app, sess, &RunRequest{Message: req.Message, Streaming: req.Streaming, Protocol: "rewind"})
 	}
 }
 

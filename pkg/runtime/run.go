@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"sync"
 	"sync/atomic"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -45,6 +46,10 @@ type turn struct {
 	app    *App
 	sess   *session.Session
 	config RunConfig
+	// agent is [RunRequest.Agent].
+	agent string
+	// protocol is [RunRequest.Protocol].
+	protocol string
 	// inner marks the run of an agent that is called as a tool. Its session is temporary.
 	inner bool
 	// onModelWait is [RunRequest.OnModelWait].
@@ -65,12 +70,16 @@ type userMessage struct {
 // turnLimits are counted over all agents in a run.
 type turnLimits struct {
 	budget *callBudget
+	// counter counts for the session's outcome; nil in a preview.
+	counter *turnCounter
 	// expressions is the budget that all expressions in the turn share.
 	expressions *template.Budget
 	// consultations counts each [ConsultTool]'s calls.
 	consultations consultations
 	// listed counts the elements of all list workers.
 	listed atomic.Int64
+	// nodeTools has the tools of sets that nodes have found, by *setTool.
+	nodeTools sync.Map
 }
 
 // resumed is what a run continues. The zero value is for a new invocation.

@@ -12,6 +12,7 @@ import (
 
 	"agenthost/internal/safe"
 	"agenthost/pkg/session"
+	"agenthost/pkg/store"
 	"agenthost/pkg/template"
 )
 
@@ -46,6 +47,7 @@ type runRoom struct {
 	root        Invocation
 	output      runOutput
 	budget      callBudget
+	counter     turnCounter
 	expressions template.Budget
 }
 
@@ -88,6 +90,9 @@ func (room *runRoom) commitThenYield(ev *session.Event, err error) bool {
 
 // storeEvent commits one event. Partial events are not stored.
 func (r *run) storeEvent(ctx context.Context, ev *session.Event) error {
+	if !ev.Partial {
+		r.countEvent(ev)
+	}
 	r.stampMetadata(ev)
 	if ev.Partial {
 		return nil
@@ -127,6 +132,7 @@ func (r *run) stampMetadata(ev *session.Event) {
 // takes its updates to the store.
 func (r *run) commitEvent(ctx context.Context, ev *session.Event) error {
 	if !r.inner {
+		r.encodeOutcome()
 		return r.host.store.Sessions.Append(ctx, r.sess, ev)
 	}
 	for _, key := range ev.Actions.UpdatedKeys() {
@@ -227,12 +233,13 @@ const (
 // afterRunTimeout limits what plugins do after a run that failed or was stopped.
 const afterRunTimeout = 5 * time.Second
 
-// storeAbort stores how a run ended whose client left or whose time was up, so that the session stays
-// valid and its readers see the reason: a response for each open call, or else one event with
-// CodeAborted. An event with CodeTimeLimit is always stored. clientLeft is [RunRequest.ClientLeft].
+// storeAbort stores how a run ended whose client left, that was stopped, or whose time was up, so that
+// the session stays valid and its readers see the reason: a response for each open call, or else one
+// event with CodeAborted. An event with CodeTimeLimit is always stored. clientLeft is [RunRequest.ClientLeft].
 func (room *runRoom) storeAbort(clientLeft func() bool) {
 	r, limit := &room.run, room.output.timeLimit
-	if limit == nil && (!room.output.isAbandoned() || clientLeft == nil || !clientLeft()) {
+	wasStopped := errors.Is(context.Cause(room.output.ctx), store.ErrStopped)
+	if limit == nil && (!room.output.isAbandoned() || !wasStopped && (clientLeft == nil || !clientLeft())) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(room.output.ctx), afterRunTimeout)

@@ -21,11 +21,12 @@ import (
 func (room *runRoom) runInvocation(ctx context.Context, current *App, sess *session.Session, req *RunRequest) {
 	h := room.run.host
 	req = req.answerByText(current, sess).joinTask(current, sess)
-	app, err := h.acquireRevision(ctx, current, sess, req)
+	app, selected, err := h.acquireRevision(ctx, current, sess, req)
 	if err != nil {
 		room.deliverEvent(nil, err)
 		return
 	}
+	room.counter.selected = selected
 	defer app.refs.release()
 	// The current revision's restrictions also apply to older revisions.
 	if err := cmp.Or(current.CheckWriter(req.Writer, req.StateDelta), app.CheckWriter(req.Writer, req.StateDelta)); err != nil {
@@ -53,6 +54,9 @@ func (room *runRoom) runInvocation(ctx context.Context, current *App, sess *sess
 // user's event, and chooses the agent. It completes the run: later code only reads it.
 func (room *runRoom) prepareRun(ctx context.Context, req *RunRequest) error {
 	r, h := &room.run, room.run.host
+	if r.agent != "" && r.findAnsweringAgent() == nil {
+		return invalidRequest("agent %q cannot answer: it must be in the agent tree, and neither a workflow's node nor called as a tool", r.agent)
+	}
 	events := r.sess.Events()
 	if req.InvocationID != "" || req.joined.invocation != "" || len(model.ResponsesOf(req.Message)) > 0 {
 		if r.app.resumable && r.config.SessionWindow.storeOptions() != nil { // the run sees only the latest ones
@@ -100,8 +104,11 @@ func (room *runRoom) prepareRun(ctx context.Context, req *RunRequest) error {
 func (room *runRoom) initRun(app *App, sess *session.Session, req *RunRequest) {
 	r, h := &room.run, room.run.host
 	r.id, r.app, r.sess = h.newRunID(), app, sess
-	r.config, r.onModelWait = req.effectiveConfig(app), req.OnModelWait
-	r.message.content = req.Message
+	r.config, r.onModelWait, r.protocol = req.effectiveConfig(app), req.OnModelWait, req.Protocol
+	if s := room.output.span; s != nil {
+		s.revision = app.revision
+	}
+	r.message.content, r.agent = req.Message, req.Agent
 	if req.Streaming != nil {
 		r.config.StreamingMode = StreamingNone
 		if *req.Streaming {
@@ -114,10 +121,10 @@ func (room *runRoom) initRun(app *App, sess *session.Session, req *RunRequest) {
 	if len(req.CustomMetadata) > 0 {
 		r.config.CustomMetadata = mergeMaps(r.config.CustomMetadata, req.CustomMetadata)
 	}
-	r.config.CustomMetadata = session.PublicMetadata(r.config.CustomMetadata)
+	r.config.CustomMetadata = withoutEditedCalls(session.PublicMetadata(r.config.CustomMetadata))
 	room.budget.setLimits(&r.config)
 	h.setExpressionLimits(&room.expressions)
-	r.limits.budget, r.limits.expressions = &room.budget, &room.expressions
+	r.limits.budget, r.limits.counter, r.limits.expressions = &room.budget, &room.counter, &room.expressions
 	if m := req.Message; m != nil && m.Role == "" {
 		r.message.content = &genai.Content{Role: genai.RoleUser, Parts: m.Parts}
 	}

@@ -134,6 +134,13 @@ func asResponse(v any) map[string]any {
 	return map[string]any{"result": v}
 }
 
+// InputSchema returns an agent's input schema, or nil: for a composite agent without one, its first
+// sub-agent's.
+func InputSchema(a Agent) *tool.Schema { return inputSchemaOf(a) }
+
+// OutputSchema returns an agent's output schema, or nil: for a composite agent, its last sub-agent's.
+func OutputSchema(a Agent) *tool.Schema { return outputSchemaOf(a) }
+
 // inputSchemaOf returns an agent's input schema: for a composite agent without one, its first
 // sub-agent's (adk-python tools/agent_tool.py).
 func inputSchemaOf(a Agent) *tool.Schema {

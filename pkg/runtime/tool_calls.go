@@ -182,6 +182,7 @@ func (s *callRunner) mergeAnswers(answers []*callResult) *session.Event {
 			mergeCallActions(&merged.Actions, &a.actions, a.replacedKeys())
 		}
 		merged.Content.Parts = append(merged.Content.Parts, a.part)
+		merged.CustomMetadata = a.withEdited(merged.CustomMetadata)
 	}
 	return merged
 }
@@ -251,7 +252,14 @@ func (s *callRunner) runCall(ctx context.Context, fc *genai.FunctionCall, turn *
 		call.Confirmation, call.Requested = d.confirmation, d.requested
 		call.IdempotencyKey, call.Origin.UserText = idempotencyKey(d.invocation, d.call.ID), d.userText
 	}
-	result, err := s.runToolTraced(ctx, t, call, a)
+	var result *tool.Result
+	var err error
+	if d != nil {
+		err = s.applyEdits(ctx, t, call, d, a)
+	}
+	if err == nil {
+		result, err = s.runToolTraced(ctx, t, call, a)
+	}
 	if requestsInput(&a.actions) {
 		result, err = s.setPendingResult(a, result, err)
 	}
@@ -388,7 +396,7 @@ func (s *callRunner) findFatal(ctx context.Context, err error, t tool.Tool) erro
 		return hookErr
 	case ctx.Err() != nil:
 		return AsRunError(ctx.Err())
-	case errors.As(err, &end) || tool.CapabilitiesOf(t).FailOnError && !errors.As(err, &args):
+	case errors.As(err, &end) || tool.CapabilitiesOf(t).FailOnError && (s.agent == nil || !errors.As(err, &args)): // no model corrects a node's
 		name := t.Declaration().Name
 		return failf(CodeToolFailed, err, "tool %s of agent %s failed: %s", name, s.inv.node.agent.Name(), err)
 	}

@@ -60,9 +60,10 @@ type runSpan struct {
 	start time.Time
 	err   error
 	// run marks a run's span. App and wait are empty for an agent, which is not measured.
-	run  bool
-	app  string
-	wait time.Duration
+	run      bool
+	app      string
+	revision string
+	wait     time.Duration
 }
 
 // beginRunSpan starts the run's span, if runs are observed.
@@ -124,7 +125,7 @@ func (s *runSpan) endSpan() {
 	}
 	s.host.endSpan(s.span, end)
 	if s.run && s.host.observe != nil {
-		s.host.observe(Measurement{Kind: MeasuredRun, App: s.app, Code: code, Start: s.start, End: end, Wait: s.wait})
+		s.host.observe(Measurement{Kind: MeasuredRun, App: s.app, Revision: s.revision, Code: code, Start: s.start, End: end, Wait: s.wait})
 	}
 }
 
@@ -256,7 +257,7 @@ func (s *modelSpan) endSpan(resp *model.Response, err error) {
 	if h.observe == nil {
 		return
 	}
-	m := Measurement{Kind: MeasuredModel, App: s.run.app.name, Agent: s.req.Origin.Agent, Name: s.req.Model, Code: code, Start: s.start, End: s.end, FirstChunk: s.firstChunk, Retries: s.retries}
+	m := Measurement{Kind: MeasuredModel, App: s.run.app.name, Revision: s.run.app.revision, Agent: s.req.Origin.Agent, Name: s.req.Model, Code: code, Start: s.start, End: s.end, FirstChunk: s.firstChunk, Retries: s.retries}
 	if resp != nil {
 		m.Usage = resp.UsageMetadata
 		m.Cost, _ = model.CostOf(resp)
@@ -306,7 +307,7 @@ func (s *callRunner) runToolTraced(ctx context.Context, t tool.Tool, call *tool.
 		}
 	}
 	if h.observe != nil {
-		h.observe(Measurement{Kind: MeasuredTool, App: r.app.name, Agent: call.Origin.Agent, Name: call.Name, Code: code, Start: start, End: a.span.end})
+		h.observe(Measurement{Kind: MeasuredTool, App: r.app.name, Revision: r.app.revision, Agent: call.Origin.Agent, Name: call.Name, Code: code, Start: start, End: a.span.end})
 	}
 	return result, err
 }

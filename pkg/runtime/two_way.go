@@ -48,11 +48,12 @@ func (h *Host) RunTwoWay(ctx context.Context, req *RunRequest, drive func(ctx co
 // runTwoWay runs the agent that continues the session, on the app's revision for the session,
 // which it holds until the end.
 func (room *runRoom) runTwoWay(ctx context.Context, current *App, sess *session.Session, req *RunRequest) {
-	app, err := room.host.acquireRevision(ctx, current, sess, req)
+	app, selected, err := room.host.acquireRevision(ctx, current, sess, req)
 	if err != nil {
 		room.deliverEvent(nil, err)
 		return
 	}
+	room.counter.selected = selected
 	defer app.refs.release()
 	room.initRun(app, sess, req)
 	r := &room.run
@@ -252,6 +253,7 @@ func (t *TwoWayTurn) Inject(ctx context.Context, content *genai.Content, delta m
 		ID: t.run.host.newID(), InvocationID: t.run.id, Author: session.UserAuthor, Timestamp: t.run.host.now(),
 	}
 	ev.Content, ev.Actions.StateDelta = content, maps.Clone(delta)
+	t.run.countEvent(ev)
 	ev.Provenance.Revision = t.run.app.revision
 	if err := t.run.commitEvent(ctx, ev); err != nil {
 		return storeFailure(t.run.sess.Key, err)
@@ -302,7 +304,7 @@ func (t *TwoWayTurn) OpenArtifacts(actions *session.Actions) tool.Artifacts {
 // ReportMeasurement reports an app measurement.
 func (t *TwoWayTurn) ReportMeasurement(m Measurement) {
 	if observe := t.run.host.observe; observe != nil {
-		m.App = t.run.app.name
+		m.App, m.Revision = t.run.app.name, t.run.app.revision
 		observe(m)
 	}
 }

@@ -202,7 +202,7 @@ func (t *TwoWayTurn) InjectDecisions(ctx context.Context, content *genai.Content
 	if len(responses) < len(content.Parts) || slices.ContainsFunc(responses, func(f *genai.FunctionResponse) bool { return !isDecision(f) }) {
 		return nil, invalidRequest("a message that answers %s or %s must not contain anything else", RequestConfirmation, RequestCredential)
 	}
-	d := &decisions{credentials: map[string]any{}}
+	d := &decisions{credentials: map[string]any{}, tools: t.run.app.findTool}
 	for _, resp := range responses {
 		if err := d.readResponse(index, resp); err != nil {
 			return nil, err

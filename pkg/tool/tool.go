@@ -3,6 +3,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,6 +85,8 @@ type Capabilities struct {
 	FailOnError bool
 	// Confirm decides which calls a person must confirm; nil means none.
 	Confirm Confirmer
+	// Edit has the arguments that the person may change; nil means none.
+	Edit *ArgsEditor
 	// WritesState makes later calls in the same answer begin when the tool's call has ended, so
 	// that they read the state that it wrote. Without it, they read whatever the calls that happen
 	// to have ended wrote. It suits quick tools.
@@ -330,6 +333,74 @@ func ListTools(ctx context.Context, s Set, call *Call) ([]Tool, error) {
 		return own.ListTools(ctx, call)
 	}
 	return s.Tools(ctx)
+}
+
+// A FinderSet is a set that finds one of its tools by the name that models call. A set whose tools
+// are unknown in tests has each of them there.
+type FinderSet interface {
+	Set
+	// FindTool returns the tool for a call's session, or an [UnknownToolError].
+	FindTool(ctx context.Context, call *Call, name string) (Tool, error)
+}
+
+// FindTool returns a set's tool with a name, for a call's session.
+func FindTool(ctx context.Context, s Set, call *Call, name string) (Tool, error) {
+	if own, ok := s.(FinderSet); ok {
+		return own.FindTool(ctx, call, name)
+	}
+	tools, err := ListTools(ctx, s, call)
+	if err != nil {
+		return nil, err
+	}
+	return SelectTool(tools, name)
+}
+
+// SelectTool returns the first of the tools with a name, or an [UnknownToolError].
+func SelectTool(tools []Tool, name string) (Tool, error) {
+	unknown := &UnknownToolError{Name: name}
+	for _, t := range tools {
+		own := t.Declaration().Name
+		if own == name {
+			return t, nil
+		}
+		unknown.Names = append(unknown.Names, own)
+	}
+	return nil, unknown
+}
+
+// An UnknownToolError reports that no tool in a set has a name.
+type UnknownToolError struct {
+	Name  string
+	Names []string
+}
+
+// maxNamesShown and maxNameShown bound the names in a message; a server may have many, and long
+// ones.
+const (
+	maxNamesShown = 20
+	maxNameShown  = 128
+)
+
+// Error implements [error]. It has the similar name, or the first names in the set.
+func (e *UnknownToolError) Error() string {
+	text := fmt.Sprintf("unknown tool %q", e.Name)
+	if near := spec.Suggest(e.Name, e.Names); near != "" {
+		text += ", did you mean " + near + "?"
+	}
+	return text + ": the tools are " + e.FormatNames()
+}
+
+// FormatNames returns the first names for a message.
+func (e *UnknownToolError) FormatNames() string {
+	names := make([]string, 0, maxNamesShown+1)
+	for i, name := range e.Names {
+		if i == maxNamesShown {
+			names = append(names, fmt.Sprintf("and %d more", len(e.Names)-i))
+			break
+		}
+		names = append(names, strings.ToValidUTF8(name[:min(len(name), maxNameShown)], ""))
+	}
+	return cmp.Or(strings.Join(names, ", "), "none")
 }
 
 // A PromptRequest names a [PromptSource]'s prompt.

@@ -47,7 +47,7 @@ func Run(ctx context.Context, host *runtime.Host, req *RunRequest) runtime.Event
 		l := &liveRun{req: req, out: NewOutbox(), reconnects: Reconnects{Random: rand.Float64}}
 		defer l.stopLimits()
 		host.RunTwoWay(ctx, &runtime.RunRequest{
-			App: req.App, UserID: req.UserID, SessionID: req.SessionID, Writer: req.Writer,
+			App: req.App, UserID: req.UserID, SessionID: req.SessionID, Protocol: "run_live", Writer: req.Writer,
 			CustomMetadata: req.CustomMetadata, Config: req.Config, CreateSession: req.CreateSession,
 		}, l.runAgent)(yield)
 	}

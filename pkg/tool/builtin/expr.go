@@ -31,7 +31,7 @@ func newExpr(_ context.Context, _ tool.Env, c *exprConfig) (tool.Set, error) {
 	}
 	t := &exprTool{Declared: d, capabilities: c.Tool.Capabilities(c.Timeout)}
 	read, env := toolconfig.Compiler{Params: d.Params()}, c.Tool.ExprEnv(d.Params())
-	t.capabilities.Confirm = read.CompileConfirm(c.Tool.Confirm, d.Declaration().Name)
+	read.SetConfirm(&t.capabilities, &c.Tool.Confirm, d.Declaration().Name)
 	t.value = read.CompileExpr(c.Value, env)
 	t.writes = c.Writes.Assignments(func(e spec.Expr) *template.Expr { return read.CompileExpr(e, env) })
 	t.capabilities.WritesState = len(t.writes) > 0
@@ -76,7 +76,7 @@ func (c *exprConfig) StateUse(n *spec.Node) tool.StateUse {
 		u.AddPaths(s.Name, c.Tool.IsCallName)
 	}
 	toolconfig.AddWrites(&u, n, tool.StateWrite{})
-	u.AddConfirm(c.Tool.Confirm, env)
+	u.AddConfirm(c.Tool.Confirm.When, env)
 	return u
 }
 

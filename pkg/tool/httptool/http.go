@@ -88,7 +88,7 @@ func newHTTP(_ context.Context, env tool.Env, c *httpConfig) (tool.Set, error) {
 	if c.Artifact.Value != "" && t.streamsSource() {
 		read.AddDiagnostic(c.Artifact.Errorf(0, "tool", "artifact cannot be combined with stream: a response in events is not a file"))
 	}
-	t.capabilities.Confirm = read.CompileConfirm(c.Tool.Confirm, d.Declaration().Name)
+	read.SetConfirm(&t.capabilities, &c.Tool.Confirm, d.Declaration().Name)
 	for name, text := range c.Headers {
 		if !toolconfig.IsHeaderName(name) {
 			read.AddDiagnostic(text.Errorf(0, "header", "invalid header name %q", name))
@@ -332,11 +332,11 @@ func (c *httpConfig) StateUse(n *spec.Node) tool.StateUse {
 	for _, key := range []string{"query", "headers", "body", "artifact"} {
 		u.AddTexts(n.Get(key), c.Tool.IsCallName)
 	}
-	if c.Tool.Confirm.Pos == (spec.Pos{}) {
+	if c.Tool.Confirm.When.Pos == (spec.Pos{}) {
 		return u
 	}
 	if d, err := c.Tool.DeclareTool(); err == nil { // else already reported
-		u.AddConfirm(c.Tool.Confirm, toolconfig.CallEnv(d.Params()))
+		u.AddConfirm(c.Tool.Confirm.When, toolconfig.CallEnv(d.Params()))
 	}
 	return u
 }

@@ -212,8 +212,8 @@ func TestHTTPConfigErrors(t *testing.T) {
 		{"a header's name", "url: https://a\nheaders: {\"X Y\": 1}", `tool.yaml:3:18: invalid header name "X Y" [header]`},
 		{"a method", "url: https://a\nmethod: HEAD", `tool.yaml:3:9: "HEAD" is not one of: GET, POST, PUT, PATCH, DELETE [enum]`},
 		{"a result", "url: https://a\nresult: reply.id", `tool.yaml:3:9: unknown name reply [expression]`},
-		{"a timeout", "url: https://a\ntimeout: soon", `tool.yaml:3:10: expected a duration, got a string [type]`},
-		{"a size", "url: https://a\nmax_response: big", `tool.yaml:3:15: expected a size, got a string [type]`},
+		{"a timeout", "url: https://a\ntimeout: soon", `tool.yaml:3:10: expected a duration, got a string [type] (write 30s, 5m, 1h30m or 30d)`},
+		{"a size", "url: https://a\nmax_response: big", `tool.yaml:3:15: expected a size, got a string [type] (write 10MiB, 4KiB, 1GB or a number of bytes)`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

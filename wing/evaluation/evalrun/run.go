@@ -294,7 +294,7 @@ func (c *caseRun) runTurn(ctx context.Context, r *Runner, message *genai.Content
 	}
 	began, latency := r.readClock(), c.stubs.Latency()
 	ctx, log := withRequestLog(ctx, &c.turnUsage, c.hasExpressions())
-	req := &runtime.RunRequest{App: c.key.App, UserID: c.key.User, SessionID: c.key.ID, Message: message}
+	req := &runtime.RunRequest{App: c.key.App, UserID: c.key.User, SessionID: c.key.ID, Protocol: "eval", Message: message}
 	user := &session.Event{Author: session.UserAuthor, Timestamp: began}
 	user.Content = message
 	events := []*session.Event{user}
