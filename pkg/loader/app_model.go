@@ -37,6 +37,7 @@ type appModel struct {
 	slots  int
 
 	plugins    []*runtime.Plugin
+	sections   []section
 	summarizer model.LLM
 	// defaultModel returns the model for agents that neither name nor inherit one. It is built on
 	// first use.

@@ -23,10 +23,12 @@ type Report struct {
 	// Kind is one of the constants below.
 	Kind string
 	// From is the previously active revision; To is the one that is active now or,
-	// for ReportWaiting, the pending one. Either may be empty.
+	// for ReportWaiting and ReportHeld, the pending one. Either may be empty.
 	From, To string
-	// Changes are the changed fields, and Files the changed files, for ReportLoaded
-	// and ReportWaiting. Changes are computed when the report is first read; older
+	// Reason is why the pending revision is held, for ReportHeld.
+	Reason string
+	// Changes are the changed fields, and Files the changed files, for ReportLoaded,
+	// ReportWaiting and ReportHeld. Changes are computed when the report is first read; older
 	// reports that were never read have none.
 	Changes []Change
 	Files   []string
@@ -40,6 +42,8 @@ const (
 	ReportRefused = "refused"
 	// ReportWaiting means that the content is pending a manual reload.
 	ReportWaiting = "waiting"
+	// ReportHeld means that Admit holds the content, or has given another reason for it.
+	ReportHeld = "held"
 	// ReportRecovered means that the content matches the active revision again.
 	ReportRecovered = "recovered"
 	// ReportUnreadable means that the folder cannot be read.
@@ -127,8 +131,8 @@ func (e *journalEntry) resolveChanges(kinds Kinds) Report {
 	return e.report
 }
 
-// A Summary lists an app's fields by agent, for comparisons. Environment variables appear as
-// ${env:NAME}, not as their values.
+// A Summary lists an app's fields by agent, for comparisons. References to
+// variables and secrets appear as they are written.
 type Summary struct {
 	agents   []string // names in tree order; empty strings are unused slots
 	sections map[string]fieldTexts
@@ -142,7 +146,7 @@ const appSection = "app.yaml"
 
 // Summarize summarizes a revision, even if it has errors.
 func (l *Loader) Summarize(ctx context.Context, rev *store.Revision) *Summary {
-	r := l.newRevisionResolver(rev, func(name string) string { return "${env:" + name + "}" })
+	r := l.newRevisionResolver(rev)
 	defer r.held.close()
 	r.resolveApp(ctx)
 	s := &Summary{agents: make([]string, r.app.slots), sections: map[string]fieldTexts{}}

@@ -36,6 +36,8 @@ type Kinds struct {
 	Connections connection.Kind
 	// Plugins are app.yaml's plugins, such as [PluginKinds].
 	Plugins spec.Kinds[PluginEnv, *runtime.Plugin]
+	// Sections are app.yaml's keys for wings, such as chat. [runtime.App.Section] returns the result.
+	Sections spec.Kinds[SectionEnv, any]
 	// Executors are the code executors that agents name, besides built_in, expr and those in
 	// [Functions], such as those in package agenthost/wing/wasi.
 	Executors ExecutorKinds

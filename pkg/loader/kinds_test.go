@@ -67,7 +67,7 @@ func TestNoVendor(t *testing.T) {
 		t.Errorf("problems of an app without a model = %s, want %q", got, want)
 	}
 	s.writeFile("none/root_agent.yaml", "name: none\nmodel: big\ninstruction: y\n")
-	if got, want := New(kinds, nil).Check(t.Context(), s.path("none")).Error(), `none/root_agent.yaml:2:8: unknown model "big" [model]`; !strings.HasSuffix(got, want) {
+	if got, want := New(kinds, nil).Check(t.Context(), s.path("none")).Error(), `none/root_agent.yaml:2:8: unknown model "big" [model] (write PROVIDER/big for a model of another provider, such as ollama/big, or declare the model under models in app.yaml)`; !strings.HasSuffix(got, want) {
 		t.Errorf("problems of an app with an unknown model = %s, want %q", got, want)
 	}
 }

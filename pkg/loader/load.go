@@ -45,7 +45,12 @@ func (l *Loader) LoadFiles(ctx context.Context, dir string) (*LoadedApp, spec.Di
 
 // SaveRevision stores the app's revision, so that events may refer to it.
 func (a *LoadedApp) SaveRevision(ctx context.Context, revisions *store.Revisions) error {
-	return revisions.Put(ctx, &store.Revision{App: a.App.Name(), ID: a.App.Revision(), Files: a.Files}, a.App.Reload().KeepRevisions)
+	return a.saveAtMost(ctx, revisions, a.App.Reload().KeepRevisions)
+}
+
+// saveAtMost stores the app's revision, and keeps only the newest keep revisions.
+func (a *LoadedApp) saveAtMost(ctx context.Context, revisions *store.Revisions, keep int) error {
+	return revisions.Put(ctx, &store.Revision{App: a.App.Name(), ID: a.App.Revision(), Files: a.Files}, keep)
 }
 
 // LoadRevision builds a revision's app from its files, with the current environment and the app
@@ -138,9 +143,9 @@ func (l *Loader) openAppFolder(dir string) (*source, spec.Diagnostics) {
 	return src, nil
 }
 
-// newRevisionResolver returns a resolver for a revision without its host's environment. Variables
-// expand to placeholders.
-func (l *Loader) newRevisionResolver(rev *store.Revision, variable func(name string) string) *resolver {
+// newRevisionResolver returns a resolver for a revision without its host's environment. References
+// to variables and secrets stay as they are written.
+func (l *Loader) newRevisionResolver(rev *store.Revision) *resolver {
 	bare := *l
 	bare.opts.Env = func(string) (string, bool) { return "", false }
 	bare.opts.MissingKey = nil
@@ -152,7 +157,7 @@ func (l *Loader) newRevisionResolver(rev *store.Revision, variable func(name str
 		}
 	}
 	src := newSource(rev.App, "", &bare.opts)
-	src.storedRevision, src.placeholder = rev, variable
+	src.storedRevision, src.keepsReferences = rev, true
 	return newResolver(&bare, src)
 }
 
@@ -232,7 +237,7 @@ func (r *resolver) readAppFile() {
 		return
 	}
 	r.app.appNode = n
-	ds = spec.Decode(n, &r.app.doc)
+	ds = r.decodeDocument(n)
 	if r.app.doc.ContextCache != nil && !ds.HasErrors() {
 		ds = append(ds, r.app.doc.ContextCache.Check(r.app.contextCacheNode())...)
 	}

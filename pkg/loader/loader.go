@@ -17,7 +17,6 @@
 package loader
 
 import (
-	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
@@ -154,11 +153,7 @@ func AppName(dir string) string {
 // CheckAppName returns an error if a folder's name is not a valid app name. The folder need not
 // exist.
 func CheckAppName(dir string) error {
-	ds := checkAppName(AppName(dir), dir)
-	if err := ds.Err(); err != nil {
-		return fmt.Errorf("%w: %s", err, ds[0].Hint)
-	}
-	return nil
+	return checkAppName(AppName(dir), dir).Err()
 }
 
 // checkAppName checks the name of a folder's app.

@@ -62,9 +62,9 @@ type OriginKey struct {
 }
 
 // Origins finds an agent in a revision. It returns one entry per declaration with that name,
-// usually one. Environment variables appear in revisions as $NAME, not as their values.
+// usually one. References to variables and secrets appear as they are written.
 func (l *Loader) Origins(ctx context.Context, rev *store.Revision, agent string) []*Origin {
-	r := l.newRevisionResolver(rev, func(name string) string { return "$" + name })
+	r := l.newRevisionResolver(rev)
 	defer r.held.close()
 	r.resolveApp(ctx)
 	var all []*Origin
@@ -113,7 +113,8 @@ func (r *resolver) describeOrigin(p *resolvedAgent, model spec.Text) *Origin {
 		o.Provider = at.Pos.String()
 	}
 	for asked := range r.src.usedValues {
-		if _, name, _ := strings.Cut(asked, " "); strings.Contains(o.YAML, "$"+name) {
+		name, ok := strings.CutPrefix(asked, "env ")
+		if reference := "${env:" + name; ok && (strings.Contains(o.YAML, reference+"}") || strings.Contains(o.YAML, reference+":-")) {
 			o.Variables = append(o.Variables, name)
 		}
 	}

@@ -47,7 +47,7 @@ sub_agents:
 		YAML: "name: helper  # root_agent.yaml:11\n" +
 			"instruction: Help here.  # root_agent.yaml:11\n" +
 			"description: Ours.  # app.yaml:3\n",
-		Model:     &loader.OriginPart{Name: "$CLERK", At: "root_agent.yaml:8:12"},
+		Model:     &loader.OriginPart{Name: "${env:CLERK}", At: "root_agent.yaml:8:12"},
 		Texts:     []loader.OriginText{{Field: "global_instruction", Source: "Be {tone}.", At: "root_agent.yaml:4:21"}, {Field: "instruction", Source: "Help here.", At: "root_agent.yaml:11:37"}},
 		StateUse:  loader.OriginPart{Name: "helper", At: "root_agent.yaml:11:9", Reads: []loader.OriginKey{{Key: "tone", At: "root_agent.yaml:4:24"}}},
 		Callbacks: []loader.OriginPart{}, Tools: []loader.OriginPart{},

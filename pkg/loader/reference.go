@@ -18,9 +18,10 @@ import (
 // loader decodes.
 func (l *Loader) Reference() string {
 	var b strings.Builder
+	_, described := documentTypes(l.kinds.Sections)
 	b.WriteString(referenceTop)
 	writeChapter(&b, "app.yaml", "The settings of an app. Every field is optional.",
-		spec.Reference("The document", "The fields of app.yaml.", reflect.TypeFor[document]()),
+		spec.Reference("The document", "The fields of app.yaml.", described),
 		spec.Reference("run_config", "The settings of invocations.", reflect.TypeFor[runconfig.Config]()),
 		spec.Reference("events_compaction_config", "When to replace older events of a session by a summary.", reflect.TypeFor[compactionConfig]()))
 	writeChapter(&b, "Agents", "An agent is declared in a file, or under `sub_agents:`, `agents:` or `root_agent:`.", renderKinds(l.kinds.Agents)...)
@@ -113,8 +114,9 @@ func (l *Loader) Schema(name string) (map[string]any, error) {
 	var set spec.SchemaSet
 	switch name {
 	case "app":
+		_, described := documentTypes(l.kinds.Sections)
 		l.addDefinitions(&set)
-		return set.Document(set.Object(reflect.TypeFor[document]())), nil
+		return set.Document(set.Object(described)), nil
 	case "agent":
 		l.addDefinitions(&set)
 		return set.Document(set.Ref("agent")), nil

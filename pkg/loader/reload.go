@@ -23,6 +23,7 @@ import (
 //	hash       again: what was loaded is what has settled, or the trip starts over
 //	gate       tests and eval sets, if the app has a gate; a newer save ends it
 //	store      the revision, since events will name it
+//	admit      hold it, if Admit decides so: a rollout of it has not ended
 //	swap       one atomic pointer; running turns keep their app
 //	report     status, log, OnLoad, journal
 //
@@ -31,8 +32,13 @@ import (
 //     before it can only end with a status. An error, a panic or a full disk keeps the last good
 //     revision.
 //   - A revision is stored before it serves.
+//   - A held app never serves here, and is closed: only its revision is pending. The revision that
+//     Admit names serves instead, also after a restart. If it is not available, the serving one keeps
+//     serving, and if none serves, the app that would have been held does. Storing a held revision
+//     never prunes the serving one.
 //   - loadedHash is the content that was judged last, good or bad, so that a bad app is reported
-//     once; empty forces another trip, after a gate that was stopped or a store that failed.
+//     once; empty forces another trip, after a gate that was stopped, or a store or an admission that
+//     failed. Reconsider forces one for a held app, without the gate that it has passed.
 //   - Each loaded app is closed here, or belongs to the host after Swap.
 //   - Only the poll of an app changes its status (but for Loading), so the trip reads it once.
 //
@@ -46,6 +52,8 @@ type reload struct {
 	// old is the status before. It changes only here, by the poll that has the app.
 	old Status
 	got loadResult
+	// reconsidered reports that the content is held, has passed the gate, and has not changed.
+	reconsidered bool
 }
 
 // reloadIfChanged compares a folder with the loaded content. It loads a change once
@@ -54,13 +62,14 @@ type reload struct {
 func (w *Watch) reloadIfChanged(ctx context.Context, a *watchedApp, p pollMode) (again bool) {
 	hash, limit, err := w.hashApp(ctx, a)
 	old, _ := w.status.getStatus(a.name)
+	reconsidered := err == nil && hash == a.loadedHash && a.mustReconsider(old)
 	switch {
 	case ctx.Err() != nil:
 		return false
 	case err != nil:
 		w.markUnreadable(a, err)
 		return false
-	case hash == a.loadedHash && !(p.requested && (old.PendingRevision != "" || w.hasUnsteadyFailure(old))):
+	case hash == a.loadedHash && !reconsidered && !(p.requested && (old.PendingRevision != "" || w.hasUnsteadyFailure(old))):
 		a.pendingHash = ""
 		if old.Unreadable != "" { // restore the status for the content that was loaded last
 			w.reportMu.Lock()
@@ -68,7 +77,7 @@ func (w *Watch) reloadIfChanged(ctx context.Context, a *watchedApp, p pollMode) 
 			w.opts.Logger.Info("app can be read again", "app", a.name, "revision", old.Revision)
 			w.publishStatus(a, old, a.readable)
 		}
-		return false
+		return a.reconsider.Load()
 	case hash == a.loadedHash || p.immediate:
 	case hash != a.pendingHash:
 		a.pendingHash, a.pendingSince = hash, w.opts.Clock()
@@ -104,7 +113,7 @@ func (w *Watch) reloadIfChanged(ctx context.Context, a *watchedApp, p pollMode) 
 		}
 	}
 	a.loadedHash, a.pendingHash = hash, ""
-	return !w.publishResult(ctx, &reload{a, p, old, got})
+	return !w.publishResult(ctx, &reload{a, p, old, got, reconsidered})
 }
 
 // hashApp returns the hash over the folder and the outside files. For a folder beyond the limits it
@@ -139,8 +148,11 @@ func (w *Watch) publishResult(ctx context.Context, r *reload) bool {
 	switch {
 	case got.app == nil:
 	case got.app.Revision() == old.Revision:
+		if old.Held != "" && !w.reportReturn(ctx, r) {
+			a.loadedHash = ""
+		}
 		got.app.Close()
-	case a.manualReload && !r.mode.requested:
+	case a.manualReload && !r.mode.requested && !r.reconsidered:
 		s.OK, s.PendingRevision = false, got.app.Revision()
 		got.app.Close()
 		w.opts.Logger.Info("app changed; pending manual reload (SIGHUP or POST /-/reload)", "app", a.name, "revision", s.Revision, "waiting", s.PendingRevision)
@@ -173,38 +185,61 @@ func (w *Watch) publishResult(ctx context.Context, r *reload) bool {
 }
 
 // gateAndSwap passes an app through the gate, stores its revision, since events refer
-// to it, and publishes it. If the revision cannot be stored, a later poll retries. It
-// returns false if the watch has ended, or a newer save has stopped the gate.
+// to it, and publishes it unless it is held. If the revision cannot be stored, or the admission fails, a
+// later poll retries. It returns false if the watch has ended, or a newer save has stopped the gate.
 func (w *Watch) gateAndSwap(ctx context.Context, r *reload, s *Status) bool {
 	a, got := r.app, r.got
-	failures, finished := w.runGate(ctx, a, got.app)
-	if !finished {
-		got.app.Close()
-		return false
+	s.Diagnostics = slices.Clone(got.ds)
+	if !r.reconsidered || r.old.PendingRevision != got.app.Revision() {
+		failures, finished := w.runGate(ctx, a, got.app)
+		if !finished {
+			got.app.Close()
+			return false
+		}
+		s.Diagnostics = append(s.Diagnostics, failures...)
 	}
-	s.Diagnostics = append(slices.Clone(got.ds), failures...)
+	retry := func(message string, err error) {
+		a.loadedHash = ""
+		s.Diagnostics = append(s.Diagnostics, spec.Diagnostic{Pos: spec.Pos{File: filepath.ToSlash(a.dir)}, Rule: "file", Message: message + err.Error()})
+	}
 	if ctx.Err() == nil && !s.Diagnostics.HasErrors() && w.opts.Revisions != nil {
-		kept := &LoadedApp{got.app, got.files}
-		if err := kept.SaveRevision(ctx, w.opts.Revisions); err != nil {
-			a.loadedHash = ""
-			s.Diagnostics = append(s.Diagnostics, spec.Diagnostic{
-				Pos: spec.Pos{File: filepath.ToSlash(a.dir)}, Rule: "file", Message: "cannot store the revision, which is required before it serves: " + err.Error(),
-			})
+		if err := w.saveRevision(ctx, r); err != nil {
+			retry("cannot store the revision, which is required before it serves: ", err)
+		}
+	}
+	var d decision
+	if ctx.Err() == nil && !s.Diagnostics.HasErrors() {
+		var err error
+		if d, err = w.decideAdmission(ctx, r); err != nil {
+			retry("cannot decide whether the revision may serve: ", err)
 		}
 	}
 	if ctx.Err() != nil {
 		got.app.Close()
+		if d.instead != nil {
+			d.instead.Close()
+		}
 		return false
 	}
+	if d.lack != "" {
+		w.opts.Logger.Warn("the app should be held, and serves because nothing else does", "app", s.App, "revision", got.app.Revision(), "reason", d.reason, "lack", d.lack)
+		s.Diagnostics = append(s.Diagnostics, spec.Diagnostic{
+			Pos: spec.Pos{File: filepath.ToSlash(a.dir)}, Rule: "file", Severity: spec.Warning,
+			Message: "the revision should be held (" + d.reason + "), and serves because nothing else does: " + d.lack,
+		})
+	}
 	s.Diagnostics.Sort()
-	if s.Diagnostics.HasErrors() {
+	switch {
+	case s.Diagnostics.HasErrors():
 		s.OK = false
 		got.app.Close()
-		return true
+	case d.held:
+		w.markHeld(r, s, &d)
+	default:
+		s.Revision = got.app.Revision()
+		w.publishApp(a, got.app)
+		w.opts.Logger.Info("app loaded", "app", s.App, "revision", s.Revision, "warnings", len(s.Diagnostics))
 	}
-	s.Revision, a.manualReload = got.app.Revision(), got.app.Reload().Sessions == runtime.FollowManual
-	w.host.Swap(got.app)
-	w.opts.Logger.Info("app loaded", "app", s.App, "revision", s.Revision, "warnings", len(s.Diagnostics))
 	return true
 }
 
@@ -264,6 +299,8 @@ func (w *Watch) recordReport(a *watchedApp, got loadResult, old, now Status) {
 		r.Kind = ReportLoaded
 	case now.OK && !old.OK:
 		r.Kind = ReportRecovered
+	case now.Held != "" && (now.PendingRevision != old.PendingRevision || now.Held != old.Held || now.Revision != old.Revision):
+		r.Kind, r.From, r.To, r.Reason = ReportHeld, now.Revision, now.PendingRevision, now.Held
 	case now.PendingRevision != "" && now.PendingRevision != old.PendingRevision:
 		r.Kind, r.To = ReportWaiting, now.PendingRevision
 	case !now.OK && now.PendingRevision == "" && (old.OK || !slices.Equal(old.Diagnostics.Strings(), now.Diagnostics.Strings())):
@@ -272,7 +309,7 @@ func (w *Watch) recordReport(a *watchedApp, got loadResult, old, now Status) {
 		return
 	}
 	var before, after *store.Revision
-	if old.Revision != "" && (r.Kind == ReportLoaded || r.Kind == ReportWaiting) {
+	if r.From != "" && (r.Kind == ReportLoaded || r.Kind == ReportWaiting || r.Kind == ReportHeld) {
 		before, after = &store.Revision{App: r.App, Files: a.servingFiles}, &store.Revision{App: r.App, Files: got.files}
 		r.Files = ChangedFiles(before.Files, after.Files)
 	}
@@ -327,7 +364,7 @@ func (w *Watch) markUnreadable(a *watchedApp, err error) {
 	}
 	d := spec.Diagnostic{Pos: spec.Pos{File: filepath.ToSlash(a.dir)}, Rule: "file", Message: message}
 	now.Diagnostics = spec.Diagnostics{d.WithHint("restore the folder; the app is reloaded as soon as it can be read")}
-	now.PendingRevision = ""
+	now.PendingRevision, now.Held = "", ""
 	if byFolder := (*folderError)(nil); !errors.As(err, &byFolder) { // otherwise the folder is logged, with its apps
 		w.opts.Logger.Warn("cannot read app folder; the loaded revision keeps serving", "app", a.name, "revision", old.Revision, "error", err)
 	}

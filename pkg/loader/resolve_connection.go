@@ -88,7 +88,10 @@ func (r *resolver) resolveConnection(config any, doc tool.Document, addresses []
 	}
 	name, c := cmp.Or(ref.Name.Value, "inline"), ref.Inline
 	if c == nil {
-		if c = r.findConnection(ref); c == nil {
+		if name, c = r.discoverConnection(ref); c == nil {
+			name, c = ref.Name.Value, r.findConnection(ref)
+		}
+		if c == nil {
 			return toolConnection{}, false
 		}
 	}
@@ -135,10 +138,12 @@ func (r *resolver) acquireSource(ref *connection.Ref, name string, c connection.
 	if !ok {
 		return nil, resourceKey{}, false
 	}
+	policy, app := r.loader.opts.Policy, r.src.name
+	mayRegister := func() error { return policy.CheckRegistration(app) }
 	key := hashResourceKey("credentials", r.src.name, name, c.Fingerprint(), string(subject.key[:]))
 	source, release, err := acquireResource(r.loader.resources, key, func() (connection.Source, func() error, error) {
 		client, end := r.acquireToolClient(configAddresses(c))
-		source, err := kind.Open(c, connection.Env{HTTP: client, App: r.src.name, Name: name, Subject: subject.connection})
+		source, err := kind.Open(c, connection.Env{HTTP: client, App: r.src.name, Name: name, Subject: subject.connection, MayRegister: mayRegister})
 		if err != nil {
 			return nil, nil, errors.Join(err, end())
 		}
@@ -179,6 +184,16 @@ func (r *resolver) resolveSubject(c connection.Config) (toolConnection, bool) {
 		return toolConnection{}, false
 	}
 	return toolConnection{conn, hashResourceKey("connection", string(key[:]), strings.Join(hosts, " "))}, true
+}
+
+// discoverConnection returns the connection that a service's own metadata describes, if the
+// reference asks for it and app.yaml declares none with its name.
+func (r *resolver) discoverConnection(ref *connection.Ref) (name string, c connection.Config) {
+	kind, ok := r.loader.kinds.Connections.(connection.Discoverer)
+	if _, declared := r.app.names.connections[ref.Name.Value]; !ok || declared || ref.Name.Value != connection.Discovered || ref.Resource.Value == "" {
+		return "", nil
+	}
+	return kind.Discover(ref.Resource)
 }
 
 // findConnection returns a declared connection by name, or nil if there is none.

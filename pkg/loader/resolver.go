@@ -187,7 +187,10 @@ type wrappedSet struct {
 // Dynamic reports whether the wrapped set is dynamic.
 func (s wrappedSet) Dynamic() bool { return tool.Dynamic(s.Set) }
 
-var _ tool.SessionSet = wrappedSet{}
+var (
+	_ tool.SessionSet = wrappedSet{}
+	_ tool.FinderSet  = wrappedSet{}
+)
 
 // Tools returns the set's wrapped tools.
 func (s wrappedSet) Tools(ctx context.Context) ([]tool.Tool, error) {
@@ -197,6 +200,16 @@ func (s wrappedSet) Tools(ctx context.Context) ([]tool.Tool, error) {
 // ListTools returns the set's wrapped tools for a session.
 func (s wrappedSet) ListTools(ctx context.Context, call *tool.Call) ([]tool.Tool, error) {
 	return s.wrapTools(tool.ListTools(ctx, s.Set, call))
+}
+
+// FindTool returns one of the set's tools, wrapped.
+func (s wrappedSet) FindTool(ctx context.Context, call *tool.Call, name string) (tool.Tool, error) {
+	found, err := tool.FindTool(ctx, s.Set, call, name)
+	if err != nil {
+		return nil, err
+	}
+	tools, err := s.wrapTools([]tool.Tool{found}, nil)
+	return tools[0], err
 }
 
 // wrapTools does not wrap tools that edit requests, like the host's tools.

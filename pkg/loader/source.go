@@ -48,8 +48,8 @@ type source struct {
 	secrets string
 	// policy decides which host values the app may read.
 	policy *policy.Policy
-	// placeholder, if set, replaces the values in variables and secrets.
-	placeholder func(name string) string
+	// keepsReferences reports that references to variables and secrets stay as they are written.
+	keepsReferences bool
 	// open reads files that are open in an editor, by their full paths.
 	open       func(path string) ([]byte, bool)
 	readFiles  map[string][]byte

@@ -20,8 +20,11 @@ type Status struct {
 	Revision string
 	// OK reports whether the folder's content is serving.
 	OK bool
-	// PendingRevision is the revision that waits for a manual reload; empty if there is none.
+	// PendingRevision is the revision that waits for a manual reload, or is held; empty if there is
+	// none.
 	PendingRevision string
+	// Held is the reason why [WatchOptions].Admit holds PendingRevision; empty if it does not.
+	Held string
 	// Unreadable is the reason why the folder cannot be read; empty if it can. Revision
 	// keeps serving.
 	Unreadable string

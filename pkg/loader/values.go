@@ -47,8 +47,9 @@ func (s *source) findReference(kind, name string) (value string, err error) {
 	switch {
 	case kind == "file":
 		return s.readTextFile(name)
-	case s.placeholder != nil:
-		value = s.placeholder(name)
+	case s.keepsReferences:
+		s.usedValues[kind+" "+name] = ""
+		return "", spec.ErrKept
 	case kind == "secret":
 		value, err = s.findSecret(name)
 	default:

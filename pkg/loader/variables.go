@@ -48,6 +48,9 @@ func (l *Loader) FindVariables(document, text *spec.Node) (found Variables, ok b
 			}
 			settings := replaceSchemaNames(at.node)
 			use, isUser := l.describeUse(settings, at.key, i == 0)
+			if !isUser && len(path) > 1 {
+				use, isUser = l.describeSectionUse(path[1].key, at)
+			}
 			if !isUser {
 				continue
 			}
@@ -144,6 +147,34 @@ func (l *Loader) describeUse(n *spec.Node, key string, isRoot bool) (use tool.St
 	}
 	plan, _ := kind.Decode(n)
 	return agentconfig.StateUse(n, plan.Config), true
+}
+
+// describeSectionUse decodes a mapping below a section of app.yaml or of the root agent's file: a
+// plugin's settings, a model, or a callback rule under functions.
+func (l *Loader) describeSectionUse(section string, at nodeStep) (use tool.StateUse, ok bool) {
+	var config any
+	switch section {
+	case "plugins":
+		kind, isPlugin := l.kinds.Plugins.Lookup(at.key)
+		if !isPlugin {
+			return use, false
+		}
+		plan, _ := kind.Decode(at.node)
+		config = plan.Config
+	case "models", "functions":
+		kind, isModel := l.kinds.Models.Lookup(at.node.Get("provider").Text().Value)
+		if !isModel {
+			return agentconfig.RuleUse(at.node), section == "functions"
+		}
+		plan, _ := kind.Decode(at.node)
+		config = plan.Config
+	default:
+		return use, false
+	}
+	if c, isUser := config.(tool.StateConfig); isUser {
+		return c.StateUse(at.node), true
+	}
+	return use, false
 }
 
 // replaceSchemaNames returns settings whose params name no schemas, which other files may declare.

@@ -92,6 +92,9 @@ type WatchOptions struct {
 	// Gate decides whether an app is published. Default: [Loader.RunGate], without the evals for a
 	// revision that Revisions has. A newer save ends its context.
 	Gate GateFunc
+	// Admit decides whether an app that has passed the gate serves; nil publishes each one. Reconsider
+	// makes it decide again about a held app.
+	Admit AdmitFunc
 	// MaxWait is how long Sync and Reload wait for one app. Default: 10 s. A load that takes longer
 	// continues in the background.
 	MaxWait time.Duration
@@ -116,7 +119,7 @@ type GateFunc func(ctx context.Context, dir string, app *runtime.App) spec.Diagn
 type watchedApp struct {
 	name string
 	// busy is held by the app's running poll, or by the caller that polls it until it settles. It
-	// guards the fields below except folders, missed and pollCost.
+	// guards the fields below except folders, missed, reconsider and pollCost.
 	busy chan struct{}
 
 	dir           string
@@ -145,6 +148,8 @@ type watchedApp struct {
 	folders  []string // to watch; guarded by Watch.mu
 	// missed reports that the app was busy when it was due.
 	missed atomic.Bool
+	// reconsider reports that Admit must decide again about the held app.
+	reconsider atomic.Bool
 	// pollCost is how long polls recently took, in nanoseconds. nextPollAt is the earliest time for
 	// the next poll, in Unix nanoseconds.
 	pollCost, nextPollAt atomic.Int64

@@ -67,7 +67,7 @@ func TestCheckFolderBeyondLimits(t *testing.T) {
 	s.writeFile("x/root_agent.yaml", agentYAML("one"))
 	s.mkdir(s.path("x" + strings.Repeat("/d", 900)))
 	ds := New(listKinds(), nil).Check(t.Context(), s.path("x"))
-	want := "x: the app's folder exceeds the limit of 32 folder levels [limit]"
+	want := "x: the app's folder exceeds the limit of 32 folder levels [limit] (move files that do not belong to the app elsewhere, or into a folder whose name begins with a dot)"
 	if got := strings.ReplaceAll(ds.Error(), filepath.ToSlash(s.top)+"/", ""); got != want {
 		t.Errorf("Check = %q, want %q", got, want)
 	}

@@ -1,0 +1,87 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"strconv"
+
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
+)
+
+// A SectionEnv has what a section of app.yaml is built from.
+type SectionEnv struct {
+	// App is the app's name.
+	App string
+	// Root is the compiled agent tree.
+	Root runtime.Agent
+	// Reload is how changes in the app's files are published; nil for the defaults.
+	Reload *runtime.ReloadOptions
+	// Logger is never nil.
+	Logger *slog.Logger
+}
+
+// A section is a decoded section of app.yaml.
+type section = spec.Plan[SectionEnv, any]
+
+// documentTypes returns two structs for app.yaml: one to decode into, which keeps the sections as
+// nodes, and one with the sections' fields for schemas. The document is their first field, and the
+// sections follow in the order of the kinds.
+func documentTypes(sections spec.Kinds[SectionEnv, any]) (decoded, described reflect.Type) {
+	document := reflect.StructField{Name: "Document", Type: reflect.TypeFor[document](), Tag: `yaml:",inline"`}
+	nodes, configs := []reflect.StructField{document}, []reflect.StructField{document}
+	for i, k := range sections {
+		field := reflect.StructField{
+			Name: "Section" + strconv.Itoa(i), Type: reflect.TypeFor[*spec.Node](),
+			Tag: reflect.StructTag(fmt.Sprintf("yaml:%q doc:%q", k.Name, k.Doc)),
+		}
+		nodes = append(nodes, field)
+		field.Type = reflect.PointerTo(k.ConfigType())
+		configs = append(configs, field)
+	}
+	return reflect.StructOf(nodes), reflect.StructOf(configs)
+}
+
+// decodeDocument decodes app.yaml and checks its sections.
+func (r *resolver) decodeDocument(n *spec.Node) spec.Diagnostics {
+	kinds := r.loader.kinds.Sections
+	decoded, _ := documentTypes(kinds)
+	all := reflect.New(decoded)
+	ds := spec.Decode(n, all.Interface())
+	r.app.doc = all.Elem().Field(0).Interface().(document)
+	for i, k := range kinds {
+		at := all.Elem().Field(i + 1).Interface().(*spec.Node)
+		if at == nil {
+			continue
+		}
+		plan, problems := k.Decode(at)
+		ds = append(ds, plan.Check(problems)...)
+		r.app.sections = append(r.app.sections, plan)
+	}
+	return ds
+}
+
+// buildSections returns what the sections of app.yaml were built into, by their keys, and reports
+// problems at their places.
+func (c *compiler) buildSections(ctx context.Context, root runtime.Agent) (map[string]any, error) {
+	built := map[string]any{}
+	for _, s := range c.app.sections {
+		value, err := s.Build(ctx, SectionEnv{App: c.src.name, Root: root, Reload: c.app.doc.reloadOptions(), Logger: c.loader.opts.Logger})
+		if err != nil {
+			return nil, placeSectionError(s, err)
+		}
+		built[s.Kind.Name] = value
+	}
+	return built, nil
+}
+
+// placeSectionError places an error without a position at its section.
+func placeSectionError(s section, err error) error {
+	if ds := spec.Diagnostics(nil); errors.As(err, &ds) {
+		return ds
+	}
+	return spec.Diagnostics{s.Node.Errorf(s.Kind.Name, "%s", err)}
+}
