@@ -55,6 +55,16 @@ type Env struct {
 	App, Name string
 	// Subject is the connection that [Exchange.Subject] names.
 	Subject *Connection
+	// MayRegister returns an error if the host policy forbids the app to register clients at
+	// authorization servers; nil allows it.
+	MayRegister func() error
+}
+
+// A Discoverer is a [Kind] that can make a connection from a service's URL alone: the service's
+// metadata names its authorization server.
+type Discoverer interface {
+	// Discover returns the connection for a service, and the name under which its tokens are stored.
+	Discover(resource spec.Text) (name string, c Config)
 }
 
 // A Ref is a tool's connection: a name in app.yaml, or the connection itself.
@@ -66,7 +76,13 @@ type Ref struct {
 	Inline Config
 	// Node is the document's value.
 	Node *spec.Node
+	// Resource, if it is set, is the service that [Discovered] is for.
+	Resource spec.Text
 }
+
+// Discovered is the name for the connection that a service's own metadata describes, unless
+// app.yaml declares one with this name.
+const Discovered = "oauth"
 
 // IsInline reports whether the document has the connection itself.
 func (r *Ref) IsInline() bool { return r.Node.Kind == spec.Mapping }

@@ -98,7 +98,8 @@ func (c *Connection) Name() string {
 
 // Send authorizes a request for a user and sends it. It returns the secrets that the response must
 // not show. A service that responds with 401 gets the request once more, if the source has another
-// credential. The client must not send a request's headers to other hosts after a redirect.
+// credential. If the source is a [Challenger], it gets the challenge of a response with 403, and of
+// a second one with 401. The client must not send a request's headers to other hosts after a redirect.
 func (c *Connection) Send(client *http.Client, req *http.Request, user User) (*http.Response, []string, error) {
 	return c.sendWith(client.Do, req, user)
 }
@@ -113,6 +114,9 @@ func (c *Connection) sendWith(send sender, req *http.Request, user User) (*http.
 	}
 	resp, used, err := c.sendOnce(send, req, user)
 	if err != nil || resp.StatusCode != http.StatusUnauthorized || !c.Evict(user, used) || !canRepeat(req) {
+		if err == nil {
+			resp, err = c.answerChallenge(req, resp, used, user)
+		}
 		return resp, secretsOf(used), err
 	}
 	_ = resp.Body.Close()
@@ -123,7 +127,28 @@ func (c *Connection) sendWith(send sender, req *http.Request, user User) (*http.
 		}
 	}
 	resp, renewed, err := c.sendOnce(send, again, user)
+	if err == nil {
+		resp, err = c.answerChallenge(req, resp, renewed, user)
+	}
 	return resp, append(secretsOf(used), secretsOf(renewed)...), err
+}
+
+// answerChallenge lets the source react to a response that rejects its credential. It returns the
+// response if there is nothing to do.
+func (c *Connection) answerChallenge(req *http.Request, resp *http.Response, used *Credential, user User) (*http.Response, error) {
+	source, ok := c.source.(Challenger)
+	if !ok || resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
+		return resp, nil
+	}
+	challenge, ok := ParseChallenge(resp)
+	if !ok {
+		return resp, nil
+	}
+	if err := source.Challenge(req.Context(), user, used, challenge); err != nil {
+		_ = resp.Body.Close()
+		return nil, fmt.Errorf("connection %s: %w", c.name, err)
+	}
+	return resp, nil
 }
 
 // canRepeat reports whether a request's body can be sent again.

@@ -73,7 +73,7 @@ func (s *userTokens) requestDevice(ctx context.Context, user connection.User, m 
 	if got.WithCode == "" {
 		asked["authUri"] = got.Address
 	}
-	return s.newAuthConfig(connection.DeviceFlow, map[string]any{"deviceAuthorizationUrl": m.DeviceURL, "tokenUrl": m.TokenURL}, asked), nil
+	return s.newAuthConfig(connection.DeviceFlow, s.config.newClient(), map[string]any{"deviceAuthorizationUrl": m.DeviceURL, "tokenUrl": m.TokenURL}, asked), nil
 }
 
 // toSeconds returns seconds as a duration, or a default if they are not positive.

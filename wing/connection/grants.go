@@ -35,6 +35,9 @@ type GrantOptions struct {
 	// RedirectURL is where authorization servers send browsers; empty leaves it to the
 	// client that opens the address, as in ADK.
 	RedirectURL string
+	// LoopbackURL is what registrations name instead if RedirectURL is empty: the address on the
+	// user's own machine, with or without a port (RFC 8252, 7.3).
+	LoopbackURL string
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Wait waits until a time has passed or ctx ends; nil waits with a timer.
@@ -83,6 +86,8 @@ type userTokens struct {
 	grants *Grants
 	// app and name are the connection's, configID is its settings' hash.
 	app, name, configID string
+	// mayRegister is the policy for registrations; nil allows them.
+	mayRegister func() error
 }
 
 // addSource makes a source answer consents for its connection, instead of the source of the

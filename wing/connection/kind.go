@@ -16,6 +16,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"agenthost/pkg/connection"
 	"agenthost/pkg/spec"
@@ -69,6 +70,18 @@ func (c *Config) openSource(env connection.Env, grants *Grants) (connection.Sour
 		return newGoogleTokens(c.Google, env), nil
 	}
 	return nil, fmt.Errorf("a connection requires exactly one of %s", joinNames(kindNames()))
+}
+
+// Discover implements [connection.Discoverer]: each user authorizes the app at the authorization
+// server that the service's metadata names.
+func (kind) Discover(resource spec.Text) (name string, c connection.Config) {
+	name = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, strings.ToLower(strings.Trim(resource.Value[strings.Index(resource.Value, "://")+len("://"):], "/")))
+	return "oauth_" + name, &Config{OAuth2: &oauthConfig{Grant: grantAuthorizationCode, Resource: resource, TokenAuth: authBasic}}
 }
 
 // ConfigType implements [connection.Kind].

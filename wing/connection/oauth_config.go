@@ -14,7 +14,8 @@ type oauthConfig struct {
 	AuthorizationURL spec.Text   `yaml:"authorization_url" doc:"The authorization endpoint for authorization_code, with token_url instead of issuer."`
 	DeviceURL        spec.Text   `yaml:"device_authorization_url" doc:"The device authorization endpoint for device_code, with token_url instead of issuer."`
 	TokenURL         spec.Text   `yaml:"token_url" doc:"The token endpoint, instead of issuer."`
-	ClientID         spec.Secret `yaml:"client_id" required:"true" doc:"The client ID."`
+	Resource         spec.Text   `yaml:"resource" doc:"For authorization_code, instead of issuer: the URL of the service, whose metadata names the authorization server (RFC 9728). The tokens are for this service only (RFC 8707)."`
+	ClientID         spec.Secret `yaml:"client_id" doc:"The client ID; required without resource. With resource, a client is registered if there is none."`
 	ClientSecret     spec.Secret `yaml:"client_secret" secret:"true" doc:"The client secret; required for client_credentials. A public client has none."`
 	TokenAuth        string      `yaml:"token_auth" enum:"client_secret_basic|client_secret_post" default:"client_secret_basic" doc:"How the client authenticates to the token endpoint: with HTTP Basic authentication, or in the body."`
 	Scopes           []string    `yaml:"scopes" doc:"The tokens' scopes."`
@@ -31,7 +32,12 @@ const (
 
 // checkValues requires one server address, with TLS.
 func (c *oauthConfig) checkValues(n *spec.Node) spec.Diagnostics {
-	if (c.Issuer.Value == "") == (c.TokenURL.Value == "") {
+	switch {
+	case c.Resource.Value != "" && (c.Grant != grantAuthorizationCode || c.TokenURL.Value != "" || c.AuthorizationURL.Value != ""):
+		return spec.Diagnostics{c.Resource.Errorf(0, "value", "resource requires the grant authorization_code, without token_url and authorization_url")}
+	case c.Resource.Value == "" && c.ClientID.Pos.Line == 0:
+		return spec.Diagnostics{n.Errorf("required", "missing field client_id")}
+	case c.Resource.Value == "" && (c.Issuer.Value == "") == (c.TokenURL.Value == ""):
 		return spec.Diagnostics{n.Errorf("required", "oauth2 requires exactly one of issuer and token_url")}
 	}
 	if c.Grant == grantClientCredentials && c.ClientSecret.Pos.Line == 0 {
@@ -54,7 +60,7 @@ func (c *oauthConfig) checkValues(n *spec.Node) spec.Diagnostics {
 			return spec.Diagnostics{n.Errorf("required", "the grant %s requires issuer, or %s and token_url", own.grant, own.key)}
 		}
 	}
-	for _, at := range []spec.Text{c.tokenAddress(), c.AuthorizationURL, c.DeviceURL} {
+	for _, at := range []spec.Text{c.tokenAddress(), c.AuthorizationURL, c.DeviceURL, c.Resource} {
 		if at.Value == "" {
 			continue
 		}
@@ -67,8 +73,11 @@ func (c *oauthConfig) checkValues(n *spec.Node) spec.Diagnostics {
 
 // tokenAddress returns the server's address in the document.
 func (c *oauthConfig) tokenAddress() spec.Text {
-	if c.Issuer.Value != "" {
+	switch {
+	case c.Issuer.Value != "":
 		return c.Issuer
+	case c.Resource.Value != "":
+		return c.Resource
 	}
 	return c.TokenURL
 }
@@ -81,6 +90,9 @@ func (c *oauthConfig) listSettings() []string {
 	}
 	if c.Subject.Value != "" {
 		words = append(words, c.Subject.Value)
+	}
+	if c.Resource.Value != "" {
+		words = append(words, "resource", c.Resource.Value)
 	}
 	return words
 }

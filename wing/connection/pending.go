@@ -98,12 +98,12 @@ func answerErrorf(format string, args ...any) error {
 }
 
 // newAuthConfig returns ADK's AuthConfig for a flow, with OpenAPI's names.
-func (s *userTokens) newAuthConfig(flow string, settings, asked map[string]any) map[string]any {
+func (s *userTokens) newAuthConfig(flow string, client *oauthClient, settings, asked map[string]any) map[string]any {
 	scopes := map[string]any{}
-	for _, scope := range s.config.Scopes {
+	for _, scope := range client.Scopes {
 		scopes[scope] = ""
 	}
-	id := s.config.ClientID.Reveal()
+	id := client.ID
 	settings["scopes"], asked["clientId"] = scopes, id
 	return map[string]any{
 		"authScheme":              map[string]any{"type": "oauth2", "flows": map[string]any{flow: settings}},

@@ -14,6 +14,12 @@ type userToken struct {
 	Refresh string `json:"refresh,omitempty"`
 	// Expires is in Unix seconds; 0 means never.
 	Expires int64 `json:"expires,omitempty"`
+	// Found is the authorization server that was discovered; it is nil if the document names one.
+	Found *foundServer `json:"found,omitempty"`
+	// Wanted are scopes that the service requires and the token does not have.
+	Wanted []string `json:"-"`
+	// StepUps counts the consents to more scopes.
+	StepUps int `json:"step_ups,omitempty"`
 }
 
 func (s *userTokens) grantID(user connection.User) string {

@@ -65,13 +65,48 @@ func withoutRedirects(c *http.Client) *http.Client {
 	return &direct
 }
 
+// An oauthClient is the host's identity at an authorization server, and what its tokens are for. It
+// is stored with consents and tokens if it was discovered.
+type oauthClient struct {
+	ID string `json:"id"`
+	// Secret is empty for a public client.
+	Secret string `json:"secret,omitempty"`
+	// TokenAuth is how the client authenticates to the token endpoint (RFC 7591, 2).
+	TokenAuth string   `json:"token_auth,omitempty"`
+	Scopes    []string `json:"scopes,omitempty"`
+	Audience  string   `json:"audience,omitempty"`
+	// Resource is the service that the tokens are for (RFC 8707).
+	Resource string `json:"resource,omitempty"`
+}
+
+// The values of TokenAuth.
+const (
+	authBasic = "client_secret_basic"
+	authPost  = "client_secret_post"
+	authNone  = "none"
+)
+
+// newClient returns the client in the document.
+func (c *oauthConfig) newClient() *oauthClient {
+	return &oauthClient{
+		ID: c.ClientID.Reveal(), Secret: c.ClientSecret.Reveal(), TokenAuth: c.TokenAuth, Scopes: c.Scopes, Audience: c.Audience, Resource: c.Resource.Value,
+	}
+}
+
+// newTokenRequest returns a request with the authentication of the document's client.
+func (c *oauthConfig) newTokenRequest(form url.Values, secrets ...string) tokenRequest {
+	return c.newClient().newTokenRequest(form, secrets...)
+}
+
 // newTokenRequest returns a request with the client's authentication. Its errors do not show the
 // secrets.
-func (c *oauthConfig) newTokenRequest(form url.Values, secrets ...string) tokenRequest {
-	secret := c.ClientSecret.Reveal()
+func (c *oauthClient) newTokenRequest(form url.Values, secrets ...string) tokenRequest {
+	if c.Resource != "" {
+		form.Set("resource", c.Resource)
+	}
 	return tokenRequest{
-		form: form, id: c.ClientID.Reveal(), secret: secret, redactor: spec.NewRedactor(append(secrets, secret)...),
-		inBody: secret == "" || c.TokenAuth == "client_secret_post",
+		form: form, id: c.ID, secret: c.Secret, redactor: spec.NewRedactor(append(secrets, c.Secret)...),
+		inBody: c.Secret == "" || c.TokenAuth == authPost,
 	}
 }
 
@@ -212,13 +247,20 @@ func cutText(text string) string {
 	return clean
 }
 
-// serverMetadata is an authorization server's metadata (RFC 8414, 2, RFC 8628, 4 and RFC 9207, 3).
+// serverMetadata is an authorization server's metadata (RFC 8414, 2, RFC 8628, 4, RFC 9207, 3 and
+// OAuth Client ID Metadata Document, 5).
 type serverMetadata struct {
 	Issuer           string `json:"issuer"`
 	AuthorizationURL string `json:"authorization_endpoint"`
 	DeviceURL        string `json:"device_authorization_endpoint"`
 	TokenURL         string `json:"token_endpoint"`
 	IssuerInAnswer   bool   `json:"authorization_response_iss_parameter_supported"`
+
+	RegistrationURL  string   `json:"registration_endpoint"`
+	ClientDocuments  bool     `json:"client_id_metadata_document_supported"`
+	TokenAuthMethods []string `json:"token_endpoint_auth_methods_supported"`
+	Challenges       []string `json:"code_challenge_methods_supported"`
+	Scopes           []string `json:"scopes_supported"`
 }
 
 // findMetadata returns the endpoints in the document or in the issuer's metadata. Those for users
@@ -278,7 +320,9 @@ func (s *tokenServer) readMetadata(ctx context.Context, address string) (*server
 	if err := checkServerURL(m.TokenURL); err != nil {
 		return nil, fmt.Errorf("token_endpoint: %w", err)
 	}
-	for name, endpoint := range map[string]string{"authorization_endpoint": m.AuthorizationURL, "device_authorization_endpoint": m.DeviceURL} {
+	for name, endpoint := range map[string]string{
+		"authorization_endpoint": m.AuthorizationURL, "device_authorization_endpoint": m.DeviceURL, "registration_endpoint": m.RegistrationURL,
+	} {
 		if endpoint == "" {
 			continue
 		}

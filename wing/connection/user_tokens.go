@@ -19,7 +19,7 @@ func newUserTokens(c *oauthConfig, env connection.Env, grants *Grants) (connecti
 	if grants.opts.Keys == nil {
 		return nil, fmt.Errorf("the grant %s stores users' tokens encrypted and requires --credentials-key", c.Grant)
 	}
-	s := &userTokens{config: c, server: newTokenServer(c, env), grants: grants, app: env.App, name: env.Name}
+	s := &userTokens{config: c, server: newTokenServer(c, env), grants: grants, app: env.App, name: env.Name, mayRegister: env.MayRegister}
 	settings := *c
 	settings.ClientSecret.Text.Value = "" // a new secret keeps the tokens
 	s.configID = hashID("config", settings.listSettings()...)
@@ -41,10 +41,11 @@ func (s unavailable) Evict(connection.User, *connection.Credential) bool { retur
 // PerUser implements [connection.Source].
 func (s unavailable) PerUser() bool { return true }
 
-// newConsentError returns the error for a user who has to authorize the app.
-func (s *userTokens) newConsentError(user connection.User) error {
+// newConsentError returns the error for a user who has to authorize the app. earlier is the token
+// that lacks scopes, or nil.
+func (s *userTokens) newConsentError(user connection.User, earlier *userToken) error {
 	return connection.NewConsentError(func(ctx context.Context, sessionID, callID string) (map[string]any, error) {
-		return s.requestConsent(ctx, user, sessionID, callID)
+		return s.requestConsent(ctx, user, earlier, sessionID, callID)
 	})
 }
 
@@ -73,14 +74,14 @@ func (s *userTokens) Credential(ctx context.Context, user connection.User) (*con
 		case err != nil:
 			return nil, err
 		case t == nil:
-			return nil, s.newConsentError(user)
+			return nil, s.newConsentError(user, nil)
 		case s.isFresh(t):
 			return bearerCredential(t.Access), nil
 		case t.Refresh == "":
 			if _, err := s.grants.opts.Store.DeleteGrant(ctx, row.ID, row.Version); err != nil {
 				return nil, err
 			}
-			return nil, s.newConsentError(user)
+			return nil, s.newConsentError(user, nil)
 		}
 		now := s.grants.opts.Now()
 		if now.Before(row.BusyUntil) {
@@ -108,18 +109,24 @@ func (s *userTokens) isFresh(t *userToken) bool {
 // renewToken requests a token with the refresh token, and ends the lease.
 func (s *userTokens) renewToken(ctx context.Context, user connection.User, t *userToken, lease *connection.Grant) (*connection.Credential, error) {
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {t.Refresh}}
-	got, err := s.server.requestToken(ctx, s.config.newTokenRequest(form, t.Refresh))
+	request := s.config.newTokenRequest(form, t.Refresh)
+	if t.Found != nil {
+		request = t.Found.Client.newTokenRequest(form, t.Refresh)
+		request.endpoint = t.Found.TokenURL
+	}
+	got, err := s.server.requestToken(ctx, request)
 	if failed := (*tokenError)(nil); errors.As(err, &failed) && failed.code == "invalid_grant" {
 		if _, err := s.grants.opts.Store.DeleteGrant(ctx, lease.ID, lease.Version); err != nil {
 			return nil, err
 		}
-		return nil, s.newConsentError(user)
+		return nil, s.newConsentError(user, nil)
 	}
 	if err != nil {
 		_, releaseErr := s.swapToken(ctx, user, t, lease.Version, time.Time{})
 		return nil, errors.Join(err, releaseErr)
 	}
 	renewed := s.newToken(got)
+	renewed.Found, renewed.StepUps = t.Found, t.StepUps
 	if renewed.Refresh == "" {
 		renewed.Refresh = t.Refresh
 	}

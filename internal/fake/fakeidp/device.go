@@ -92,7 +92,7 @@ func (s *Server) serveActivate(w http.ResponseWriter, r *http.Request) {
 // redeemDevice answers a poll (RFC 8628, 3.5). A poll before the interval has passed is the
 // client's fault, unless the server has asked for a longer one.
 func (s *Server) redeemDevice(w http.ResponseWriter, form url.Values) {
-	if err := checkParameters(form, "grant_type device_code", ""); err != nil {
+	if err := checkParameters(form, "grant_type device_code client_id", ""); err != nil {
 		s.rejectRequest(w, "invalid_request", "token: %s", err)
 		return
 	}

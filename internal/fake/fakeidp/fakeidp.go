@@ -1,5 +1,5 @@
-// Package fakeidp is an authorization server for tests. It follows RFC 6749, 7636, 8628 and 9207
-// strictly: it rejects unknown and repeated parameters, compares redirect addresses exactly,
+// Package fakeidp is an authorization server for tests, and a service that accepts its tokens. It
+// follows RFC 6749, 7591, 7636, 8628, 8707, 9207 and 9728 strictly: it rejects unknown and repeated parameters, compares redirect addresses exactly,
 // requires PKCE with S256, issues codes that work once, and rotates refresh tokens. A refresh
 // token that is used twice revokes all tokens of its user, as RFC 9700 requires.
 package fakeidp
@@ -42,21 +42,25 @@ type Server struct {
 	// how long one is valid; Now is their clock.
 	Interval, DeviceLifetime int
 	Now                      func() time.Time
+	// Discovery is what clients find out by themselves.
+	Discovery
 	// Hold, if set, is called before a refresh is answered, while other requests are served.
 	Hold func()
 
-	mu       sync.Mutex
-	codes    map[string]codeGrant
-	devices  map[string]*device
-	refresh  map[string]*family
-	access   map[string]*family
-	problems []string
+	mu    sync.Mutex
+	codes map[string]codeGrant
+	// registered are the clients by their IDs.
+	registered map[string]*client
+	devices    map[string]*device
+	refresh    map[string]*family
+	access     map[string]*family
+	problems   []string
 	// refreshes is how many refresh tokens were exchanged, issued all responses with tokens.
 	refreshes, issued int
 	polls             int
 }
 
-type codeGrant struct{ challenge, redirect string }
+type codeGrant struct{ challenge, redirect, client string }
 
 // A family is one consent's tokens.
 type family struct {
@@ -79,17 +83,17 @@ func New(t *testing.T, redirects ...string) *Server {
 
 // Start starts a server that the caller closes.
 func Start(redirects ...string) *Server {
-	s := &Server{Redirects: redirects, Lifetime: 3600, Interval: 5, DeviceLifetime: 600, Now: time.Now, codes: map[string]codeGrant{}, devices: map[string]*device{}, refresh: map[string]*family{}, access: map[string]*family{}}
+	s := &Server{Redirects: redirects, Lifetime: 3600, Interval: 5, DeviceLifetime: 600, Now: time.Now, codes: map[string]codeGrant{}, registered: map[string]*client{}, devices: map[string]*device{}, refresh: map[string]*family{}, access: map[string]*family{}}
 	s.Server = httptest.NewServer(http.HandlerFunc(s.serveRequest))
 	return s
 }
 
-func (s *Server) isRegistered(redirect string) bool {
+func (c *client) isRegistered(redirect string) bool {
 	u, err := url.Parse(redirect)
-	if err == nil && u.Hostname() == "127.0.0.1" && slices.Contains(s.Redirects, "http://127.0.0.1"+u.Path) {
+	if err == nil && u.Hostname() == "127.0.0.1" && slices.Contains(c.redirects, "http://127.0.0.1"+u.Path) {
 		return true
 	}
-	return slices.Contains(s.Redirects, redirect)
+	return slices.Contains(c.redirects, redirect)
 }
 
 // Problems returns the rejected requests, and drops them.
@@ -158,11 +162,9 @@ func (s *Server) Authorize(t *testing.T, address string) *url.URL {
 func (s *Server) serveRequest(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/.well-known/openid-configuration":
-		_ = json.NewEncoder(w).Encode(map[string]any{
-			"issuer": s.URL, "authorization_endpoint": s.URL + "/authorize", "token_endpoint": s.URL + "/token",
-			"device_authorization_endpoint":                  s.URL + "/device",
-			"authorization_response_iss_parameter_supported": true,
-		})
+		s.writeMetadata(w)
+	case "/register":
+		s.serveRegister(w, r)
 	case "/authorize":
 		s.serveAuthorize(w, r)
 	case "/device":
@@ -208,20 +210,24 @@ func checkParameters(form url.Values, required, optional string) error {
 
 func (s *Server) serveAuthorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	err := checkParameters(q, "response_type client_id redirect_uri state code_challenge code_challenge_method", "scope access_type prompt audience")
+	err := checkParameters(q, "response_type client_id redirect_uri state code_challenge code_challenge_method", "scope access_type prompt audience resource")
+	if err == nil {
+		err = s.checkTarget(q, true)
+	}
+	c := s.findClient(q.Get("client_id"))
 	switch {
 	case err != nil:
 		s.rejectRequest(w, "invalid_request", "authorize: %s", err)
-	case q.Get("response_type") != "code" || q.Get("client_id") != ClientID || q.Get("audience") != s.Audience:
+	case q.Get("response_type") != "code" || c == nil || q.Get("audience") != s.Audience:
 		s.rejectRequest(w, "invalid_request", "authorize: response_type, client_id or audience")
-	case !s.isRegistered(q.Get("redirect_uri")):
+	case !c.isRegistered(q.Get("redirect_uri")):
 		s.rejectRequest(w, "invalid_request", "authorize: redirect_uri %s is not registered", q.Get("redirect_uri"))
 	case q.Get("code_challenge_method") != "S256" || len(q.Get("code_challenge")) != 43 || len(q.Get("state")) < 43:
 		s.rejectRequest(w, "invalid_request", "authorize: code_challenge or state")
 	default:
 		code := "code-" + rand.Text()
 		s.mu.Lock()
-		s.codes[code] = codeGrant{q.Get("code_challenge"), q.Get("redirect_uri")}
+		s.codes[code] = codeGrant{q.Get("code_challenge"), q.Get("redirect_uri"), q.Get("client_id")}
 		s.mu.Unlock()
 		to := q.Get("redirect_uri") + "?" + url.Values{"code": {code}, "state": {q.Get("state")}, "iss": {s.URL}}.Encode()
 		http.Redirect(w, r, to, http.StatusFound)
@@ -230,11 +236,26 @@ func (s *Server) serveAuthorize(w http.ResponseWriter, r *http.Request) {
 
 // authenticateClient checks the client's authentication, and answers if it is wrong.
 func (s *Server) authenticateClient(w http.ResponseWriter, r *http.Request) bool {
-	id, secret, ok := r.BasicAuth()
-	if err := r.ParseForm(); err != nil || r.Method != http.MethodPost || !ok || id != ClientID || secret != ClientSecret {
+	err := r.ParseForm()
+	id, secret, isBasic := r.BasicAuth()
+	method := map[bool]string{true: "client_secret_basic", false: "client_secret_post"}[isBasic]
+	if !isBasic {
+		id, secret = r.PostForm.Get("client_id"), r.PostForm.Get("client_secret")
+		if secret == "" {
+			method = "none"
+		}
+	}
+	c := s.findClient(id)
+	if err == nil && c == nil && strings.HasPrefix(id, "registered-") { // it was forgotten
+		s.sendError(w, "invalid_client")
+		return false
+	}
+	if err != nil || r.Method != http.MethodPost || c == nil || c.secret != secret || c.auth != method || isBasic && r.PostForm.Has("client_id") && r.PostForm.Get("client_id") != id {
 		s.rejectRequest(w, "invalid_client", "%s: client authentication", r.URL.Path)
 		return false
 	}
+	r.PostForm.Set("client_id", id)
+	r.PostForm.Del("client_secret")
 	return true
 }
 
@@ -258,7 +279,10 @@ func (s *Server) issueTokens(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) redeemCode(w http.ResponseWriter, form url.Values) {
-	err := checkParameters(form, "grant_type code redirect_uri code_verifier", "")
+	err := checkParameters(form, "grant_type code redirect_uri code_verifier client_id", "resource")
+	if err == nil {
+		err = s.checkTarget(form, false)
+	}
 	s.mu.Lock()
 	grant, known := s.codes[form.Get("code")]
 	delete(s.codes, form.Get("code"))
@@ -269,7 +293,7 @@ func (s *Server) redeemCode(w http.ResponseWriter, form url.Values) {
 		s.rejectRequest(w, "invalid_request", "token: %s", err)
 	case !known:
 		s.rejectRequest(w, "invalid_grant", "token: unknown or used code")
-	case form.Get("redirect_uri") != grant.redirect || len(form.Get("code_verifier")) < 43 || base64.RawURLEncoding.EncodeToString(sum[:]) != grant.challenge:
+	case form.Get("redirect_uri") != grant.redirect || form.Get("client_id") != grant.client || len(form.Get("code_verifier")) < 43 || base64.RawURLEncoding.EncodeToString(sum[:]) != grant.challenge:
 		s.rejectRequest(w, "invalid_grant", "token: redirect_uri or code_verifier")
 	default:
 		s.sendTokens(w, &family{})
@@ -279,7 +303,11 @@ func (s *Server) redeemCode(w http.ResponseWriter, form url.Values) {
 // rotateToken exchanges a refresh token. A second use revokes the family. That does not violate the
 // protocol: the client finds out by invalid_grant.
 func (s *Server) rotateToken(w http.ResponseWriter, form url.Values) {
-	if err := checkParameters(form, "grant_type refresh_token", ""); err != nil {
+	err := checkParameters(form, "grant_type refresh_token client_id", "resource")
+	if err == nil {
+		err = s.checkTarget(form, false)
+	}
+	if err != nil {
 		s.rejectRequest(w, "invalid_request", "token: %s", err)
 		return
 	}

@@ -70,7 +70,7 @@ func (f *TerminalFlags) NewAuthorizer(env command.Env, reserved *policy.Host, se
 	}
 	a.person = isPerson(env.In)
 	a.enabled = f.always || a.person && isPerson(env.Err)
-	a.Grants = connections.NewGrants(connections.GrantOptions{Store: a.store, Keys: keys})
+	a.Grants = connections.NewGrants(connections.GrantOptions{Store: a.store, Keys: keys, LoopbackURL: loopbackURL(f.port)})
 	return a, nil
 }
 

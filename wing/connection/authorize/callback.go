@@ -94,3 +94,12 @@ func (l *callbackListener) newHandler(finish func(url.Values) error, answered ch
 		}
 	})
 }
+
+// loopbackURL returns the redirect URL that registrations name for the terminal: without a port for
+// any free one, which authorization servers allow (RFC 8252, 7.3).
+func loopbackURL(port uint16) string {
+	if port == 0 {
+		return "http://127.0.0.1" + connections.CallbackPath
+	}
+	return fmt.Sprintf("http://127.0.0.1:%d%s", port, connections.CallbackPath)
+}

@@ -29,8 +29,25 @@ func Extend(grants *connections.Grants) func(*server.Services) *server.Extension
 		return &server.Extension{Routes: []server.Route{
 			{Method: "GET", Pattern: connections.CallbackPath, Access: server.AccessPublic, Handler: h.handleCallback, Doc: server.Doc{Tag: "server", ID: "receiveAuthorization", Summary: "Receive an authorization server's answer", Answer: "text/html", AltStatus: "400"}},
 			{Method: "POST", Pattern: connections.CallbackPath, Access: server.AccessPublic, Handler: h.handleCallback, Doc: server.Doc{Tag: "server", ID: "confirmAuthorization", Summary: "Confirm an authorization server's answer", Answer: "text/html", AltStatus: "400"}},
+			{Method: "GET", Pattern: connections.ClientDocumentPath, Access: server.AccessPublic, Handler: h.handleClientDocument, Doc: server.Doc{Tag: "server", ID: "getClientDocument", Summary: "Get the host's OAuth client metadata document", Answer: "application/json", AltStatus: "404"}},
 		}}
 	}
+}
+
+// handleClientDocument sends the host's client metadata document, which authorization servers read
+// (OAuth Client ID Metadata Document, 4).
+func (s *handlers) handleClientDocument(w http.ResponseWriter, _ *http.Request) error {
+	var document []byte
+	if s.grants != nil {
+		document = s.grants.ClientDocument()
+	}
+	if document == nil {
+		return server.NewError(http.StatusNotFound, "Not Found")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "max-age=3600")
+	_, err := w.Write(document)
+	return err
 }
 
 // callbackStyle is the page style. callbackCSP names it by its hash.

@@ -18,10 +18,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
 	"agenthost/internal/auth"
 	"agenthost/internal/fake/fakeidp"
+	"agenthost/internal/policy"
 	"agenthost/internal/servertest"
 	"agenthost/internal/testdb"
 	"agenthost/internal/testenv"
@@ -68,6 +70,8 @@ type oauthWorld struct {
 	passed atomic.Int64
 	// timer makes replicas wait with a timer.
 	timer bool
+	// policy is nil without a policy file.
+	policy *policy.Policy
 	// accepted counts the service's authorized requests.
 	mu       sync.Mutex
 	accepted int
@@ -187,7 +191,7 @@ func (w *oauthWorld) open(t *testing.T, callers *server.Auth) (*servertest.Env, 
 	kinds := testenv.Kinds()
 	kinds.Connections = connections.NewKind(grants)
 	loaded, ds := loader.New(kinds, &loader.Options{
-		Logger: logger, Env: func(name string) (string, bool) { return fakeidp.ClientSecret, name == "CRM_SECRET" },
+		Logger: logger, Policy: w.policy, Env: func(name string) (string, bool) { return fakeidp.ClientSecret, name == "CRM_SECRET" },
 	}).LoadFiles(t.Context(), w.dir)
 	if loaded == nil {
 		t.Fatal(ds)
@@ -471,5 +475,59 @@ func TestCallbackWithAuth(t *testing.T) {
 	rec = e.Serve("GET", "/oauth/callback?state=%3Cscript%3E", "")
 	if rec.Code != 400 || strings.Contains(rec.Body.String(), "<script>") {
 		t.Errorf("unknown state: %d %s", rec.Code, rec.Body)
+	}
+}
+
+// TestDiscoveredConsent: the URL of an MCP server is enough. Its 401 leads over its metadata to the
+// authorization server, to the host's client document there, and to the user's consent; the call
+// continues on another replica after a restart.
+func TestDiscoveredConsent(t *testing.T) { eachOAuthWorld(t, testDiscoveredConsent) }
+
+func testDiscoveredConsent(t *testing.T, w *oauthWorld) {
+	serving := mcp.NewServer(&mcp.Implementation{Name: "crm", Version: "1"}, nil)
+	mcp.AddTool(serving, &mcp.Tool{Name: "find"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "a customer"}}}, nil, nil
+	})
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return serving }, &mcp.StreamableHTTPOptions{Stateless: true})
+	service := fakeidp.NewResource(t, w.idp, "/mcp", handler.ServeHTTP)
+	w.idp.Discovery = fakeidp.Discovery{
+		Registers: true, TokenAuth: "none", Resource: service.URL + "/mcp",
+		Documents: map[string]string{"https://host.example.com/oauth/client.json": oauthRedirect},
+	}
+	authorizes := "authorize_oauth_" + strings.NewReplacer(".", "_", ":", "_").Replace(strings.TrimPrefix(service.URL, "http://")) + "_mcp"
+	for name, text := range map[string]string{
+		"app.yaml":        "models: {m: {provider: scripted, script: m.script.yaml}}\n",
+		"m.script.yaml":   "- when: responses.find != nil\n  text: found\n- when: responses." + authorizes + " != nil\n  calls: [{name: find}]\n- calls: [{name: " + authorizes + "}]\n",
+		"root_agent.yaml": fmt.Sprintf("name: desk\nmodel: m\ninstruction: Help.\ntools:\n  - mcp: {url: %q, auth: oauth}\n", service.URL+"/mcp"),
+	} {
+		if err := os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	granted, ds := spec.Parse("policy.yaml", []byte("grants: [{network: [127.0.0.1]}]"))
+	if w.policy, _ = policy.Decode(granted); len(ds) > 0 {
+		t.Fatal(ds)
+	}
+	first, end := w.open(t, nil)
+	callID, authURI := w.ask(t, first, "s")
+	end()
+	second, _ := w.open(t, nil)
+	third, _ := w.open(t, nil)
+	if rec := serveAnswer(second, w.idp.Authorize(t, authURI)); rec.Code != 200 {
+		t.Fatalf("callback: %d %s", rec.Code, rec.Body)
+	}
+	rec := third.Serve("POST", "/run", answerBody("s", callID, `{}`))
+	if rec.Code != 200 || !strings.Contains(rec.Body.String(), `"text":"found"`) || !strings.Contains(rec.Body.String(), "a customer") {
+		t.Errorf("answer: %d %s", rec.Code, rec.Body)
+	}
+	w.expectNoSecrets(t, third, "s")
+}
+
+// TestClientDocument: the host serves its client metadata to everyone, if it has a public address.
+func TestClientDocument(t *testing.T) {
+	e, _ := newOAuthWorld(t).open(t, nil)
+	rec := e.Serve("GET", connections.ClientDocumentPath, "")
+	if got := rec.Body.String(); rec.Code != 200 || !strings.HasPrefix(got, `{"client_id":"https://host.example.com/oauth/client.json"`) || rec.Header().Get("Content-Type") != "application/json" {
+		t.Errorf("%d %s", rec.Code, got)
 	}
 }
