@@ -52,8 +52,16 @@ type listCache[T any] struct {
 type cachedList[T any] struct {
 	value T
 	at    time.Time
-	size  int
+	// ttl is how long the server lets clients use the list again.
+	ttl  time.Duration
+	size int
 }
+
+// maxTTL bounds the ttl in a server's list.
+const maxTTL = time.Hour
+
+// sharedKey is the key for a list that runs share.
+const sharedKey = ""
 
 // dropLists drops all lists, such as when the server reports a change.
 func (c *listCache[T]) dropLists() {
@@ -67,20 +75,28 @@ func (c *listCache[T]) dropLists() {
 	}
 }
 
-// getList returns the list for a key. load reads it again if it is older than maxAge.
-func (c *listCache[T]) getList(key string, now time.Time, maxAge time.Duration, load func() (T, error)) (T, error) {
+// getList returns the list for a key. load reads it again if it is older than maxAge, and than the
+// ttl that load returned: a list with a ttl is shared by all keys.
+func (c *listCache[T]) getList(key string, now time.Time, maxAge time.Duration, load func() (value T, ttl time.Duration, err error)) (T, error) {
 	c.mu.Lock()
+	shared, isShared := c.entries[sharedKey]
 	found, ok := c.entries[key]
 	drops := c.drops
 	c.mu.Unlock()
-	if ok && now.Sub(found.at) < maxAge {
+	switch {
+	case isShared && now.Sub(shared.at) < shared.ttl:
+		return shared.value, nil
+	case ok && now.Sub(found.at) < maxAge:
 		return found.value, nil
 	}
-	value, err := load()
+	value, ttl, err := load()
 	if err != nil {
 		return value, err
 	}
-	if maxAge <= 0 {
+	if ttl = min(ttl, maxTTL); ttl > 0 {
+		key = sharedKey
+	}
+	if maxAge <= 0 && ttl <= 0 {
 		return value, nil
 	}
 	raw, err := json.Marshal(value)
@@ -90,7 +106,7 @@ func (c *listCache[T]) getList(key string, now time.Time, maxAge time.Duration, 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.drops == drops {
-		c.addEntry(key, cachedList[T]{value, now, len(raw)})
+		c.addEntry(key, cachedList[T]{value, now, ttl, len(raw)})
 	}
 	return value, nil
 }

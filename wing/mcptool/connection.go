@@ -25,27 +25,73 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// protocolVersion is the newest version that starts with initialize, which
-// every server supports; some servers never respond to any other first request.
-const protocolVersion = "2025-11-25"
+// The protocol has two eras. Since statelessVersion each request describes itself, and
+// server/discover describes the server; before, a session starts with initialize.
+const (
+	statelessVersion = "2026-07-28"
+	sessionVersion   = "2025-11-25"
+)
 
-// connect connects within the deadline of ctx. The connection outlives ctx.
-func connect(ctx context.Context, l *link) (*connection, error) {
+// maxDiscoverWait bounds the wait for the answer to server/discover: some servers never respond to
+// any first request but initialize.
+const maxDiscoverWait = 5 * time.Second
+
+// errNoDiscovery is the cancellation cause when a server does not respond to server/discover.
+var errNoDiscovery = errors.New("no response to server/discover")
+
+// openConn connects within the deadline of ctx. The connection outlives ctx. server/discover is the
+// first request. If the server answers with an error, the library sends initialize over the same
+// connection; if it does not answer, or closes the connection, initialize goes over another one. A
+// server with sessions is remembered, and gets initialize first from then on.
+func (l *link) openConn(ctx context.Context) (*connection, error) {
+	if !l.server.sse && !l.hasSessions.Load() {
+		inTime, stop := context.WithTimeoutCause(ctx, discoverWait(ctx, time.Now()), errNoDiscovery)
+		defer stop()
+		conn, unheard, err := l.connectAs(inTime, statelessVersion)
+		if err == nil {
+			l.hasSessions.Store(!conn.isStateless)
+		}
+		if !unheard || ctx.Err() != nil {
+			return conn, err
+		}
+	}
+	conn, _, err := l.connectAs(ctx, sessionVersion)
+	l.hasSessions.Store(err == nil)
+	return conn, err
+}
+
+// discoverWait returns how long to wait for the answer to server/discover: at most half of the time
+// that ctx leaves.
+func discoverWait(ctx context.Context, now time.Time) time.Duration {
+	if end, ok := ctx.Deadline(); ok {
+		return min(maxDiscoverWait, end.Sub(now)/2)
+	}
+	return maxDiscoverWait
+}
+
+// connectAs connects with the version, or an older one that the server has. unheard is set if the
+// server closed the connection, or did not respond, before it received initialize.
+func (l *link) connectAs(ctx context.Context, version string) (c *connection, unheard bool, err error) {
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	inTime := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
-	way, leave := l.dial(life, newGuard(life, cancel, time.Now))
+	guard := newGuard(life, cancel, time.Now)
+	way, leave := l.dial(life, guard)
 	client := mcp.NewClient(&mcp.Implementation{Name: "agenthost", Version: "1"}, l.newClientOptions())
-	session, err := client.Connect(life, way, &mcp.ClientSessionOptions{ProtocolVersion: protocolVersion})
+	session, err := client.Connect(life, way, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	late := !inTime()
 	if err != nil {
 		if fault := (faultError{}); errors.As(context.Cause(life), &fault) {
 			err = fault
 		}
+		unheard = guard.isDiscovering() || errors.Is(context.Cause(life), errNoDiscovery)
 		cancel(nil)
 		leave()
-		return nil, err
+		return nil, unheard, err
 	}
-	c := &connection{session: session, cancel: cancel, closed: make(chan struct{}), cause: func() error { return context.Cause(life) }}
+	c = &connection{
+		session: session, cancel: cancel, closed: make(chan struct{}), cause: func() error { return context.Cause(life) },
+		isStateless: session.InitializeResult().ProtocolVersion >= statelessVersion,
+	}
 	// The library notices that the context has ended only at its next request.
 	stop := context.AfterFunc(life, func() {
 		defer safe.Recover(func(p *safe.Panic) { p.Log(l.logger, "closing an MCP connection panicked") })
@@ -62,19 +108,22 @@ func connect(ctx context.Context, l *link) (*connection, error) {
 	}()
 	if late {
 		c.abort()
-		return nil, context.Cause(ctx)
+		return nil, false, context.Cause(ctx)
 	}
-	return c, nil
+	return c, false, nil
 }
 
 // newClientOptions returns the handlers for what the server sends. There is none for roots, so that
-// the client does not declare them.
+// the client does not declare them. callServer answers questions in results itself.
 func (l *link) newClientOptions() *mcp.ClientOptions {
 	opts := &mcp.ClientOptions{
 		Capabilities: &mcp.ClientCapabilities{}, ProgressNotificationHandler: l.progress.receiveProgress,
-		ToolListChangedHandler:     func(context.Context, *mcp.ToolListChangedRequest) { l.lists.tools.dropLists() },
-		ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) { l.lists.resources.dropLists() },
-		PromptListChangedHandler:   func(context.Context, *mcp.PromptListChangedRequest) { l.lists.dropPrompts() },
+		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
+	}
+	if len(l.server.command) > 0 || l.server.listCache > 0 { // a stateless server gets a subscription for them
+		opts.ToolListChangedHandler = func(context.Context, *mcp.ToolListChangedRequest) { l.lists.tools.dropLists() }
+		opts.ResourceListChangedHandler = func(context.Context, *mcp.ResourceListChangedRequest) { l.lists.resources.dropLists() }
+		opts.PromptListChangedHandler = func(context.Context, *mcp.PromptListChangedRequest) { l.lists.dropPrompts() }
 	}
 	if l.server.offer.Elicitation {
 		opts.ElicitationHandler = l.handleElicit
@@ -148,9 +197,12 @@ func (s *server) newDialer(env tool.Env, l *link, header http.Header) transportD
 		client.Transport = &noTerminateTransport{client.Transport}
 	}
 	return func(_ context.Context, guard *connGuard) (mcp.Transport, func()) {
-		// Without a cache each run lists the tools, so notifications between runs are not needed.
+		// Without a cache each run lists the tools, so notifications between runs are not needed. A
+		// server's question may come over the stream that belongs to no request, as in the official
+		// TypeScript SDK.
+		asks := s.offer.Elicitation || s.offer.Sampling != nil
 		return &mcp.StreamableClientTransport{
-			Endpoint: s.url.Value, HTTPClient: l.filterMessages(client, guard, true), DisableStandaloneSSE: s.listCache <= 0, MaxEventSize: -1,
+			Endpoint: s.url.Value, HTTPClient: l.filterMessages(client, guard, true), DisableStandaloneSSE: s.listCache <= 0 && !asks, MaxEventSize: -1,
 		}, func() {}
 	}
 }
@@ -225,6 +277,7 @@ func (h *headerTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	resp, err := send(req)
+	h.link.isRejected.Store(err == nil && resp.StatusCode == http.StatusUnauthorized)
 	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		resp.Body = &boundedBody{resp.Body, limit.MCPMessage.Bytes} // eventReader bounds events
 	}
@@ -325,12 +378,18 @@ func (l *link) acquireConn(ctx context.Context) (*connection, error) {
 	}
 	limit, stop := l.server.withConnectTimeout(ctx)
 	defer stop()
-	conn, err := connect(limit, l)
+	conn, err := l.openConn(limit)
 	if err != nil {
 		return nil, connectError{l.describeError(limit, err)}
 	}
 	l.conn = conn
 	return conn, nil
+}
+
+// isStateless reports whether the server's requests describe themselves. It connects first.
+func (l *link) isStateless(ctx context.Context) (bool, error) {
+	conn, err := l.acquireConn(ctx)
+	return err == nil && conn.isStateless, err
 }
 
 // discardConn closes a connection that has failed.
@@ -364,6 +423,9 @@ func (l *link) describeError(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errConnectTimeout) {
 		return cause
 	}
+	if errors.As(err, new(*connections.ConsentError)) {
+		return fmt.Errorf("%s: %w", l.server.displayName(), err)
+	}
 	return fmt.Errorf("%s: %s", l.server.displayName(), l.redactor.redactString(l.errorReason(ctx, err)))
 }
 
@@ -387,6 +449,10 @@ func (l *link) errorReason(ctx context.Context, err error) string {
 		return refused.Error()
 	case errors.Is(err, exec.ErrNotFound):
 		return fmt.Sprintf("program %s not found; install it on the host, or use its absolute path", l.server.command[0].Value)
+	case l.isRejected.Load() && l.connection == nil:
+		return "the server requires authorization: write auth: oauth, auth: NAME for a connection in app.yaml, or headers"
+	case l.isRejected.Load():
+		return fmt.Sprintf("the server rejects the credential of connection %s", l.connection.Name())
 	case len(l.server.command) > 0:
 		if line := l.stderr.lastLine(); line != "" {
 			l.logger.Warn("mcp server failed", "server", l.server.displayName(), "stderr", l.redactor.redactString(line))

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -213,8 +214,10 @@ func (r *callResult) joinTexts() string {
 
 // A listPage is one list page.
 type listPage[T any] struct {
-	items  []T
-	next   string
+	items []T
+	next  string
+	// ttl is how long the page may be used again, 0 without one.
+	ttl    time.Duration
 	faults []string
 }
 
@@ -229,6 +232,7 @@ func decodePage[T any](raw []byte, key string) (*listPage[*T], error) {
 	if next := fields["nextCursor"]; !isNull(next) && json.Unmarshal(next, &page.next) != nil {
 		page.next = string(next)
 	}
+	page.ttl = decodeTTL(fields["ttlMs"])
 	var items []json.RawMessage
 	if list := fields[key]; !isNull(list) {
 		var err error
@@ -249,6 +253,15 @@ func decodePage[T any](raw []byte, key string) (*listPage[*T], error) {
 		}
 	}
 	return page, nil
+}
+
+// decodeTTL returns a result's ttlMs, at most maxTTL. It is 0 for a value that cannot be read.
+func decodeTTL(raw json.RawMessage) time.Duration {
+	var ms float64
+	if isNull(raw) || json.Unmarshal(raw, &ms) != nil || !(ms > 0) {
+		return 0
+	}
+	return time.Duration(min(ms, float64(maxTTL.Milliseconds()))) * time.Millisecond
 }
 
 // errLongList reports a list with more elements than its limit.

@@ -26,7 +26,8 @@ import (
 //	   └── the person has confirmed, with the answers ◀─────┘
 //
 // The repeated call answers the same questions with the stored answers. A server must not
-// have effects before its question is answered.
+// have effects before its question is answered. rounds.go has the same for stateless servers, whose
+// question is a call's result.
 
 // The bounds for one call's questions.
 const (
@@ -59,6 +60,8 @@ func (l *link) newElicitCall(call *tool.Call, stop func()) *elicitCall {
 	}
 	key, _ := question["key"].(string)
 	fields, _ := call.Confirmation.Payload.(map[string]any)
+	c.round = decodeStoredRound(question["round"])
+	c.answers, _ = question["id"].(string)
 	content, edited := fields["content"].(map[string]any)
 	if !edited { // the payload is the fields themselves
 		content = maps.Clone(fields)
@@ -131,14 +134,14 @@ func questionKey(p *mcp.ElicitParams) string {
 
 // requestAnswer requests a confirmation for the call if the server asked a question without a
 // stored answer. It returns false if there is none.
-func (c *elicitCall) requestAnswer(call *tool.Call) bool {
+func (c *elicitCall) requestAnswer(call *tool.Call) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.timer != nil {
 		c.timer.Stop()
 	}
 	if c.asked == nil {
-		return false
+		return false, nil
 	}
 	answers := []any{}
 	for _, a := range c.answered {
@@ -152,14 +155,19 @@ func (c *elicitCall) requestAnswer(call *tool.Call) bool {
 		content[name] = property["default"]
 	}
 	message := c.link.cleanText(c.asked.Message)
-	call.RequestConfirmation(c.link.server.displayName()+" asks: "+message, map[string]any{
-		elicitKey: map[string]any{
-			"key": questionKey(c.asked), "message": message, "answers": answers,
-			"requestedSchema": c.link.redactor.redactValue(session.Normalize(schema)),
-		},
-		"content": content,
-	})
-	return true
+	question := map[string]any{
+		"key": questionKey(c.asked), "message": message, "answers": answers,
+		"requestedSchema": c.link.redactor.redactValue(session.Normalize(schema)),
+	}
+	if c.round != nil {
+		stored, err := c.round.encodeRound(c.link)
+		if err != nil {
+			return false, err
+		}
+		question["round"], question["id"] = stored, c.answers
+	}
+	call.RequestConfirmation(c.link.server.displayName()+" asks: "+message, map[string]any{elicitKey: question, "content": content})
+	return true, nil
 }
 
 // handleElicit is the library's handler.

@@ -2,8 +2,10 @@ package mcptool
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -82,5 +84,36 @@ func TestElicitWaits(t *testing.T) {
 	close(end)
 	if err := <-first; err != nil {
 		t.Errorf("first call: %v", err)
+	}
+}
+
+// TestElicitBetweenStreams: a server may ask over the stream that belongs to no request, as servers
+// of the official TypeScript SDK do; the question belongs to the call that waits.
+func TestElicitBetweenStreams(t *testing.T) {
+	s := serveFlood(t)
+	asked := make(chan struct{})
+	s.stream = func(w http.ResponseWriter, _ json.RawMessage) {
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-asked:
+			fmt.Fprint(w, `data: {"jsonrpc":"2.0","id":"q1","method":"elicitation/create","params":{"message":"Where?","requestedSchema":{"type":"object","properties":{"city":{"type":"string"}}}}}`+"\n\n")
+			_ = http.NewResponseController(w).Flush()
+		case <-s.stopped:
+		}
+		<-s.stopped
+	}
+	s.call = func(w http.ResponseWriter, id json.RawMessage) {
+		close(asked)
+		for s.most.Load() == 0 { // until the response to the question has arrived
+			if _, err := fmt.Fprint(w, ": wait\n"); err != nil {
+				return
+			}
+			_ = http.NewResponseController(w).Flush()
+		}
+		writeResult(w, id, done)
+	}
+	res, call, err := answerLater(t, buildSet(t, "mcp", "url: "+s.URL+"\nelicitation: true"), "t", nil, nil)
+	if got := askedOf(call); err != nil || res != nil || got == nil || !strings.HasSuffix(got.Hint, " asks: Where?") {
+		t.Errorf("%v, %v, asked %+v", res, err, got)
 	}
 }

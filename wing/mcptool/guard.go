@@ -47,6 +47,8 @@ type connGuard struct {
 	// hasEnded is set after abort: what the server has sent until then does not count.
 	hasEnded         bool
 	stream, reopened quota
+	// discovering is set while server/discover was the last request.
+	discovering bool
 }
 
 // newGuard returns the guard for a connection that lives as long as the context.
@@ -76,6 +78,20 @@ func (g *connGuard) openRequest(id string) bool {
 		_ = g.abortWith(fmt.Sprintf("the server has more than %d requests without a response", maxServerRequests))
 	}
 	return !again && !tooMany
+}
+
+// recordMethod records a request's method.
+func (g *connGuard) recordMethod(method string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.discovering = method == discoverMethod
+}
+
+// isDiscovering reports whether server/discover was the last request.
+func (g *connGuard) isDiscovering() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.discovering
 }
 
 // isAborted reports whether the server has exceeded a limit.

@@ -71,6 +71,8 @@ func (s *floodServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			writeResult(w, req.ID, `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"flood","version":"1"}}`)
 		case "tools/list":
 			writeResult(w, req.ID, anyTool)
+		case discoverMethod:
+			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":{\"code\":-32601,\"message\":\"unknown method\"}}\n\n", req.ID)
 		default:
 			s.call(w, req.ID)
 		}
@@ -135,7 +137,7 @@ func TestServerRequestsOfLibrary(t *testing.T) {
 	transport := &http.Transport{}
 	way := &mcp.StreamableClientTransport{Endpoint: s.URL, DisableStandaloneSSE: true, HTTPClient: &http.Client{Transport: transport}}
 	ctx, cancel := context.WithCancel(t.Context())
-	session, err := client.Connect(ctx, way, &mcp.ClientSessionOptions{ProtocolVersion: protocolVersion})
+	session, err := client.Connect(ctx, way, &mcp.ClientSessionOptions{ProtocolVersion: sessionVersion})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +301,8 @@ func TestUselessMessages(t *testing.T) {
 	if got := f.repairMessages([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`), ""); len(got) != 0 {
 		t.Error("the id 1 is in use")
 	}
-	f.guard.closeRequest(findResponse([]byte(`{"jsonrpc":"2.0","id":1,"result":{}}`)))
+	_, response := f.recordMessage([]byte(`{"jsonrpc":"2.0","id":1,"result":{}}`))
+	f.guard.closeRequest(response)
 	if got := f.repairMessages([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`), ""); len(got) != 1 {
 		t.Error("the id 1 is free")
 	}

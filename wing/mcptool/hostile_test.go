@@ -189,7 +189,7 @@ func TestHostileCaches(t *testing.T) {
 	now := time.Now()
 	for i := range 10 {
 		key := strconv.Itoa(i % 7)
-		if _, err := c.getList(key, now.Add(time.Duration(i)*time.Minute), time.Second, func() (string, error) { return large, nil }); err != nil {
+		if _, err := c.getList(key, now.Add(time.Duration(i)*time.Minute), time.Second, func() (string, time.Duration, error) { return large, 0, nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -198,7 +198,7 @@ func TestHostileCaches(t *testing.T) {
 	}
 	loads := 0
 	for range 2 {
-		_, _ = c.getList("2", now.Add(9*time.Minute), time.Second, func() (string, error) { loads++; return "", nil })
+		_, _ = c.getList("2", now.Add(9*time.Minute), time.Second, func() (string, time.Duration, error) { loads++; return "", 0, nil })
 	}
 	c.dropLists()
 	if loads != 0 || c.size != 0 {

@@ -33,7 +33,8 @@ func (t *messageTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		if err != nil {
 			return nil, err
 		}
-		request, response = t.filter.recordRequest(raw), findResponse(raw)
+		request, response = t.filter.recordMessage(raw)
+		req = addParamHeaders(req)
 	}
 	resp, err := t.sendGuarded(req, request)
 	t.filter.guard.closeRequest(response)
@@ -62,7 +63,7 @@ func (t *messageTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 func (t *messageTransport) sendGuarded(req *http.Request, request string) (*http.Response, error) {
 	guard := t.filter.guard
 	var charge func(n int) error
-	if req.Method == http.MethodGet && t.answersPosts {
+	if isListening := t.filter.methodOf(request) == listenMethod; isListening || req.Method == http.MethodGet && t.answersPosts {
 		if err := guard.chargeReopened(); err != nil {
 			return nil, err
 		}

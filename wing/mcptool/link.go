@@ -21,6 +21,9 @@ import (
 type link struct {
 	server *server
 	dial   transportDialer
+	// connection is nil without one. isRejected is set while the server's last response was 401.
+	connection *connections.Connection
+	isRejected atomic.Bool
 	// user is whom the connection's credential is for.
 	user     connections.User
 	stderr   *stderrTail
@@ -28,6 +31,8 @@ type link struct {
 	logger   *slog.Logger
 	progress progressHub
 	lists    listCaches
+	// hasSessions is set once the server was found to have sessions. All links of a set share it.
+	hasSessions *atomic.Bool
 
 	// asking is acquired by each call to a server that may ask the user or the model, which
 	// questions and sampling answer.
@@ -105,6 +110,8 @@ type transportDialer func(ctx context.Context, guard *connGuard) (way mcp.Transp
 // A connection is the session with a server. A nil connection is closed.
 type connection struct {
 	session *mcp.ClientSession
+	// isStateless is set for a server whose requests describe themselves.
+	isStateless bool
 	// cancel aborts the connection; closed is closed once it is fully shut down.
 	cancel context.CancelCauseFunc
 	closed chan struct{}
@@ -153,6 +160,10 @@ type elicitCall struct {
 	count    int
 	asked    *mcp.ElicitParams
 	timer    *time.Timer
+	// round is what a stateless server asked in a result, and answers the id of the question there
+	// that the person answers.
+	round   *inputRound
+	answers string
 }
 
 // A storedAnswer is the answer to an earlier attempt's question.

@@ -39,7 +39,7 @@ type config struct {
 	URL            spec.Text              `yaml:"url" doc:"The server URL."`
 	Transport      string                 `yaml:"transport" enum:"http|sse" default:"http" doc:"The transport at the URL: streamable HTTP, or SSE for older servers."`
 	Headers        map[string]spec.Secret `yaml:"headers" doc:"Request headers; they may contain {user:key} and other state keys, {session.user_id} and {agent}. An optional placeholder without a value omits the header."`
-	Auth           *connections.Ref       `yaml:"auth" doc:"The connection that authorizes the requests to the URL: its name under connections in app.yaml, or the connection itself."`
+	Auth           *connections.Ref       `yaml:"auth" doc:"The connection that authorizes the requests to the URL: its name under connections in app.yaml, the connection itself, or oauth: each user authorizes the app at the authorization server that the MCP server names."`
 	Command        []spec.Text            `yaml:"command" doc:"Instead of url: the server program and its arguments. The host policy must allow it."`
 	Env            map[string]spec.Secret `yaml:"env" doc:"Environment variables for the program; from the host it inherits only PATH, HOME and similar."`
 	Cwd            spec.Text              `yaml:"cwd" doc:"The program's working directory, relative to the app folder; default: the app folder."`
@@ -65,6 +65,8 @@ var (
 	_ connections.RefConfig = (*config)(nil)
 	_ connections.RefConfig = (*adkConfig[connections.UnsupportedADKAuth])(nil)
 	_ tool.SessionSet       = (*serverSet)(nil)
+	_ tool.FinderSet        = (*serverSet)(nil)
+	_ tool.FinderSet        = offlineSet{}
 )
 
 // Addresses returns the server's URL, if it has one.
@@ -104,7 +106,11 @@ func (c *config) Advice() spec.Advice {
 // DecodeSpec decodes the config.
 func (c *config) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	joined, ds := toolconfig.JoinCommand(n)
-	if ds = append(spec.Decode(joined, c), ds...); joined != n {
+	ds = append(spec.Decode(joined, c), ds...)
+	if c.Auth != nil {
+		c.Auth.Resource = c.URL
+	}
+	if joined != n {
 		c.Command = nil // the policy is compared with the corrected one
 	}
 	return ds

@@ -77,7 +77,7 @@ func (h *mcpHost) forget() {
 }
 
 // buildSet builds a kind's set, which closes with the test.
-func buildSet(t *testing.T, kind, yaml string) tool.Set {
+func buildSet(t testing.TB, kind, yaml string) tool.Set {
 	t.Helper()
 	k, ok := slices.Concat(Kinds(), Toolsets[adkauth.ADKAuth]()).Lookup(kind)
 	if !ok {
@@ -302,7 +302,7 @@ func TestMCPErrors(t *testing.T) {
 		},
 		{
 			"no key", "url: " + h.URL,
-			"mcp server " + strings.TrimPrefix(h.URL, "http://") + " (root_agent.yaml:1:6): server unreachable: ",
+			"mcp server " + strings.TrimPrefix(h.URL, "http://") + " (root_agent.yaml:1:6): the server requires authorization: write auth: oauth, auth: NAME for a connection in app.yaml, or headers",
 		},
 		{
 			"a filter that nothing passes", "url: " + h.URL + "\nheaders: {X-Key: k3y}\ntool_filter: [ad]",

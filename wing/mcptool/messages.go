@@ -34,6 +34,12 @@ const resultKey = "agenthost/result"
 // unreadableCode is the code for errors that replace unreadable responses.
 const unreadableCode = -32099
 
+// The methods that a stateless connection begins with.
+const (
+	discoverMethod = "server/discover"
+	listenMethod   = "subscriptions/listen"
+)
+
 // wrappedMethods are the requests with wrapped results.
 func wrappedMethods() []string {
 	return []string{"tools/call", "tools/list", "resources/list", "resources/read", "prompts/list", "prompts/get"}
@@ -71,28 +77,36 @@ func (l *link) newFilter(guard *connGuard) *messageFilter {
 	return &messageFilter{guard: guard, logger: l.logger, server: l.server.displayName(), clean: l.cleanText, methods: map[string]string{}}
 }
 
-// recordRequest records a message to the server. It returns a request's id, or "".
-func (f *messageFilter) recordRequest(raw []byte) string {
-	var req struct {
+// recordMessage records a message to the server. It returns a request's id, or the id of the
+// server's request that the message answers; both are "" for a notification.
+func (f *messageFilter) recordMessage(raw []byte) (request, response string) {
+	var m struct {
 		ID     json.RawMessage
 		Method string
-		Params struct {
-			RequestID json.RawMessage `json:"requestId"`
-		}
+		Params json.RawMessage
 	}
-	if err := json.Unmarshal(raw, &req); err != nil || req.Method == "" {
-		return ""
+	switch err := json.Unmarshal(raw, &m); {
+	case err != nil:
+		return "", ""
+	case m.Method == "" && len(m.ID) > 0:
+		return "", plainID(m.ID)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
-	case req.Method == "notifications/cancelled":
-		delete(f.methods, string(req.Params.RequestID))
-	case len(req.ID) > 0:
-		f.methods[string(req.ID)] = req.Method
-		return string(req.ID)
+	case m.Method == "notifications/cancelled":
+		var p struct {
+			RequestID json.RawMessage `json:"requestId"`
+		}
+		if json.Unmarshal(m.Params, &p) == nil {
+			delete(f.methods, string(p.RequestID))
+		}
+	case m.Method != "" && len(m.ID) > 0:
+		f.guard.recordMethod(m.Method)
+		f.methods[string(m.ID)] = m.Method
+		return string(m.ID), ""
 	}
-	return ""
+	return "", ""
 }
 
 // acceptRequest reports whether a server request or notification is for the library: notifications
@@ -102,19 +116,8 @@ func (f *messageFilter) acceptRequest(id, method json.RawMessage) bool {
 		return f.guard.openRequest(plainID(id))
 	}
 	name := strings.Trim(string(method), `"`)
-	return name == "notifications/progress" || name == "notifications/cancelled" || strings.HasSuffix(name, "/list_changed")
-}
-
-// findResponse returns the id of the server's request that a message to it answers, or "".
-func findResponse(raw []byte) string {
-	var m struct {
-		ID     json.RawMessage
-		Method string
-	}
-	if err := json.Unmarshal(raw, &m); err != nil || m.Method != "" || len(m.ID) == 0 {
-		return ""
-	}
-	return plainID(m.ID)
+	return name == "notifications/progress" || name == "notifications/cancelled" || name == "notifications/subscriptions/acknowledged" ||
+		strings.HasSuffix(name, "/list_changed")
 }
 
 // maxBatch limits the messages in a batch: a two-byte element becomes hundreds in memory.
@@ -255,6 +258,13 @@ func plainID(raw json.RawMessage) string {
 		return strconv.FormatInt(int64(n), 10)
 	}
 	return string(raw)
+}
+
+// methodOf returns the method of a request without a response, or "".
+func (f *messageFilter) methodOf(id string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.methods[id]
 }
 
 func (f *messageFilter) pendingIDs() []string {

@@ -49,8 +49,8 @@ func TestSkippedLines(t *testing.T) {
 // read.
 func TestLongLine(t *testing.T) {
 	f := newTestFilter(io.Discard)
-	f.recordRequest([]byte(`{"id":7,"method":"tools/call"}`))
-	f.recordRequest([]byte(`{"id":8,"method":"ping"}`))
+	f.recordMessage([]byte(`{"id":7,"method":"tools/call"}`))
+	f.recordMessage([]byte(`{"id":8,"method":"ping"}`))
 	text := `{"jsonrpc":"2.0","id":7,"result":"` + strings.Repeat("x", limit.MCPMessage.Bytes) + "\"}\n" + `{"jsonrpc":"2.0","id":8,"result":{}}` + "\n"
 	out, err := io.ReadAll(newLineReader(strings.NewReader(text), f))
 	const want = `{"jsonrpc":"2.0","id":7,"error":{"code":-32099,"message":"the server's response cannot be read: it exceeds the limit of 16 MiB"}}` + "\n" +
@@ -64,10 +64,10 @@ func TestLongLine(t *testing.T) {
 func TestForgottenRequests(t *testing.T) {
 	f := newTestFilter(io.Discard)
 	for i := range 9 {
-		f.recordRequest(fmt.Appendf(nil, `{"id":%d,"method":"tools/call"}`, i))
+		f.recordMessage(fmt.Appendf(nil, `{"id":%d,"method":"tools/call"}`, i))
 	}
 	for i := range 4 {
-		f.recordRequest(fmt.Appendf(nil, `{"method":"notifications/cancelled","params":{"requestId":%d}}`, i))
+		f.recordMessage(fmt.Appendf(nil, `{"method":"notifications/cancelled","params":{"requestId":%d}}`, i))
 	}
 	f.repairMessages([]byte(`[{"id":4,"result":{}},{"id":"5","error":"x"},{"id":6,"result":1`), "")
 	f.repairMessages([]byte(`{"id":7,"result":{}}`), "")
@@ -124,7 +124,7 @@ func TestEndlessEvents(t *testing.T) {
 // TestManyMessages: a batch with too many messages is an error for its request.
 func TestManyMessages(t *testing.T) {
 	f := newTestFilter(io.Discard)
-	f.recordRequest([]byte(`{"id":7,"method":"tools/call"}`))
+	f.recordMessage([]byte(`{"id":7,"method":"tools/call"}`))
 	got := f.repairMessages([]byte("[{}"+strings.Repeat(",0", maxBatch)+"]"), "7")
 	const want = `{"jsonrpc":"2.0","id":7,"error":{"code":-32099,"message":"the server's response cannot be read: the batch exceeds the limit of 1000 messages"}}`
 	if len(got) != 1 || string(got[0].text) != want {
@@ -171,7 +171,7 @@ func FuzzMessages(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, method := range []string{"tools/call", "tools/list", "initialize"} {
 			filter := newTestFilter(io.Discard)
-			filter.recordRequest([]byte(`{"id":1,"method":"` + method + `"}`))
+			filter.recordMessage([]byte(`{"id":1,"method":"` + method + `"}`))
 			for _, m := range filter.repairMessages([]byte(text), "1") {
 				var whole struct {
 					Result struct {

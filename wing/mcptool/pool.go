@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"agenthost/internal/safe"
@@ -177,6 +178,8 @@ type serverSet struct {
 	logger   *slog.Logger
 	links    *linkPool
 	now      func() time.Time
+	// hasSessions is shared with the links.
+	hasSessions atomic.Bool
 
 	// mu guards tools, the compiled tools by their names on the server.
 	mu    sync.Mutex
@@ -191,6 +194,7 @@ type serverTool struct {
 	name, source string
 	// hints are what the server declares about the tool.
 	hints        annotations
+	paramHeaders []paramHeader
 	capabilities tool.Capabilities
 }
 
@@ -198,7 +202,7 @@ type serverTool struct {
 func (s *serverSet) newLink(header http.Header, user connections.User) *link {
 	l := &link{
 		server: s.server, stderr: &stderrTail{}, logger: s.logger, lock: make(chan struct{}, 1), asking: make(chan struct{}, 1),
-		redactor: newLinkRedactor(s.redactor), user: user,
+		redactor: newLinkRedactor(s.redactor), user: user, connection: s.env.Connection, hasSessions: &s.hasSessions,
 	}
 	if secrets := s.headers.Credentials(header); len(secrets) > 0 {
 		l.redactor = newLinkRedactor(spec.NewRedactor(append(s.secrets, secrets...)...))

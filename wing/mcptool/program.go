@@ -52,9 +52,9 @@ type programInput struct {
 
 // Write implements [io.Writer]. The library writes one message at a time.
 func (i *programInput) Write(p []byte) (int, error) {
-	i.filter.recordRequest(p)
+	_, response := i.filter.recordMessage(p)
 	n, err := i.WriteCloser.Write(p)
-	i.filter.guard.closeRequest(findResponse(p))
+	i.filter.guard.closeRequest(response)
 	if errors.Is(err, syscall.EPIPE) {
 		err = io.EOF // as the library reports for the output of an exited program
 	}

@@ -77,7 +77,7 @@ func (t *serverTool) Stream(ctx context.Context, call *tool.Call) iter.Seq2[*too
 		go func() {
 			defer safe.Recover(func(p *safe.Panic) { ended <- outcome{err: p} })
 			defer release()
-			result, err := t.callServer(ctx, l, call, token)
+			result, err := t.callServer(ctx, l, call, token, callQuestions{})
 			ended <- outcome{result, err}
 		}()
 		for {

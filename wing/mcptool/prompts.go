@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -52,25 +53,26 @@ func (s *serverSet) loadPrompt(ctx context.Context, l *link, call *tool.Call, re
 	if err != nil {
 		return "", err
 	}
-	return l.lists.promptTexts.getList(string(key), s.now(), age, func() (string, error) {
+	return l.lists.promptTexts.getList(string(key), s.now(), age, func() (string, time.Duration, error) {
 		var res *mcp.GetPromptResult
 		err := l.withSession(ctx, true, func(session *mcp.ClientSession) (err error) {
 			res, err = session.GetPrompt(ctx, &mcp.GetPromptParams{Name: req.Name, Arguments: args})
 			return err
 		})
 		if err != nil {
-			return "", err
+			return "", 0, err
 		}
-		return s.joinPrompt(l, req.Name, res)
+		text, err := s.joinPrompt(l, req.Name, res)
+		return text, 0, err
 	})
 }
 
 // findPrompt returns the entry for a prompt in the server's list.
 func (s *serverSet) findPrompt(ctx context.Context, l *link, invocation, name string) (*mcp.Prompt, error) {
 	key, age := s.cacheKey(invocation)
-	listed, err := l.lists.prompts.getList(key, s.now(), age, func() (listed []*mcp.Prompt, err error) {
+	listed, err := l.lists.prompts.getList(key, s.now(), age, func() (listed []*mcp.Prompt, ttl time.Duration, err error) {
 		err = l.withSession(ctx, true, func(session *mcp.ClientSession) error {
-			listed, err = listPages[mcp.Prompt](l, "prompts", func(cursor string) ([]byte, error) {
+			listed, ttl, err = listPages[mcp.Prompt](l, "prompts", func(cursor string) ([]byte, error) {
 				res, err := session.ListPrompts(ctx, &mcp.ListPromptsParams{Cursor: cursor})
 				if err != nil {
 					return nil, err
@@ -79,7 +81,7 @@ func (s *serverSet) findPrompt(ctx context.Context, l *link, invocation, name st
 			})
 			return err
 		})
-		return listed, err
+		return listed, ttl, err
 	})
 	if err != nil {
 		return nil, err

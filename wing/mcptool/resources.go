@@ -129,10 +129,10 @@ func (t *resourceTool) EditRequest(ctx context.Context, call *tool.Call, req *mo
 // first counts.
 func (s *serverSet) listResources(ctx context.Context, l *link, invocation string) ([]*mcp.Resource, error) {
 	key, age := s.cacheKey(invocation)
-	return l.lists.resources.getList(key, s.now(), age, func() (kept []*mcp.Resource, err error) {
+	return l.lists.resources.getList(key, s.now(), age, func() (kept []*mcp.Resource, ttl time.Duration, err error) {
 		var listed []*mcp.Resource
 		err = l.withSession(ctx, true, func(session *mcp.ClientSession) error {
-			listed, err = listPages[mcp.Resource](l, "resources", func(cursor string) ([]byte, error) {
+			listed, ttl, err = listPages[mcp.Resource](l, "resources", func(cursor string) ([]byte, error) {
 				res, err := session.ListResources(ctx, &mcp.ListResourcesParams{Cursor: cursor})
 				if err != nil {
 					return nil, err
@@ -150,7 +150,7 @@ func (s *serverSet) listResources(ctx context.Context, l *link, invocation strin
 				seen[r.Name] = true
 			}
 		}
-		return kept, err
+		return kept, ttl, err
 	})
 }
 
@@ -158,7 +158,7 @@ func (s *serverSet) listResources(ctx context.Context, l *link, invocation strin
 // again within the invocation only.
 func (s *serverSet) cacheKey(invocation string) (key string, age time.Duration) {
 	if s.server.listCache > 0 {
-		return "", s.server.listCache
+		return sharedKey, s.server.listCache
 	}
 	return invocation, maxListAge
 }

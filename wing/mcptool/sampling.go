@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/genai"
@@ -38,15 +39,21 @@ func (l *link) handleSampling(ctx context.Context, req *mcp.CreateMessageRequest
 		res, err = nil, errors.New("the model failed")
 	})
 	c := l.sampling.Load()
-	switch {
-	case c == nil || req.Params == nil:
+	if c == nil || req.Params == nil {
 		return nil, errors.New("the model can be used only during a tool call")
+	}
+	return c.answerRequest(ctx, l.logger, req.Params)
+}
+
+// answerRequest asks the calling agent's model, within the limits. The errors are for the server.
+func (c *samplingCall) answerRequest(ctx context.Context, logger *slog.Logger, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+	switch {
 	case c.call.AskModel == nil:
 		return nil, errors.New("the calling agent has no model")
 	case c.used.Add(1) > int64(c.limits.MaxCalls):
 		return nil, fmt.Errorf("the limit of model requests in a call, %d, is reached", c.limits.MaxCalls)
 	}
-	asked, err := c.limits.buildRequest(req.Params)
+	asked, err := c.limits.buildRequest(params)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +62,7 @@ func (l *link) handleSampling(ctx context.Context, req *mcp.CreateMessageRequest
 	defer context.AfterFunc(ctx, cancel)()
 	resp, err := c.call.AskModel(inner, asked)
 	if err != nil {
-		l.logger.Warn("a model request from an MCP server failed", "error", err)
+		logger.Warn("a model request from an MCP server failed", "error", err)
 		return nil, errors.New("the model failed") // its error may name the service and its account
 	}
 	stop := "endTurn"

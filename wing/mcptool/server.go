@@ -90,7 +90,7 @@ func (s *server) checkConfig() spec.Diagnostics {
 
 // stateUse returns the headers' placeholders and the confirmation condition.
 func (s *server) stateUse() tool.StateUse {
-	u := toolconfig.ConfirmRuleUse(s.offer.Confirm, annotationEnv())
+	u := toolconfig.ConfirmRuleUse(s.offer.Confirm.Expr, annotationEnv())
 	for _, name := range slices.Sorted(maps.Keys(s.headers)) {
 		u.AddPaths(s.headers[name].Text, func(root string) bool {
 			return root == "session" || root == "agent" || root == "args" || root == "user" || root == "invocation" || root == "run_config"
@@ -124,13 +124,14 @@ func isLocalPath(name string) bool {
 
 // An offer configures which of a server's tools are provided, and how.
 type offer struct {
-	ToolFilter     []string        `yaml:"tool_filter" doc:"The tools to provide, by their names on the server; default: all."`
-	ToolNamePrefix string          `yaml:"tool_name_prefix" doc:"Prefix for tool names, joined with _."`
-	OnError        string          `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether an error is returned to the model or ends the invocation."`
-	Confirm        spec.Expr       `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, invocation, agent and mcp, such as mcp.destructive."`
-	Elicitation    bool            `yaml:"elicitation" doc:"Whether the server may ask the user questions during a call: the turn then ends with a request for confirmation that has a form, and the call is made again with the answers."`
-	Sampling       *samplingConfig `yaml:"sampling" doc:"Lets the server use the calling agent's model during a call (sampling), without its conversation and tools; {} for the default limits. The host policy must allow it."`
-	MaxResult      spec.Size       `yaml:"max_result" default:"4MiB" doc:"Maximum result size."`
+	ToolFilter     []string                  `yaml:"tool_filter" doc:"The tools to provide, by their names on the server; default: all."`
+	ToolNamePrefix string                    `yaml:"tool_name_prefix" doc:"Prefix for tool names, joined with _."`
+	OnError        string                    `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether an error is returned to the model or ends the invocation."`
+	Confirm        toolconfig.ToolsetConfirm `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, invocation, agent and mcp, such as mcp.destructive."`
+	Elicitation    bool                      `yaml:"elicitation" doc:"Whether the server may ask the user questions during a call: the turn then ends with a request for confirmation that has a form, and the call is made again with the answers."`
+	Sampling       *samplingConfig           `yaml:"sampling" doc:"Lets the server use the calling agent's model during a call (sampling), without its conversation and tools; {} for the default limits. The host policy must allow it."`
+	MaxResult      spec.Size                 `yaml:"max_result" default:"4MiB" doc:"Maximum result size."`
+	Preview        spec.Size                 `yaml:"preview" doc:"A larger result becomes its beginning, at least 256 bytes: {output: {truncated, original_size_bytes, message, preview}}. Default: whole results."`
 
 	Async toolconfig.AsyncConfig `yaml:",inline"`
 }
@@ -144,7 +145,7 @@ func (o *offer) Advice() spec.Advice {
 	}}
 }
 
-// checkElicitation reports settings that exclude questions.
+// checkElicitation reports settings that exclude questions, and a preview that is too small.
 func (o *offer) checkElicitation(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	streams := !n.Get("stream").IsNull()
@@ -154,7 +155,7 @@ func (o *offer) checkElicitation(n *spec.Node) spec.Diagnostics {
 	if o.Sampling != nil && streams {
 		ds = append(ds, n.Get("sampling").Errorf("tool", "sampling and stream are mutually exclusive: a server request would belong to no call"))
 	}
-	return ds
+	return append(ds, toolconfig.CheckPreview(n, o.Preview)...)
 }
 
 // samplingConfig is the YAML for the limits.

@@ -25,7 +25,7 @@ import (
 
 // newSet returns the set without connecting.
 func (s *server) newSet(env tool.Env) (tool.Set, error) {
-	confirm, err := toolconfig.CompileConfirmRule(s.offer.Confirm, anyArgsDeclaration("mcp"), annotationEnv())
+	confirm, err := toolconfig.CompileConfirmRule(s.offer.Confirm.Expr, anyArgsDeclaration("mcp"), annotationEnv())
 	if err != nil {
 		return nil, err
 	}
@@ -72,6 +72,20 @@ func (s *serverSet) ListTools(ctx context.Context, call *tool.Call) ([]tool.Tool
 	return append(tools, s.newAuthorizeTool()), nil
 }
 
+// FindTool returns one of the server's tools. Other than ListTools, it fails while the user has not
+// authorized the server's connection.
+func (s *serverSet) FindTool(ctx context.Context, call *tool.Call, name string) (tool.Tool, error) {
+	tools, err := s.listTools(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	found, err := tool.SelectTool(tools, name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.server.displayName(), err)
+	}
+	return found, nil
+}
+
 // listTools lists the server's tools.
 func (s *serverSet) listTools(ctx context.Context, call *tool.Call) ([]tool.Tool, error) {
 	l, release, err := s.acquireLink(ctx, call)
@@ -81,12 +95,12 @@ func (s *serverSet) listTools(ctx context.Context, call *tool.Call) ([]tool.Tool
 	defer release()
 	limit, stop := s.server.withConnectTimeout(ctx)
 	defer stop()
-	listed, err := l.lists.tools.getList("", s.now(), s.server.listCache, func() (listed []*mcp.Tool, err error) {
+	listed, err := l.lists.tools.getList(sharedKey, s.now(), s.server.listCache, func() (listed []*mcp.Tool, ttl time.Duration, err error) {
 		err = l.withSession(limit, true, func(session *mcp.ClientSession) error {
-			listed, err = l.listTools(limit, session)
+			listed, ttl, err = l.listTools(limit, session)
 			return err
 		})
-		return listed, err
+		return listed, ttl, err
 	})
 	if err != nil {
 		return nil, l.describeError(limit, err)
@@ -198,12 +212,16 @@ func (s *serverSet) reuseTool(ctx context.Context, listed *mcp.Tool) (*serverToo
 		s.logger.WarnContext(ctx, "mcp tool has an invalid schema, keywords are ignored", "server", s.server.displayName(),
 			"tool", cutText(cleanText(listed.Name), maxNameShown), "keywords", cutText(cleanText(strings.Join(ignored, ", ")), maxErrorText))
 	}
+	paramHeaders, err := readParamHeaders(schema)
+	if err != nil {
+		return nil, err
+	}
 	d, err := declare.Tool(name, fenceText(listed.Description, maxToolDescription), schema)
 	if err != nil {
 		return nil, err
 	}
 	d.LeaveDefaults()
-	t := &serverTool{Declared: d, set: s, name: listed.Name, source: string(raw), hints: readAnnotations(listed), capabilities: s.capabilities}
+	t := &serverTool{Declared: d, set: s, name: listed.Name, source: string(raw), hints: readAnnotations(listed), paramHeaders: paramHeaders, capabilities: s.capabilities}
 	if s.confirm != nil {
 		t.capabilities.Confirm = s.confirm.With(t.hints.exprVars(listed.Name))
 	}
@@ -245,12 +263,7 @@ type offlineSet struct{ *serverSet }
 func (s offlineSet) Tools(context.Context) ([]tool.Tool, error) {
 	var tools []tool.Tool
 	for _, name := range s.server.offer.ToolFilter {
-		decl := anyArgsDeclaration(s.server.prefixedName(name))
-		capabilities := s.capabilities
-		if s.confirm != nil {
-			capabilities.Confirm = s.confirm.With(readAnnotations(&mcp.Tool{}).exprVars(name))
-		}
-		tools = append(tools, offlineTool{decl, capabilities})
+		tools = append(tools, s.newTool(s.server.prefixedName(name), name))
 	}
 	if s.server.resources.enabled {
 		decl := anyArgsDeclaration(s.server.prefixedName(loadResourceName))
@@ -260,6 +273,27 @@ func (s offlineSet) Tools(context.Context) ([]tool.Tool, error) {
 		return nil, fmt.Errorf("%s is not called in tests: list its tools in tool_filter, and set their responses under tools", s.server.displayName())
 	}
 	return tools, nil
+}
+
+// newTool returns a tool by its name for models, and its name on the server.
+func (s offlineSet) newTool(name, onServer string) offlineTool {
+	capabilities := s.capabilities
+	if s.confirm != nil {
+		capabilities.Confirm = s.confirm.With(readAnnotations(&mcp.Tool{}).exprVars(onServer))
+	}
+	return offlineTool{anyArgsDeclaration(name), capabilities}
+}
+
+// FindTool returns a tool with the name, without tool_filter any.
+func (s offlineSet) FindTool(ctx context.Context, _ *tool.Call, name string) (tool.Tool, error) {
+	if len(s.server.offer.ToolFilter) == 0 {
+		return s.newTool(name, strings.TrimPrefix(name, s.server.prefixedName(""))), nil
+	}
+	tools, err := s.Tools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return tool.SelectTool(tools, name)
 }
 
 // ListTools returns tool_filter's tools.

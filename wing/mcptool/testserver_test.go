@@ -15,7 +15,7 @@ type rawServer struct {
 	answers map[string]func(id, params json.RawMessage) string
 }
 
-func serveRaw(t *testing.T) *rawServer {
+func serveRaw(t testing.TB) *rawServer {
 	s := &rawServer{answers: map[string]func(id, params json.RawMessage) string{
 		"initialize": func(id, _ json.RawMessage) string {
 			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"resources":{},"prompts":{}},"serverInfo":{"name":"raw","version":"1"}}}`, id)

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"agenthost/internal/toolconfig"
+	connections "agenthost/pkg/connection"
 	"agenthost/pkg/tool"
 )
 
@@ -28,26 +32,49 @@ func (t *serverTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, er
 		if o := &t.set.server.offer; o.Elicitation || o.Sampling != nil {
 			return t.callWithQuestions(ctx, l, call)
 		}
-		return t.callServer(ctx, l, call, "")
+		return t.callServer(ctx, l, call, "", callQuestions{})
 	})
 }
 
 // callServer calls the tool on the server, which reports progress with the token if it is not
-// empty.
-func (t *serverTool) callServer(ctx context.Context, l *link, call *tool.Call, token string) (*tool.Result, error) {
-	params := &mcp.CallToolParams{Name: t.name, Arguments: call.Args}
-	if token != "" {
-		params.SetProgressToken(token)
+// empty. It returns no result if a person must answer a question first, which is questions.person's.
+func (t *serverTool) callServer(ctx context.Context, l *link, call *tool.Call, token string, questions callQuestions) (*tool.Result, error) {
+	var round *inputRound
+	if questions.person != nil {
+		round = questions.person.round
 	}
-	var res *mcp.CallToolResult
-	err := l.withSession(ctx, t.hints.idempotent, func(session *mcp.ClientSession) (err error) {
-		res, err = session.CallTool(ctx, params)
-		return err
-	})
-	if err != nil {
-		return nil, t.wrapCallError(ctx, l, err)
+	ctx = withParamHeaders(ctx, t.paramHeaders, call.Args)
+	for range maxRounds {
+		params := &mcp.CallToolParams{Name: t.name, Arguments: call.Args}
+		if token != "" {
+			params.SetProgressToken(token)
+		}
+		if round != nil {
+			switch complete, err := questions.answerRound(ctx, l, round); {
+			case err != nil:
+				return nil, t.wrapCallError(ctx, l, err)
+			case !complete:
+				return nil, nil
+			}
+			params.InputResponses, params.RequestState = round.Responses, round.State
+		}
+		var res *mcp.CallToolResult
+		err := l.withSession(ctx, t.hints.idempotent, func(session *mcp.ClientSession) (err error) {
+			res, err = session.CallTool(ctx, params)
+			return err
+		})
+		if err != nil {
+			return nil, t.wrapCallError(ctx, l, err)
+		}
+		raw := unwrapResult(res.Meta)
+		if round, err = decodeRound(raw); err != nil {
+			return nil, t.wrapCallError(ctx, l, err)
+		}
+		if round == nil {
+			return t.convertResult(l, raw)
+		}
 	}
-	return t.convertResult(l, unwrapResult(res.Meta))
+	return nil, t.wrapCallError(ctx, l, limitError{fmt.Sprintf("the server asks again after %d rounds of answers, the limit", maxRounds)})
 }
 
 // callFailed begins the error for a call without a result, as in ADK (adk-python
@@ -56,12 +83,16 @@ const callFailed = "MCP tool execution failed: "
 
 // wrapCallError returns the error for a call without a response.
 func (t *serverTool) wrapCallError(ctx context.Context, l *link, err error) error {
-	broken, unreached, answered := disconnectedError{}, connectError{}, findAnswer(err)
+	broken, unreached, answered, limit := disconnectedError{}, connectError{}, findAnswer(err), limitError{}
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
+	case errors.As(err, new(*connections.ConsentError)):
+		return err
 	case errors.As(err, &unreached):
 		return fmt.Errorf(callFailed+"%w", unreached.error)
+	case errors.As(err, &limit):
+		return errors.New(callFailed + limit.text)
 	case isUnreadable(err):
 		return errors.New(callFailed + "the server answered, but " + l.cleanText(answered.Message))
 	case answered != nil:
@@ -88,7 +119,7 @@ func (t *serverTool) convertResult(l *link, raw []byte) (*tool.Result, error) {
 		return nil, fmt.Errorf("tool %s: decoding result: %w", t.Declaration().Name, err)
 	}
 	response := map[string]any{"content": l.redactor.redactValue(res.content), "isError": res.isError}
-	for key, part := range map[string]any{"structuredContent": res.structured, "_meta": res.meta} {
+	for key, part := range map[string]any{"structuredContent": res.structured, "_meta": withoutProtocolMeta(res.meta)} {
 		if part != nil {
 			response[key] = l.redactor.redactValue(part)
 		}
@@ -96,35 +127,66 @@ func (t *serverTool) convertResult(l *link, raw []byte) (*tool.Result, error) {
 	if len(res.faults) > 0 {
 		response["warnings"] = l.redactor.redactValue(res.listFaults())
 	}
+	preview := toolconfig.Preview(t.set.server.offer.Preview)
 	if res.isError {
 		text := l.cleanText(res.joinTexts())
-		return nil, &tool.AnswerError{Err: fmt.Errorf("tool %s: %s", t.Declaration().Name, text), Response: response}
+		return nil, &tool.AnswerError{Err: fmt.Errorf("tool %s: %s", t.Declaration().Name, text), Response: preview.LimitResponse(response)}
 	}
-	return &tool.Result{Response: response}, nil
+	return &tool.Result{Response: preview.LimitResponse(response)}, nil
 }
 
-// callWithQuestions calls the tool on a server that may ask the user or the model. Calls on
-// one connection run one after the other, because a question does not name its call.
-func (t *serverTool) callWithQuestions(ctx context.Context, l *link, call *tool.Call) (*tool.Result, error) {
-	select {
-	case l.asking <- struct{}{}:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+// withoutProtocolMeta returns a result's _meta without the protocol's own members, such as the name
+// of the server, which a stateless server repeats in each result.
+func withoutProtocolMeta(meta any) any {
+	members, ok := meta.(map[string]any)
+	if !ok {
+		return meta
 	}
-	defer func() { <-l.asking }()
+	maps.DeleteFunc(members, func(name string, _ any) bool { return strings.HasPrefix(name, "io.modelcontextprotocol/") })
+	if len(members) == 0 {
+		return nil
+	}
+	return members
+}
+
+// callWithQuestions calls the tool on a server that may ask the user or the model. Calls on one
+// connection with a session run one after the other, because a question does not name its call.
+func (t *serverTool) callWithQuestions(ctx context.Context, l *link, call *tool.Call) (*tool.Result, error) {
+	stateless, err := l.isStateless(ctx)
+	if err != nil {
+		return nil, t.wrapCallError(ctx, l, err)
+	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	questions := l.newElicitCall(call, cancel)
-	l.questions.Store(questions)
-	l.sampling.Store(l.newSamplingCall(inner, call))
-	result, err := t.callServer(inner, l, call, "")
-	l.questions.Store(nil)
-	l.sampling.Store(nil)
-	if inner.Err() != nil {
-		l.resetConn() // a late question would belong to no call
+	questions := callQuestions{model: l.newSamplingCall(inner, call)}
+	if l.server.offer.Elicitation {
+		questions.person = l.newElicitCall(call, cancel)
 	}
-	if ctx.Err() == nil && questions.requestAnswer(call) {
-		return nil, nil
+	if !stateless {
+		select {
+		case l.asking <- struct{}{}:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		defer func() { <-l.asking }()
+		l.questions.Store(questions.person)
+		l.sampling.Store(questions.model)
+	}
+	result, err := t.callServer(inner, l, call, "", questions)
+	if !stateless {
+		l.questions.Store(nil)
+		l.sampling.Store(nil)
+		if inner.Err() != nil {
+			l.resetConn() // a late question would belong to no call
+		}
+	}
+	if ctx.Err() == nil && questions.person != nil {
+		switch asked, askErr := questions.person.requestAnswer(call); {
+		case askErr != nil:
+			return nil, t.wrapCallError(ctx, l, askErr)
+		case asked:
+			return nil, nil
+		}
 	}
 	return result, err
 }

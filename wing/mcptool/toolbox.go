@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"agenthost/internal/baseurl"
+	"agenthost/internal/toolconfig"
 	"agenthost/internal/toolhttp"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
@@ -14,13 +15,13 @@ import (
 // toolboxConfig is ADK's ToolboxToolset args, as far as they are data: an MCP Toolbox for Databases
 // serves its toolsets as MCP servers.
 type toolboxConfig struct {
-	ServerURL         spec.Text              `yaml:"server_url" required:"true" doc:"The Toolbox URL, without /mcp."`
-	ToolsetName       string                 `yaml:"toolset_name" doc:"The toolset; default: all tools in the Toolbox."`
-	ToolNames         []string               `yaml:"tool_names" doc:"The tools to provide, by their names; default: all tools in the toolset."`
-	AdditionalHeaders map[string]spec.Secret `yaml:"additional_headers" doc:"Request headers, as in McpToolset. An authentication service's token goes into the header NAME_token."`
-	Confirm           spec.Expr              `yaml:"confirm" doc:"Whether a call requires confirmation by a person, as for McpToolset."`
-	OnError           string                 `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether an error is returned to the model or ends the invocation."`
-	MaxResult         spec.Size              `yaml:"max_result" default:"4MiB" doc:"Maximum result size."`
+	ServerURL         spec.Text                 `yaml:"server_url" required:"true" doc:"The Toolbox URL, without /mcp."`
+	ToolsetName       string                    `yaml:"toolset_name" doc:"The toolset; default: all tools in the Toolbox."`
+	ToolNames         []string                  `yaml:"tool_names" doc:"The tools to provide, by their names; default: all tools in the toolset."`
+	AdditionalHeaders map[string]spec.Secret    `yaml:"additional_headers" doc:"Request headers, as in McpToolset. An authentication service's token goes into the header NAME_token."`
+	Confirm           toolconfig.ToolsetConfirm `yaml:"confirm" doc:"Whether a call requires confirmation by a person, as for McpToolset."`
+	OnError           string                    `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether an error is returned to the model or ends the invocation."`
+	MaxResult         spec.Size                 `yaml:"max_result" default:"4MiB" doc:"Maximum result size."`
 }
 
 var (

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -184,11 +183,8 @@ func TestHostileDiscovery(t *testing.T) {
 		{"a large default", method(`, "parameters": {"a": {"type": "integer", "default": "` + strings.Repeat("9", 70) + `"}}`), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			start := time.Now()
+			// One that took exponential time would run into the timeout of all tests.
 			tools, ds := readTools(t, tt.doc, "spec: x")
-			if took := time.Since(start); took > 10*time.Second {
-				t.Errorf("reading took %s", took)
-			}
 			if got := ds.Error(); tt.want == "" && tools == nil || !strings.Contains(got, tt.want) {
 				t.Errorf("diagnostics = %.500s, want %q", got, tt.want)
 			}

@@ -39,10 +39,11 @@ type config struct {
 	Params                map[string]map[string]*spec.Node `yaml:"params" doc:"Fixed parameter values by operation. The model does not see them."`
 	Result                map[string]spec.Expr             `yaml:"result" doc:"Results by operation, computed from status, headers and body; default: the body."`
 	Artifacts             map[string]spec.Text             `yaml:"artifacts" doc:"Session artifacts that responses are saved as, by operation; names may contain {args.x} and {state.key}. Default: only a response that is neither JSON nor text is saved, under the tool's name."`
-	Confirm               spec.Expr                        `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, invocation, agent and tool, such as tool.method != \"GET\"."`
+	Confirm               toolconfig.ToolsetConfirm        `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, invocation, agent and tool, such as tool.method != \"GET\"."`
 	OnError               string                           `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether an error is returned to the model or ends the invocation."`
 	Timeout               spec.Duration                    `yaml:"timeout" default:"30s" doc:"Maximum call duration."`
 	MaxResponse           spec.Size                        `yaml:"max_response" default:"1MiB" doc:"Maximum response size."`
+	Preview               spec.Size                        `yaml:"preview" doc:"A larger result becomes its beginning, at least 256 bytes: {output: {truncated, original_size_bytes, message, preview}}. Default: whole results."`
 	PreservePropertyNames bool                             `yaml:"preserve_property_names" doc:"Whether parameters keep the document's names; by default they are in snake_case, as in ADK."`
 	Async                 toolconfig.AsyncConfig           `yaml:",inline"`
 }
@@ -95,7 +96,7 @@ func (c *config) ResultExprs() []tool.StateExpr {
 
 // StateUse returns the headers' placeholders and the confirmation condition.
 func (c *config) StateUse(*spec.Node) tool.StateUse {
-	u := toolconfig.ConfirmRuleUse(c.Confirm, confirmEnv())
+	u := toolconfig.ConfirmRuleUse(c.Confirm.Expr, confirmEnv())
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
 		u.AddPaths(c.Headers[name].Text, isCallName)
 	}
@@ -117,6 +118,7 @@ func (c *config) Check(n *spec.Node) spec.Diagnostics {
 		ds = append(ds, c.BaseURL.Errorf(0, "url", "base_url must start with http:// or https:// and a host, without placeholders and query"))
 	}
 	ds = append(ds, checkSource(c.Spec, c.SHA256)...)
+	ds = append(ds, toolconfig.CheckPreview(n, c.Preview)...)
 	var invalid spec.Diagnostics
 	if _, err := toolconfig.CompileHeaders(c.Headers); errors.As(err, &invalid) {
 		ds = append(ds, invalid...)
@@ -148,8 +150,8 @@ func (c *config) newToolset() *toolset {
 	c.Async.SetCapabilities(&capabilities)
 	return &toolset{
 		source: c.Spec.Value, operations: c.Operations, except: c.Except, baseURL: c.BaseURL, prefix: c.ToolNamePrefix, names: c.Names,
-		auth: c.Auth.newCredential(), connected: c.Connection() != nil, authAt: c.Auth.valueText(), headers: c.Headers, params: c.Params, result: c.Result, artifacts: c.Artifacts, confirm: c.Confirm,
-		capabilities: capabilities, maxResponse: int64(c.MaxResponse), preserve: c.PreservePropertyNames, at: c.Spec,
+		auth: c.Auth.newCredential(), connected: c.Connection() != nil, authAt: c.Auth.valueText(), headers: c.Headers, params: c.Params, result: c.Result, artifacts: c.Artifacts, confirm: c.Confirm.Expr,
+		capabilities: capabilities, maxResponse: int64(c.MaxResponse), preview: toolconfig.Preview(c.Preview), preserve: c.PreservePropertyNames, at: c.Spec,
 	}
 }
 

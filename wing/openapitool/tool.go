@@ -54,7 +54,7 @@ func (t *toolset) newTool(op *operation, exchange *toolhttp.Exchange, headers *t
 		return nil, spec.Diagnostics{t.at.Errorf(0, "tool", "operation %s: %s", op.displayName(), err)}
 	}
 	d.LeaveDefaults()
-	made := &operationTool{Declared: d, operation: op, exchange: exchange, headers: headers, capabilities: t.capabilities, auth: t.auth}
+	made := &operationTool{Declared: d, operation: op, exchange: exchange, headers: headers, capabilities: t.capabilities, auth: t.auth, preview: t.preview}
 	if rule, ok := findSetting(t.result, op); ok {
 		if made.result, err = toolhttp.CompileResult(rule); err != nil {
 			return nil, err
@@ -93,6 +93,7 @@ type operationTool struct {
 	auth         *credential
 	artifact     *toolconfig.ArtifactName
 	result       *toolhttp.ResultRule
+	preview      toolconfig.Preview
 }
 
 var _ tool.CapableTool = (*operationTool)(nil)
@@ -147,7 +148,11 @@ func (t *operationTool) sendRequest(ctx context.Context, call *tool.Call) (*tool
 	if err := got.SaveFile(ctx, call, t.artifact); err != nil {
 		return nil, err
 	}
-	return t.newResult(ctx, call, got)
+	result, err := t.newResult(ctx, call, got)
+	if err != nil {
+		return nil, err
+	}
+	return t.preview.LimitResult(result), nil
 }
 
 // newResult returns a response's result: JSON as it is, and text as {"text": …} as in ADK; for a

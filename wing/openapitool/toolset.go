@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/internal/toolconfig"
+
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
 	"agenthost/pkg/tool"
@@ -36,6 +38,7 @@ type toolset struct {
 	confirm      spec.Expr
 	capabilities tool.Capabilities
 	maxResponse  int64
+	preview      toolconfig.Preview
 	preserve     bool
 }
 

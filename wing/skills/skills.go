@@ -36,14 +36,14 @@ func Builtins() spec.Kinds[tool.Env, tool.Set] {
 
 // skillsConfig configures the kind "skills".
 type skillsConfig struct {
-	From           []spec.Text     `yaml:"from" required:"true" doc:"App folders: skills, and folders with skills. A skill is a folder with SKILL.md."`
-	Tools          []string        `yaml:"tools" enum:"list|load|resource|script" doc:"The tools to provide; default: all. script runs the scripts of the skills that the host policy grants."`
-	Discovery      string          `yaml:"discovery" enum:"lazy|eager" default:"lazy" doc:"lazy: the model calls list_skills; eager: each request lists the skills."`
-	Additional     additionalTools `yaml:"additional_tools" doc:"Tools that the model can use once a skill with their names in adk_additional_tools is loaded."`
-	ToolNamePrefix string          `yaml:"tool_name_prefix" doc:"Prefix for tool names, joined with _."`
-	Confirm        spec.Expr       `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, invocation, agent and tool, such as tool.name == \"run_skill_script\"."`
-	Timeout        spec.Duration   `yaml:"timeout" default:"5m" doc:"Maximum script duration; then all its processes are killed."`
-	MaxOutput      spec.Size       `yaml:"max_output" default:"64KiB" doc:"Maximum size of stdout and stderr each; the rest is dropped."`
+	From           []spec.Text               `yaml:"from" required:"true" doc:"App folders: skills, and folders with skills. A skill is a folder with SKILL.md."`
+	Tools          []string                  `yaml:"tools" enum:"list|load|resource|script" doc:"The tools to provide; default: all. script runs the scripts of the skills that the host policy grants."`
+	Discovery      string                    `yaml:"discovery" enum:"lazy|eager" default:"lazy" doc:"lazy: the model calls list_skills; eager: each request lists the skills."`
+	Additional     additionalTools           `yaml:"additional_tools" doc:"Tools that the model can use once a skill with their names in adk_additional_tools is loaded."`
+	ToolNamePrefix string                    `yaml:"tool_name_prefix" doc:"Prefix for tool names, joined with _."`
+	Confirm        toolconfig.ToolsetConfirm `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, invocation, agent and tool, such as tool.name == \"run_skill_script\"."`
+	Timeout        spec.Duration             `yaml:"timeout" default:"5m" doc:"Maximum script duration; then all its processes are killed."`
+	MaxOutput      spec.Size                 `yaml:"max_output" default:"64KiB" doc:"Maximum size of stdout and stderr each; the rest is dropped."`
 }
 
 // adkSkillsConfig are the args for SkillToolset (adk-python tools/skill_toolset.py).
@@ -51,7 +51,8 @@ type adkSkillsConfig struct {
 	Skills         []spec.Text     `yaml:"skills" required:"true" doc:"App folders: skills, and folders with skills. A skill is a folder with SKILL.md."`
 	ScriptTimeout  float64         `yaml:"script_timeout" default:"300" doc:"Maximum duration of a script, in seconds."`
 	Additional     additionalTools `yaml:"additional_tools" doc:"Tools that the model can use once a skill with their names in adk_additional_tools is loaded."`
-	DiscoveryMode  string          `yaml:"discovery_mode" enum:"lazy|eager" default:"lazy" doc:"lazy: the model calls list_skills; eager: each request lists the skills."`
+	DiscoveryMode  string          `yaml:"discovery_mode" enum:"lazy|eager" default:"lazy" doc:"lazy: the model calls list_skills; eager: each request lists the skills. ADK 2.10 and 2.11; newer: include_list_skills."`
+	IncludeList    *bool           `yaml:"include_list_skills" doc:"true, the default: the model calls list_skills; false: each request lists the skills instead. Newer than discovery_mode."`
 	ToolNamePrefix string          `yaml:"tool_name_prefix" doc:"Prefix for tool names, joined with _."`
 	ToolFilter     []string        `yaml:"tool_filter" enum:"list_skills|load_skill|load_skill_resource|run_skill_script" doc:"The tools to provide, by their names without the prefix; default: all."`
 }
@@ -110,7 +111,7 @@ func (c *skillsConfig) AdditionalTools() []*spec.Node { return c.Additional }
 
 // StateUse returns the confirmation's condition.
 func (c *skillsConfig) StateUse(*spec.Node) tool.StateUse {
-	return toolconfig.ConfirmRuleUse(c.Confirm, skillConfirmEnv())
+	return toolconfig.ConfirmRuleUse(c.Confirm.Expr, skillConfirmEnv())
 }
 
 func skillConfirmEnv() template.Env { return template.Env{"tool": template.Env{"name": ""}} }
@@ -153,6 +154,10 @@ func (c *adkSkillsConfig) AdditionalTools() []*spec.Node { return c.Additional }
 // Check reports a timeout that no call can have.
 func (c *adkSkillsConfig) Check(n *spec.Node) spec.Diagnostics {
 	ds := checkSkillFolders(n.Get("skills"), c.Skills)
+	if mode, list := n.Get("discovery_mode"), n.Get("include_list_skills"); !mode.IsNull() && !list.IsNull() {
+		ds = append(ds, list.Errorf("skill", "include_list_skills and discovery_mode are mutually exclusive: they are names for one setting").
+			WithHint("write include_list_skills: %t, and remove discovery_mode", c.DiscoveryMode != "eager"))
+	}
 	if !(0 < c.ScriptTimeout && c.ScriptTimeout <= toolconfig.MaxScriptSeconds) {
 		ds = append(ds, n.Get("script_timeout").Errorf("value", "script_timeout must be more than 0 and at most %d seconds", toolconfig.MaxScriptSeconds))
 	}
@@ -161,7 +166,7 @@ func (c *adkSkillsConfig) Check(n *spec.Node) spec.Diagnostics {
 
 func newSkills(_ context.Context, env tool.Env, c *skillsConfig) (tool.Set, error) {
 	decl := &genai.FunctionDeclaration{Name: "skills", ParametersJsonSchema: map[string]any{"type": "object", "additionalProperties": true}}
-	confirm, err := toolconfig.CompileConfirmRule(c.Confirm, decl, skillConfirmEnv())
+	confirm, err := toolconfig.CompileConfirmRule(c.Confirm.Expr, decl, skillConfirmEnv())
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +180,7 @@ func newSkills(_ context.Context, env tool.Env, c *skillsConfig) (tool.Set, erro
 }
 
 func newSkillToolset(_ context.Context, env tool.Env, c *adkSkillsConfig) (tool.Set, error) {
-	s := newSkillSet(env, c.ToolNamePrefix, c.DiscoveryMode == "eager")
+	s := newSkillSet(env, c.ToolNamePrefix, c.DiscoveryMode == "eager" || c.IncludeList != nil && !*c.IncludeList)
 	s.timeout, s.maxOutput, s.filter = time.Duration(c.ScriptTimeout*float64(time.Second)), defaultScriptOutput, c.ToolFilter
 	return s, s.declareTools()
 }

@@ -37,6 +37,11 @@ const pdfSkill = "---\nname: pdf\ndescription: Reads PDF files.\n---\nRead."
 func newSkillTools(t *testing.T, yaml string, runner tool.ProgramRunner, skill *loadedSkill) map[string]tool.Tool {
 	t.Helper()
 	k, _ := Kinds().Lookup("skills")
+	return buildSkillTools(t, k, yaml, runner, skill)
+}
+
+func buildSkillTools(t *testing.T, k spec.Kind[tool.Env, tool.Set], yaml string, runner tool.ProgramRunner, skill *loadedSkill) map[string]tool.Tool {
+	t.Helper()
 	n, _ := spec.Parse("tool.yaml", []byte(yaml))
 	plan, ds := k.Decode(n)
 	if err := ds.Err(); err != nil {
@@ -57,6 +62,39 @@ func newSkillTools(t *testing.T, yaml string, runner tool.ProgramRunner, skill *
 		tools[one.Declaration().Name] = one
 	}
 	return tools
+}
+
+// TestIncludeListSkills: without include_list_skills, or with true, models call list_skills; with false
+// each request has the list instead (adk-python tools/skill_toolset.py after 2.11).
+func TestIncludeListSkills(t *testing.T) {
+	skill := readTestSkill(t, map[string]string{"SKILL.md": strings.Replace(pdfSkill, "Reads", "Reads <b>&", 1)})
+	const listed = "<available_skills>\n<skill>\n<name>\npdf\n</name>\n<description>\nReads &lt;b&gt;&amp; PDF files.\n</description>\n</skill>\n</available_skills>"
+	for _, test := range []struct {
+		args  string
+		lists bool
+	}{
+		{"{skills: [skills]}", false},
+		{"{skills: [skills], include_list_skills: true}", false},
+		{"{skills: [skills], include_list_skills: null}", false},
+		{"{skills: [skills], include_list_skills: false}", true},
+		{"{skills: [skills], discovery_mode: eager}", true},
+		{"{skills: [skills], include_list_skills: false, tool_filter: [list_skills, load_skill]}", true},
+	} {
+		kind, _ := Builtins().Lookup("SkillToolset")
+		tools := buildSkillTools(t, kind, test.args, nil, skill)
+		req := &model.Request{Config: &genai.GenerateContentConfig{}}
+		for _, one := range tools {
+			if e, ok := one.(tool.RequestEditor); ok {
+				if err := e.EditRequest(t.Context(), nil, req); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		note := model.TextOf(req.Config.SystemInstruction)
+		if has := tools[listSkillsName] != nil; has == test.lists || strings.Contains(note, listed) != test.lists {
+			t.Errorf("%s: list_skills %t, note\n%s", test.args, has, note)
+		}
+	}
 }
 
 func TestSkillTools(t *testing.T) {
