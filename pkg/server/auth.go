@@ -137,8 +137,9 @@ func (s *Services) AuthorizeWrites(r *http.Request, name string, deltas ...map[s
 	return nil
 }
 
-// isPrivileged reports whether the caller may see the host's own data.
-func (s *Services) isPrivileged(r *http.Request) bool {
+// IsPrivileged reports whether the caller may see the host's own data: an administrator, or anyone
+// without authentication.
+func (s *Services) IsPrivileged(r *http.Request) bool {
 	p, err := s.Authenticate(r)
 	return err == nil && (p == nil || p.Admin)
 }

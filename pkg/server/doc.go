@@ -24,6 +24,10 @@
 //	PATCH  /apps/{app}/users/{user}/sessions/{session}   change the state
 //	DELETE /apps/{app}/users/{user}/sessions/{session}   also if it does not exist
 //	POST   /apps/{app}/users/{user}/sessions/{session}/rewind   remove the end, optionally run
+//	POST   /apps/{app}/users/{user}/sessions/{session}/stop     stop the session's run, on any replica
+//	POST   /apps/{app}/users/{user}/sessions/{session}/fork   copy the beginning
+//	GET    /apps/{app}/users/{user}/sessions/{session}/feedback   scores for invocations
+//	POST   /apps/{app}/users/{user}/sessions/{session}/feedback   score an invocation
 //	PATCH  /apps/{app}/users/{user}/memory               add a session to the memory
 //	GET    /apps/{app}/users/{user}/sessions/{session}/artifacts             names
 //	POST   /apps/{app}/users/{user}/sessions/{session}/artifacts             save
@@ -33,7 +37,7 @@
 //	POST   /run_sse                              one invocation, events as a stream
 //
 // routes.go lists the routes. Extensions add more ([Extension]): live conversations,
-// evaluations, and what ADK's web client reads.
+// evaluations, revisions, operations, and what ADK's web client reads.
 //
 // Request bodies are parsed as JSON regardless of Content-Type. Keys may be camelCase or
 // snake_case; camelCase takes precedence. Unknown keys are ignored at the top level and

@@ -59,7 +59,7 @@ func (s *Services) handleReady(w http.ResponseWriter, r *http.Request) error {
 	for _, st := range s.reloaderStatuses() {
 		body.Reasons = append(body.Reasons, st.readinessReasons()...)
 	}
-	if !s.isPrivileged(r) || !s.isHostAllowed(r.Host) {
+	if !s.IsPrivileged(r) || !s.isHostAllowed(r.Host) {
 		body.Reasons = []string{}
 	}
 	return writeStatus(w, body.Ready, http.StatusServiceUnavailable, body)
@@ -88,6 +88,8 @@ func (st *Status) readinessReasons() []string {
 		return []string{fmt.Sprintf("app %s: its folder cannot be read, revision %s stays active", st.App, st.Revision)}
 	case st.Unreadable != "":
 		return []string{fmt.Sprintf("app %s: its folder cannot be read, no revision is active", st.App)}
+	case st.Held != "":
+		return []string{fmt.Sprintf("app %s: revision %s is held, revision %s stays active: %s", st.App, st.Waiting, st.Revision, st.Held)}
 	case st.Waiting != "":
 		return []string{fmt.Sprintf("app %s: revision %s is waiting for a manual reload, revision %s stays active", st.App, st.Waiting, st.Revision)}
 	case st.Revision != "":

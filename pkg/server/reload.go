@@ -14,6 +14,8 @@ type reloadBody struct {
 	Failed  []Status `json:"failed"`
 	Removed []string `json:"removed"`
 	Loading []Status `json:"loading,omitempty"`
+	// Held are the apps whose files are held, see [Status].Held.
+	Held []Status `json:"held,omitempty"`
 	// Folders are the app folders that have problems.
 	Folders []FolderStatus `json:"folders,omitempty"`
 }
@@ -37,6 +39,8 @@ func (s *Services) handleReload(w http.ResponseWriter, r *http.Request) error {
 		switch {
 		case st.Loading:
 			body.Loading = append(body.Loading, st)
+		case st.Held != "":
+			body.Held = append(body.Held, st)
 		case !st.OK:
 			body.Failed = append(body.Failed, st)
 		case st.Revision != old.Revision:

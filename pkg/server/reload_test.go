@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"agenthost/internal/servertest"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 )
@@ -128,4 +129,17 @@ func TestChangesWithoutReloader(t *testing.T) {
 	w := httptest.NewRecorder()
 	e.server.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/-/changes", nil))
 	expectResponse(t, w, 200, `data: {"version":"dev","apps":[],"reports":[]}`+"\n\n")
+}
+
+// A held revision has not failed: readiness, diagnostics and a reload name it with the reason.
+func TestReloadHeld(t *testing.T) {
+	held := server.Status{App: "desk", Revision: "rev-old", Waiting: "rev-new", Held: "rollout at 5 %"}
+	e := newEnv(t, &server.Options{Reloader: servertest.Reloader{"desk": held}})
+	e.addLLMApp(t, "desk", &runtime.LLMOptions{Model: scriptedModel(t)})
+	expectResponse(t, e.serve("GET", "/readyz", ""), 200,
+		`{"ready":true,"reasons":["app desk: revision rev-new is held, revision rev-old stays active: rollout at 5 %"]}`)
+	const status = `{"app":"desk","revision":"rev-old","ok":false,"waiting":"rev-new","held":"rollout at 5 %","diagnostics":[]}`
+	expectResponse(t, e.serve("GET", "/apps/desk/diagnostics", ""), 200, status)
+	expectResponse(t, e.serve("POST", "/-/reload", ""), 200,
+		`{"changed":[{"app":"hello","revision":"rev-next","ok":true,"diagnostics":[]}],"failed":[],"removed":[],"held":[`+status+`]}`)
 }

@@ -116,32 +116,45 @@ func (s *Services) handleRunSSE(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// startRun counts a run against the rate limits and as running, and returns its context until
-// the caller calls end. The context ends with the request or after Options.MaxRunTime. With
-// ?detach=true it outlives the request and ends on [Server.Abort]: a client that disconnects does
-// not stop the run.
+// startRun starts the run of a request. If it is detached, POST …/stop ends it.
 func (s *Services) startRun(r *http.Request, q *runRequest) (ctx context.Context, end func(), err error) {
-	if err := s.ReserveRun(q.App, q.UserID); err != nil {
+	ctx, end, err = s.StartRun(r.Context(), q.App, q.UserID, q.detached)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case q.detachErr != nil:
+		end()
+		return nil, nil, q.detachErr
+	case !q.detached:
+		return ctx, end, nil
+	}
+	stoppable, run, leave := s.detachedRuns.addRun(ctx, q.sessionKey())
+	q.ClientLeft = run.stopped.Load
+	release := end
+	return stoppable, func() { leave(); release() }, nil
+}
+
+// StartRun counts a run against the rate limits and as running, and returns its context until
+// the caller calls end. The context ends with ctx or after Options.MaxRunTime. A detached run
+// outlives ctx and ends on [Server.Abort]: a client that disconnects does not stop it.
+func (s *Services) StartRun(ctx context.Context, app, user string, detached bool) (run context.Context, end func(), err error) {
+	if err := s.ReserveRun(app, user); err != nil {
 		return nil, nil, err
 	}
 	if !s.runs.acquire() {
 		return nil, nil, errShuttingDown
 	}
-	if q.detachErr != nil {
-		s.runs.release()
-		return nil, nil, q.detachErr
-	}
-	ctx, end = r.Context(), s.runs.release
-	if q.detached {
-		detached, leave := s.detachedRuns.withCancel(context.WithoutCancel(ctx))
-		ctx, end = detached, func() { leave(); s.runs.release() }
+	run, end = ctx, s.runs.release
+	if detached {
+		alone, _, leave := s.detachedRuns.addRun(context.WithoutCancel(ctx), session.Key{})
+		run, end = alone, func() { leave(); s.runs.release() }
 	}
 	if s.opts.MaxRunTime > 0 {
-		limited, stop := context.WithTimeoutCause(ctx, s.opts.MaxRunTime, &runtime.RunError{
+		limited, stop := context.WithTimeoutCause(run, s.opts.MaxRunTime, &runtime.RunError{
 			Code: runtime.CodeTimeLimit, Message: fmt.Sprintf("the turn exceeded its time limit of %s", s.opts.MaxRunTime),
 		})
 		release := end
-		ctx, end = limited, func() { stop(); release() }
+		run, end = limited, func() { stop(); release() }
 	}
-	return ctx, end, nil
+	return run, end, nil
 }

@@ -63,7 +63,8 @@ func (s *Services) decodeRun(w http.ResponseWriter, r *http.Request, streams boo
 		Streaming: b.ReadBool("streaming"), CustomMetadata: b.ReadMap("customMetadata"),
 		CreateSession: s.opts.AutoCreateSession, Writer: s.StateWriter(r),
 	}
-	if !streams {
+	if q.Protocol = "run_sse"; !streams {
+		q.Protocol = "run"
 		q.Streaming = new(bool) // as in ADK, despite the request and the app
 	}
 	if f, app := b.FindField("runConfig"), s.host.App(q.App); f != nil && app != nil {

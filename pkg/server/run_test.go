@@ -250,6 +250,43 @@ func TestDetach(t *testing.T) {
 	expectResponse(t, e.serve("POST", "/run?detach=perhaps", runBody("x", "s", "x")), 422, `{"detail":[{"type":"bool_parsing","loc":["query","detach"],"msg":"Input should be true or false"}]}`)
 }
 
+// A client stops a detached run of its session. The run stores that it was interrupted; runs of
+// other sessions continue.
+func TestStopDetachedRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, nil)
+		e.addFuncApp(t, "endless", func(ctx context.Context, emit emitFunc) error {
+			emit("one")
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		keys := []session.Key{e.createSession(t, "endless", "s"), e.createSession(t, "endless", "other")}
+		done := make(chan string)
+		for _, key := range keys {
+			go func() {
+				e.serve("POST", "/run_sse?detach=true", runBody("endless", key.ID, "x"))
+				done <- key.ID
+			}()
+		}
+		synctest.Wait()
+		path := "/apps/endless/users/u/sessions/s/stop"
+		expectResponse(t, e.serve("POST", path, ""), 200, "null")
+		if got := <-done; got != "s" {
+			t.Errorf("the run of session %s has ended", got)
+		}
+		sess, err := e.store.Sessions.Get(t.Context(), keys[0], nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last := sess.Events()[len(sess.Events())-1]; last.ErrorCode != runtime.CodeAborted {
+			t.Errorf("the last event has the error code %q", last.ErrorCode)
+		}
+		expectResponse(t, e.serve("POST", path, ""), 404, `{"detail":"no run of this session"}`)
+		e.server.Abort()
+		<-done
+	})
+}
+
 // Abort cancels detached runs.
 func TestAbort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -102,8 +102,10 @@ type Status struct {
 	Revision string `json:"revision"`
 	// OK reports whether the active revision matches the files.
 	OK bool `json:"ok"`
-	// Waiting is the revision of the files that waits for a manual reload.
+	// Waiting is the revision of the files that waits for a manual reload, or is held.
 	Waiting string `json:"waiting,omitempty"`
+	// Held is why Waiting is held; empty if it waits for a manual reload.
+	Held string `json:"held,omitempty"`
 	// Loading reports that the files are still being loaded, or that the app's gate is still
 	// running, after a reload stopped waiting.
 	Loading bool `json:"loading,omitempty"`
@@ -141,13 +143,15 @@ type Report struct {
 	Number int       `json:"number"`
 	App    string    `json:"app"`
 	Time   time.Time `json:"time"`
-	// What: loaded, refused, waiting, recovered (the files match the active revision
+	// What: loaded, refused, waiting, held, recovered (the files match the active revision
 	// again), unreadable (the app's folder) or removed.
 	What string `json:"what"`
 	// From is the revision that was active before, To the one that is active or pending
 	// now; empty if there is none.
 	From string `json:"from"`
 	To   string `json:"to"`
+	// Reason is why To is held.
+	Reason string `json:"reason,omitempty"`
 	// Changes lists the agent fields that differ, Files the files.
 	Changes []Difference `json:"changes,omitempty"`
 	Files   []string     `json:"files,omitempty"`

@@ -33,7 +33,7 @@ type Services struct {
 	changeStreams chan struct{}
 
 	userLimiter, appLimiter rateLimiter
-	detachedRuns            cancelGroup
+	detachedRuns            runGroup
 	responses               *responseBudget
 	extensions              []*Extension
 
@@ -50,6 +50,9 @@ func (s *Services) Logger() *slog.Logger { return s.opts.Logger }
 // Now returns the time on the server's clock.
 func (s *Services) Now() time.Time { return s.opts.Clock() }
 
+// Version returns the version that /version reports.
+func (s *Services) Version() string { return s.opts.Version }
+
 // CreatesSessions reports whether runs create missing sessions.
 func (s *Services) CreatesSessions() bool { return s.opts.AutoCreateSession }
 
@@ -62,6 +65,15 @@ func (s *Services) Stopping() context.Context { return s.stopContext }
 
 // HasAuth reports whether callers are authenticated.
 func (s *Services) HasAuth() bool { return s.opts.Auth != nil }
+
+// Issuers returns the issuers whose tokens authenticate callers, sorted; nil without
+// authentication.
+func (s *Services) Issuers() []string {
+	if s.opts.Auth == nil {
+		return nil
+	}
+	return s.opts.Auth.Issuers()
+}
 
 // A Principal is an authenticated caller.
 type Principal = auth.Principal

@@ -32,6 +32,10 @@ func (s sessionHandlers) listRoutes() []Route {
 		{Method: "PATCH", Pattern: sessions + "/{session}", Limits: Limits{ShareTimeout: true}, Handler: s.handlePatchSession, Doc: Doc{Tag: "sessions", ID: "updateSession", Summary: "Change the state", Params: []string{"provenance"}, Body: "UpdateSessionRequest", Answer: "Session"}},
 		{Method: "DELETE", Pattern: sessions + "/{session}", Limits: Limits{ShareTimeout: true}, Handler: s.handleDeleteSession, Doc: Doc{Tag: "sessions", ID: "deleteSession", Summary: "Delete a session with its artifacts"}},
 		{Method: "POST", Pattern: sessions + "/{session}/rewind", Handler: s.handleRewind, Doc: Doc{Tag: "sessions", ID: "rewindSession", Summary: "Undo the end of a session", Params: []string{"provenance"}, Body: "RewindRequest", Answer: "RewindAnswer"}},
+		{Method: "POST", Pattern: sessions + "/{session}/stop", Handler: s.handleStop, Doc: Doc{Tag: "sessions", ID: "stopRun", Summary: "Stop the session's run, on any replica"}},
+		{Method: "POST", Pattern: sessions + "/{session}/fork", Handler: s.handleFork, Doc: Doc{Tag: "sessions", ID: "forkSession", Summary: "Copy the beginning of a session", Params: []string{"provenance"}, Body: "ForkRequest", Answer: "Session"}},
+		{Method: "GET", Pattern: sessions + "/{session}/feedback", Limits: Limits{ShareTimeout: true}, Handler: s.handleListFeedback, Doc: Doc{Tag: "sessions", ID: "listFeedback", Summary: "List the caller's feedback on a session", Answer: "[Feedback]"}},
+		{Method: "POST", Pattern: sessions + "/{session}/feedback", Limits: Limits{Body: maxFeedbackBody, ShareTimeout: true}, Handler: s.handleFeedback, Doc: Doc{Tag: "sessions", ID: "giveFeedback", Summary: "Score an invocation", Body: "FeedbackRequest", Answer: "Feedback"}},
 		{Method: "PATCH", Pattern: "/apps/{app}/users/{user}/memory", Limits: Limits{ShareTimeout: true}, Handler: s.handleMemory, Doc: Doc{Tag: "sessions", ID: "updateMemory", Summary: "Add a session to the user's memory", Body: "UpdateMemoryRequest"}},
 	}
 }
@@ -94,7 +98,7 @@ func (s sessionHandlers) handleSession(w http.ResponseWriter, r *http.Request) e
 	return s.responses.sendResponse(w, r, responseRequest{user: key.User, encode: func() ([]byte, error) {
 		sess, err := s.host.Store().Sessions.Get(r.Context(), key, nil)
 		if errors.Is(err, session.ErrNotFound) {
-			if foreign := s.foreignSessions(key.ID); foreign != nil && s.isPrivileged(r) {
+			if foreign := s.foreignSessions(key.ID); foreign != nil && s.IsPrivileged(r) {
 				return foreign.Read(r)
 			}
 		}
@@ -328,7 +332,7 @@ func (s sessionHandlers) importEvents(r *http.Request, events []*session.Event) 
 			return badRequest(fmt.Sprintf("cannot import event %d: id %q appears more than once", i, ev.ID))
 		}
 		ids[ev.ID] = true
-		if !isUserInput(ev) && !s.isPrivileged(r) {
+		if !isUserInput(ev) && !s.IsPrivileged(r) {
 			return forbiddenError(fmt.Sprintf("permission denied: event %d is not user input; only administrators can import other events", i))
 		}
 		ev.CustomMetadata = session.PublicMetadata(ev.CustomMetadata)
@@ -390,6 +394,25 @@ func isUserInput(ev *session.Event) bool {
 	})
 }
 
+// handleStop stops a session's run, which ends as if its client had left. A run of another replica can
+// store nothing more, and ends when that replica renews its leases.
+func (s sessionHandlers) handleStop(w http.ResponseWriter, r *http.Request) error {
+	key := PathKey(r)
+	sessions := s.host.Store().Sessions
+	if s.detachedRuns.stopSession(key) || sessions.CancelRun(key) {
+		return WriteJSON(w, nil)
+	}
+	owner, err := sessions.TakeOver(r.Context(), key)
+	if errors.Is(err, session.ErrNotFound) {
+		return notFoundError("no run of this session")
+	}
+	if err != nil {
+		return WithSessionKey(key, err)
+	}
+	s.opts.Logger.Info("stopped a turn of another replica", "app", key.App, "session", key.ID, "replica", owner)
+	return WriteJSON(w, nil)
+}
+
 // handleRewind removes a session's end. With a message it responds with the events from the
 // run that follows, otherwise with the session.
 func (s sessionHandlers) handleRewind(w http.ResponseWriter, r *http.Request) error {
@@ -443,6 +466,42 @@ func (s sessionHandlers) handleRewind(w http.ResponseWriter, r *http.Request) er
 	sess, err := s.host.Store().Sessions.Get(r.Context(), key, nil)
 	if err != nil {
 		return err
+	}
+	return s.writeSession(w, r, sess, form)
+}
+
+// handleFork creates a session with the beginning of another one. It counts as a run for the rate
+// limits, because it writes as much as many runs.
+func (s sessionHandlers) handleFork(w http.ResponseWriter, r *http.Request) error {
+	form, err := readEventForm(r)
+	if err != nil {
+		return err
+	}
+	b, err := s.ReadBody(w, r)
+	if err != nil {
+		return err
+	}
+	key := PathKey(r)
+	req := &runtime.ForkRequest{App: key.App, UserID: key.User, SessionID: key.ID, AfterEventID: b.ReadString("eventId"), Writer: s.StateWriter(r)}
+	b.RejectUnknownFields("eventId") // without it, the copy would have all events
+	if err := b.Err(); err != nil {
+		return err
+	}
+	if err := s.ReserveRun(key.App, key.User); err != nil {
+		return err
+	}
+	if err := s.responses.checkUser(key.User); err != nil {
+		return err
+	}
+	end, err := s.TrackRun()
+	if err != nil {
+		return err
+	}
+	defer end()
+	sess, err := s.host.Fork(r.Context(), req)
+	if err != nil {
+		s.RefundMissing(key.App, err)
+		return WrapRunError(key, err)
 	}
 	return s.writeSession(w, r, sess, form)
 }

@@ -3,6 +3,9 @@ package server
 import (
 	"context"
 	"sync"
+	"sync/atomic"
+
+	"agenthost/pkg/session"
 )
 
 // Drain starts a graceful shutdown: running invocations finish, new ones get 503, and
@@ -85,37 +88,56 @@ func (g *runGate) wait(ctx context.Context) error {
 // their connections.
 func (s *Server) Abort() { s.detachedRuns.cancelAll() }
 
-// A cancelGroup cancels contexts together. The zero value is empty.
-type cancelGroup struct {
-	mu      sync.Mutex
-	next    int
-	cancels map[int]context.CancelFunc
+// A runGroup holds the detached runs of this process, which no client holds. The zero value is empty.
+type runGroup struct {
+	mu   sync.Mutex
+	runs map[*detachedRun]bool
 }
 
-// withCancel returns a context that cancelAll cancels. The caller must call end to
-// remove it from the group.
-func (g *cancelGroup) withCancel(ctx context.Context) (inner context.Context, end func()) {
+// A detachedRun ends with its run, when its client stops it, or when the server aborts it.
+type detachedRun struct {
+	key     session.Key
+	cancel  context.CancelFunc
+	stopped atomic.Bool // by a client
+}
+
+// addRun adds a run of a session. The caller must call end to remove it from the group.
+func (g *runGroup) addRun(ctx context.Context, key session.Key) (inner context.Context, run *detachedRun, end func()) {
 	inner, cancel := context.WithCancel(ctx)
+	run = &detachedRun{key: key, cancel: cancel}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.cancels == nil {
-		g.cancels = map[int]context.CancelFunc{}
+	if g.runs == nil {
+		g.runs = map[*detachedRun]bool{}
 	}
-	g.next++
-	id := g.next
-	g.cancels[id] = cancel
-	return inner, func() {
+	g.runs[run] = true
+	return inner, run, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		delete(g.cancels, id)
+		delete(g.runs, run)
 		cancel()
 	}
 }
 
-func (g *cancelGroup) cancelAll() {
+// stopSession cancels a session's runs, as if their client had left, and reports whether it had one.
+func (g *runGroup) stopSession(key session.Key) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, end := range g.cancels {
-		end()
+	found := false
+	for run := range g.runs {
+		if run.key == key {
+			found = true
+			run.stopped.Store(true)
+			run.cancel()
+		}
+	}
+	return found
+}
+
+func (g *runGroup) cancelAll() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for run := range g.runs {
+		run.cancel()
 	}
 }

@@ -2,20 +2,24 @@
 // problems, the agents of the selected app, and a chat with it.
 
 import { el, byId } from './dom.js';
-import { fetchOK, get, followChanges, hasToken, keepToken, path } from './wire.js';
+import { fetchOK, get, followChanges, hasToken, keepToken, path, REFUSED } from './wire.js';
 import { drawApps, drawHead, drawMissing, drawSignIn, drawChanges, headline } from './apps.js';
 import { drawProblems } from './problems.js';
 import { drawTree, lightUp, find } from './tree.js';
 import { drawAgent } from './agent.js';
 import { Chat } from './chat.js';
 import { EvalView } from './evals.js';
+import { ViewPane, addButtons, isView } from './views.js';
+import { openKeys } from './keys.js';
+import { usesKeys } from './memory.js';
 
 const MAX_REPORTS = 64;
 
-const view = { apps: null, folders: [], reports: [], chosen: '', seen: new Set(), info: null, agent: '', changed: new Set() };
+const view = { apps: null, folders: [], reports: [], chosen: '', seen: new Set(), info: null, agent: '', active: '', changed: new Set() };
 const evals = new EvalView(byId('evals'), toAddress);
+const pane = new ViewPane(byId('view'));
 const chat = new Chat({
-  lightUp: (name) => lightUp(byId('agents'), name), onSession: toAddress,
+  lightUp: (name) => lightUp(byId('agents'), name), onActive: setActive, onSession: toAddress, onChoice: () => { closeSide(); showPane('talk'); },
   onCase: (file) => { switchView('evals'); evals.load(file); },
   isResumable: () => !!view.info?.resumability_config?.is_resumable,
 });
@@ -44,13 +48,14 @@ function onReports(reports) {
     byId('announcement').textContent = `${r.app}: ${headline(r)}`;
   }
   if (reports.some((r) => r.what === 'loaded')) loadInfo();
+  if (reports.length) pane.refresh();
 }
 
 const chosenApp = () => view.apps?.find((a) => a.app === view.chosen);
 
 function drawFiles() {
   const app = chosenApp();
-  drawApps(byId('apps'), view.apps, view.chosen, choose);
+  drawApps(byId('apps'), view.apps, view.chosen, pick);
   drawTop();
   drawProblems(byId('problems'), app, view.folders);
   drawChanges(byId('changes'), view.reports.filter((r) => r.app === view.chosen));
@@ -74,11 +79,18 @@ function reasonToWait(app) {
   return app.revision ? '' : `App ${view.chosen} is not running: fix its errors first.`;
 }
 
+// pick chooses an app in the list.
+function pick(name) {
+  closeSide();
+  choose(name);
+}
+
 function choose(name, session = '') {
   const address = fromAddress();
   const id = name === address.app && !session ? address.id : session;
   Object.assign(view, { chosen: name, info: null, agent: '', changed: new Set() });
   evals.open(name);
+  showPaneView();
   chat.open(name, id);
   drawFiles();
   drawAgents();
@@ -101,7 +113,14 @@ function drawAgents() {
 }
 
 function drawTreeOnly() {
-  drawTree(byId('agents'), view.info?.root_agent, { chosen: view.agent, changed: view.changed, choose: chooseAgent });
+  drawTree(byId('agents'), view.info?.root_agent, { chosen: view.agent, changed: view.changed, active: view.active, choose: chooseAgent });
+}
+
+// setActive marks the agent that answered last.
+function setActive(name) {
+  if (view.active === name) return;
+  view.active = name;
+  drawTreeOnly();
 }
 
 function chooseAgent(name) {
@@ -121,7 +140,7 @@ new ResizeObserver(([{ contentRect }]) => {
 
 function fromAddress() {
   const [app = '', id = '', shown = '', ...opened] = location.hash.replace(/^#\/?/, '').split('/').map(decode);
-  return { app, id, shown: shown === 'evals' ? 'evals' : 'agents', opened };
+  return { app, id, shown: shown === 'evals' || isView(shown) ? shown : 'agents', opened };
 }
 
 function decode(text) {
@@ -133,8 +152,9 @@ function decode(text) {
 }
 
 function toAddress() {
-  const isEvals = document.body.dataset.view === 'evals' && view.chosen;
-  const address = `#${path(...isEvals ? [view.chosen, chat.session, 'evals', ...evals.address] : [view.chosen, chat.session].filter(Boolean))}`;
+  const shown = document.body.dataset.view;
+  const isOther = shown !== 'agents' && view.chosen;
+  const address = `#${path(...isOther ? [view.chosen, chat.session, shown, ...shown === 'evals' ? evals.address : []] : [view.chosen, chat.session].filter(Boolean))}`;
   if (address !== location.hash) history.replaceState(null, '', address);
 }
 
@@ -146,23 +166,72 @@ function openAddress() {
   if (name !== view.chosen || id !== chat.session) choose(name, id);
 }
 
-window.addEventListener('hashchange', () => view.apps && openAddress());
+window.addEventListener('hashchange', () => {
+  if (!view.apps) return;
+  if (fromAddress().id && document.body.dataset.side === 'open') showPane('talk');
+  closeSide();
+  openAddress();
+});
 
 // Keys.
 
 document.addEventListener('keydown', (event) => {
   const isWriting = event.target.closest('input, textarea, select');
   if (document.querySelector('dialog[open]')) return;
-  if (event.key === 'Escape' && chat.talk.running) chat.stop();
-  else if (event.key === 'Escape' && chat.live.isActive) chat.live.stopAnswer();
-  else if (event.key === 'Escape' && view.agent && !isWriting) chooseAgent('');
-  else if (event.key === '/' && !isWriting && !event.ctrlKey && !event.metaKey) {
+  const act = event.altKey && !event.ctrlKey && !event.metaKey ? alternates[event.code] : isWriting || event.ctrlKey || event.metaKey || !usesKeys() ? null : singles[event.key];
+  if (act) {
     event.preventDefault();
-    switchView('agents');
-    showPane('talk');
-    byId('message').focus();
-  }
+    act();
+  } else if (event.key === 'Escape') stopOrClose(isWriting);
 });
+
+const singles = { '/': writeMessage, '?': openKeys };
+const alternates = {
+  KeyN: () => chat.startSession(),
+  KeyS: () => {
+    openSide();
+    byId('sessions').querySelector('input').focus();
+  },
+  KeyA: () => {
+    const at = view.apps?.findIndex((a) => a.app === view.chosen) ?? -1;
+    if (view.apps?.length) pick(view.apps[(at + 1) % view.apps.length].app);
+  },
+};
+
+function writeMessage() {
+  switchView('agents');
+  showPane('talk');
+  byId('message').focus();
+}
+
+function stopOrClose(isWriting) {
+  if (document.body.dataset.side === 'open') closeSide(true);
+  else if (chat.talk.running) chat.stop();
+  else if (chat.live.isActive) chat.live.stopAnswer();
+  else if (view.agent && !isWriting) chooseAgent('');
+}
+
+byId('help').addEventListener('click', openKeys);
+
+// Apps and sessions are in a drawer on narrow screens.
+function openSide() {
+  document.body.dataset.side = 'open';
+  byId('menu').setAttribute('aria-expanded', true);
+}
+
+function closeSide(returnsFocus = false) {
+  if (document.body.dataset.side !== 'open') return;
+  delete document.body.dataset.side;
+  byId('menu').setAttribute('aria-expanded', false);
+  if (returnsFocus) byId('menu').focus();
+}
+
+byId('menu').addEventListener('click', () => {
+  if (document.body.dataset.side === 'open') return closeSide();
+  openSide();
+  byId('side').querySelector('[aria-current]')?.focus();
+});
+document.addEventListener('pointerdown', ({ target }) => { if (!byId('side').contains(target) && !byId('menu').contains(target)) closeSide(); });
 
 // A narrow screen shows one pane at a time.
 function showPane(pane) {
@@ -172,12 +241,20 @@ function showPane(pane) {
 
 byId('panes').addEventListener('click', (event) => event.target.dataset.pane && showPane(event.target.dataset.pane));
 
-// The agents and the chat, or the evaluations.
+// The agents and the chat, the evaluations, or one of the other views.
+addButtons(byId('views'));
+
 function showView(shown) {
   if (document.body.dataset.view === shown) return;
   document.body.dataset.view = shown;
   for (const button of byId('views').children) button.setAttribute('aria-pressed', button.dataset.view === shown);
   evals.show(shown === 'evals');
+  showPaneView();
+}
+
+function showPaneView() {
+  const { view: shown } = document.body.dataset;
+  pane.show(isView(shown) ? shown : '', view.chosen);
 }
 
 function switchView(shown) {
@@ -194,9 +271,15 @@ followChanges(onFrame, (isLive, refused) => {
   const text = isLive ? 'Connected' : needsToken ? 'Sign-in required' : refused?.message ?? 'Server not reachable, retrying…';
   byId('link').dataset.live = isLive ? 'yes' : 'no';
   byId('link').textContent = byId('link').title = text;
-  if (needsToken) chat.setBlocked('Sign in to send messages.');
-  if (needsToken && !byId('head').querySelector('form')) drawSignIn(byId('head'), { status: refused.status, hasToken: hasToken(), enter: signIn });
+  if (needsToken) askToSignIn(refused.status);
 });
+
+window.addEventListener(REFUSED, ({ detail }) => askToSignIn(detail.status));
+
+function askToSignIn(status) {
+  chat.setBlocked('Sign in to send messages.');
+  if (!byId('head').querySelector('form')) drawSignIn(byId('head'), { status, hasToken: hasToken(), enter: signIn });
+}
 
 function signIn(token) {
   keepToken(token);

@@ -2,6 +2,7 @@
 
 import { el, fold, block, short, clock, count } from './dom.js';
 import { hunks } from './diff.js';
+import { escapeControls } from './text.js';
 
 /** health returns ok, warned, waiting, gone, stale or down. */
 export function health(app) {
@@ -122,8 +123,10 @@ function report(r, open) {
   ], { open, 'data-number': r.number }));
 }
 
-function difference(c) {
-  if (c.what !== 'changed') return el('p', {}, c.field ? `${c.where}: ${c.field} ${c.what}` : `${c.where} ${c.what}`);
-  return el('figure', {}, el('figcaption', {}, `${c.where}: ${c.field}`),
-    el('div', { class: 'diff' }, hunks(c.before ?? '', c.after ?? '').map(([sign, text]) => block(text || ' ', sign))));
+/** difference shows a changed field with its lines. */
+export function difference(c) {
+  const place = escapeControls([c.where, c.field].filter(Boolean).join(': '));
+  if (c.what !== 'changed') return el('p', {}, `${place} ${c.what}`);
+  return el('figure', {}, el('figcaption', {}, place),
+    el('div', { class: 'diff' }, hunks(c.before ?? '', c.after ?? '').map(([sign, text]) => block(escapeControls(text) || ' ', sign))));
 }

@@ -1,32 +1,40 @@
-// The chat with the selected app: session bar, events, message box and state.
+// The chat with the selected app: sessions, events, message box and state.
 
 import { el, byId } from './dom.js';
 import { fetchOK, get, path } from './wire.js';
 import { Conversation } from './conversation.js';
 import { Transcript } from './events.js';
 import { StatePanel, diffState } from './state.js';
-import { findOpenTurn, isQuestionOpen, keepVisible } from './turns.js';
-import { rememberName, loadDraft, storeDraft } from './memory.js';
+import { findOpenTurn, isQuestionOpen } from './turns.js';
+import { keepVisible } from './turn_tree.js';
+import { TurnActions } from './turn_actions.js';
+import { rememberTitle, loadDraft, storeDraft } from './memory.js';
+import { titleFrom, storedTitle } from './titles.js';
 import { SessionBar } from './session_bar.js';
+import { SessionList } from './session_list.js';
+import { Follower } from './follow.js';
 import { isSpoken, spokenText } from './live_events.js';
 import { LiveChat } from './live_chat.js';
 
 /** A Chat is a conversation with the selected app. */
 export class Chat {
   /**
-   * page.lightUp(names) marks active agents, page.onSession() is called after the
-   * session has changed, page.onCase(file) after it became a case of an eval set, and
+   * page.lightUp(name) marks the agent that works, page.onActive(name) the one that answered last, page.onSession() is called after the
+   * session has changed, page.onChoice() when the user starts one, page.onCase(file) after it became a case of an eval set, and
    * page.isResumable() reports whether the app is resumable.
    */
   constructor(page) {
     const { answer, request, artifact } = this;
     const bound = Object.fromEntries(Object.entries({ answer, request, artifact }).map(([name, f]) => [name, f.bind(this)]));
     Object.assign(this, { page, blocked: '', initial: new Map(), message: byId('message') });
-    this.talk = new Conversation({ onEvent: (e) => this.onEvent(e), onRun: (r) => this.onRun(r), onSessions: () => this.bar.draw(), onCreated: (made) => this.onCreated(made) });
-    this.transcript = new Transcript(byId('events'), bound);
+    this.talk = new Conversation({ onEvent: (e) => this.onEvent(e), onRun: (r) => this.onRun(r), onSessions: () => this.drawSessions(), onCreated: () => this.onCreated(), onStored: () => this.follower.announce() });
+    this.turns = new TurnActions(this);
+    this.transcript = new Transcript(byId('events'), { ...bound, actions: (turn, tree) => this.turns.draw(turn, tree), why: (event) => this.turns.explain(event.invocationId, event.id) });
     this.bar = new SessionBar(byId('session'), this);
+    this.list = new SessionList(byId('sessions'), this);
+    this.follower = new Follower(() => this.sync());
     this.live = new LiveChat(this);
-    this.state = new StatePanel(byId('state'), (next, before) => this.saveState(next, before));
+    this.state = new StatePanel(byId('state'), { save: (next, before) => this.saveState(next, before), showEvent: (id) => this.transcript.showEvent(id) });
     this.listen();
   }
 
@@ -46,6 +54,18 @@ export class Chat {
     if (app) this.talk.list().catch(() => {});
   }
 
+  /** startSession begins a session, which its first message creates. */
+  startSession() {
+    this.openSession('');
+    this.page.onChoice();
+    this.message.focus();
+  }
+
+  drawSessions() {
+    this.bar.draw();
+    this.list.draw();
+  }
+
   /** setBlocked sets the reason why messages cannot be sent; '' if they can. */
   setBlocked(reason) {
     this.blocked = reason;
@@ -61,14 +81,15 @@ export class Chat {
   async openSession(id) {
     const { app } = this;
     const view = this.view = {}; // results requested by an earlier view are not drawn
-    this.talk.stop();
+    this.talk.leave();
     this.live.stop();
     this.isFollowing = false;
     this.loadedAt = 0;
     this.talk.id = id;
+    this.page.onActive('');
     this.transcript.clear(!id && app && `Send a message to ${app}. Each answer uses the files as last saved.`);
     this.state.clear(id ? {} : this.initial.get(app), !id);
-    this.bar.draw();
+    this.drawSessions();
     this.page.onSession();
     if (!id) return;
     try {
@@ -87,11 +108,13 @@ export class Chat {
   // running, here or in another window: follow its events.
   show(session) {
     this.transcript.show(session.events);
-    this.state.set(session.state);
+    this.page.onActive(this.transcript.tree.events.findLast((e) => e.author !== 'user')?.author ?? '');
+    this.state.set(session.state, session.events);
     this.loadedAt = session.lastUpdateTime;
     const first = session.events.map((e) => e.author === 'user' && (e.content?.parts?.[0]?.text || spokenText(e))).find(Boolean);
-    if (first) rememberName(session.id, first);
-    this.bar.draw();
+    if (first && !storedTitle(session)) rememberTitle(session.id, titleFrom(first));
+    this.drawSessions();
+    this.transcript.setLine(this.turns.drawTakenBack(this.transcript.tree));
     const turn = this.openTurn = findOpenTurn(session.events);
     if (turn?.hasFailed) this.offerRetry(turn);
     else if (turn) this.followTurn(turn);
@@ -118,24 +141,19 @@ export class Chat {
     const action = isResumable ? ['Resume', 'Continue where the turn stopped'] : ['Retry', 'Take the turn back and send its message again'];
     const again = isResumable ? () => this.resume(turn) : () => this.retry(turn);
     const canRepeat = isResumable || turn.message;
-    this.transcript.setLine(el('p', { class: 'interrupted', role: 'status' }, note,
-      canRepeat ? el('button', { type: 'button', class: 'quiet', title: action[1], onclick: again }, action[0]) : ' Send a message to continue.'));
+    const button = canRepeat && el('button', { type: 'button', class: 'quiet', title: action[1], onclick: again }, action[0]);
+    if (turn.hasFailed && !text && this.transcript.addToError(button)) return;
+    this.transcript.setLine(el('p', { class: 'interrupted', role: 'status' }, note, button || ' Send a message to continue.'));
   }
 
   async retry(turn) {
     if (this.isBusy()) return;
-    const { view } = this;
     this.transcript.setLine(null);
     try {
-      const session = await this.talk.rewind(turn.invocationId);
-      if (view !== this.view) return;
-      this.transcript.show(session.events);
-      this.state.set(session.state);
+      await this.turns.repeat(turn.invocationId, turn.message);
     } catch (error) {
       this.offerRetry(turn, error.message);
-      return;
     }
-    await this.send(turn.message);
   }
 
   async resume(turn) {
@@ -161,8 +179,7 @@ export class Chat {
     this.transcript.setLine(null);
     this.state.begin();
     this.loadedAt = 0;
-    this.firstText = text ?? '';
-    const outcome = await this.talk.run({ streaming: byId('streaming').checked, state: this.initial.get(app), ...request });
+    const outcome = await this.talk.run({ streaming: byId('streaming').checked, state: this.initial.get(app), title: titleFrom(text ?? ''), ...request });
     if (!outcome.isAccepted && !outcome.isStopped && text && !this.isLeaving) this.restoreDraft(app, text);
     if (view !== this.view) return outcome;
     if (outcome.error && !outcome.isStopped) this.transcript.addNotice(outcome.error, 'bad');
@@ -201,22 +218,26 @@ export class Chat {
   // sync shows changes made elsewhere, such as in another window.
   async sync(isChanged = false) {
     const { session, view } = this;
-    if (!session || this.talk.running || this.live.isActive) return;
+    if (!this.app || this.talk.running || this.live.isActive) return;
+    if (!session) {
+      await this.talk.list();
+      return;
+    }
     try {
       if (!isChanged && await this.isCurrent()) return;
       const stored = await this.talk.load();
       if (view !== this.view || this.talk.running || this.live.isActive) return;
       this.loadedAt = stored.lastUpdateTime;
-      if (isChanged || keepVisible(stored.events).some((e) => this.transcript.isMissing(e))) this.show(stored);
+      if (isChanged || this.transcript.isMissing(keepVisible(stored.events))) this.show(stored);
+      else this.state.set(stored.state, stored.events);
     } catch (error) {
       if (error.status === 404 && view === this.view && !this.blocked) this.transcript.setLine(el('p', { class: 'interrupted' }, 'This session was deleted.'));
     }
   }
 
-  // isCurrent compares update times, so that a long session is not fetched on every focus.
+  // isCurrent compares update times, so that a long session is not fetched on every poll.
   async isCurrent() {
     const { session, loadedAt } = this;
-    if (!loadedAt) return false;
     await this.talk.list();
     return this.talk.sessions.some((s) => s.id === session && s.lastUpdateTime === loadedAt);
   }
@@ -248,8 +269,8 @@ export class Chat {
     this.transcript.addNotice(outcome.error, 'bad');
   }
 
-  async request(event) {
-    const trace = await get(path('dev', 'apps', this.app, 'debug', 'trace', event.id)).catch((error) => {
+  async request(event, app = this.app) {
+    const trace = await get(path('dev', 'apps', app, 'debug', 'trace', event.id)).catch((error) => {
       throw error.status === 404 ? new Error('Request not found: the server keeps only the latest ones.') : error;
     });
     const text = trace['gcp.vertex.agent.llm_request'];
@@ -285,27 +306,28 @@ export class Chat {
     const session = await this.talk.patch(delta);
     this.state.begin();
     this.state.apply(delta);
-    if (session.id === this.session) this.state.set(session.state);
+    if (session.id === this.session) this.state.set(session.state, session.events);
   }
 
   // Callbacks of the run.
 
-  onEvent(event, rows = this.transcript) {
+  onEvent(event, rows = this.transcript) { // rows of a live conversation
     rows.add(event);
     if (event.partial) {
       this.page.lightUp(event.author);
       return;
     }
-    this.state.apply(event.actions?.stateDelta);
-    this.page.lightUp(event.actions?.transferToAgent ?? event.author);
+    this.state.apply(event.actions?.stateDelta, event);
+    const agent = event.actions?.transferToAgent ?? event.author;
+    if (agent !== 'user') this.page.onActive(agent);
+    this.page.lightUp(agent);
     const text = isSpoken(event) ? spokenText(event) : event.author !== 'user' && (event.content?.parts ?? []).map((p) => (p.thought ? '' : p.text ?? '')).join('');
     if (text) byId('announcement').textContent = `${event.author}: ${text}`;
   }
 
-  onCreated(session) {
-    if (this.firstText) rememberName(session.id, this.firstText);
+  onCreated() {
     this.page.onSession();
-    this.bar.draw();
+    this.drawSessions();
   }
 
   onRun(running) {
@@ -317,9 +339,8 @@ export class Chat {
   // The message box.
 
   drawSend() {
-    const canStop = !!this.talk.running && !this.isFollowing;
-    byId('send').textContent = canStop ? 'Stop' : 'Send';
-    byId('send').disabled = !canStop && (!!this.blocked || !!this.talk.running);
+    byId('send').textContent = this.talk.running ? 'Stop' : 'Send';
+    byId('send').disabled = !this.talk.running && !!this.blocked;
     this.live.setDisabled(!!this.blocked || !!this.talk.running || !this.app);
     const reason = this.isFollowing && this.talk.running ? 'Loading the rest of this turn…' : this.blocked;
     byId('blocked').textContent = reason;
@@ -333,7 +354,7 @@ export class Chat {
 
   /** stop ends the answer in progress. */
   stop() {
-    if (!this.isFollowing) this.talk.stop();
+    this.talk.stop().catch((error) => this.transcript.addNotice(error.message, 'bad'));
   }
 
   submit() {
@@ -364,7 +385,5 @@ export class Chat {
       if (!this.talk.running) this.submit();
     });
     window.addEventListener('beforeunload', () => { this.isLeaving = true; }); // a page reload aborts the run, but the server has the message
-    window.addEventListener('focus', () => this.sync());
-    document.addEventListener('visibilitychange', () => document.hidden || this.sync());
   }
 }

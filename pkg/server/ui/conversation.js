@@ -1,19 +1,21 @@
 // A conversation: the sessions of one user with one app, and the run in progress.
 
 import { fetchOK, get, frames, path, HTTPError } from './wire.js';
+import { withTitle } from './titles.js';
 
-const RECENT = 50;
+const STOP_TRIES = 10;
 
 /** A Conversation holds one session; a new one is created by its first message. */
 export class Conversation {
-  /** handlers are onEvent, onRun(running), onSessions and onCreated(session). */
+  /** handlers are onEvent, onRun(running), onSessions, onCreated(session), and onStored()
+   * after the server has stored a change. */
   constructor(handlers) {
     Object.assign(this, { handlers, app: '', user: 'user', id: '', sessions: [], running: null });
   }
 
   /** choose switches to an app without selecting a session. */
   choose(app) {
-    this.stop();
+    this.leave();
     Object.assign(this, { app, id: '', sessions: [] });
   }
 
@@ -22,13 +24,18 @@ export class Conversation {
   }
 
   get sessionAddress() {
-    return `${this.address}/${encodeURIComponent(this.id)}`;
+    return this.addressOf(this.id);
   }
 
-  /** list fetches the recent sessions of the user, newest first. */
+  /** addressOf returns the address of a session of the user. */
+  addressOf(id) {
+    return `${this.address}/${encodeURIComponent(id)}`;
+  }
+
+  /** list fetches the sessions of the user, newest first. */
   async list() {
     const { app, user } = this;
-    const all = await get(`${this.address}?pageSize=${RECENT}`);
+    const all = await get(this.address);
     if (app !== this.app || user !== this.user) return;
     this.sessions = all.sort((a, b) => b.lastUpdateTime - a.lastUpdateTime);
     this.handlers.onSessions();
@@ -36,7 +43,7 @@ export class Conversation {
 
   /** open switches to a session and fetches it with its events. */
   async open(id) {
-    this.stop();
+    this.leave();
     this.id = id;
     return this.load();
   }
@@ -55,29 +62,38 @@ export class Conversation {
 
   /** patch changes the state and returns the session. */
   async patch(stateDelta) {
-    return (await fetchOK('PATCH', this.sessionAddress, { stateDelta })).json();
+    const session = await (await fetchOK('PATCH', this.sessionAddress, { stateDelta })).json();
+    this.handlers.onStored();
+    return session;
   }
 
-  /** rewind takes the session back to before an invocation and returns it. */
-  async rewind(invocationId) {
-    return (await fetchOK('POST', `${this.sessionAddress}/rewind`, { rewindBeforeInvocationId: invocationId })).json();
+  /** rewind takes the session back to before an invocation or to an event, and returns it. */
+  async rewind(to) {
+    return (await fetchOK('POST', `${this.sessionAddress}/rewind?provenance=true`, to)).json();
   }
 
-  async remove(id) {
-    await fetchOK('DELETE', `${this.address}/${encodeURIComponent(id)}`);
-    if (id === this.id) this.id = '';
+  /** fork creates a session with the events up to one of this session, and returns it. */
+  async fork(eventId) {
+    return (await fetchOK('POST', `${this.sessionAddress}/fork`, { eventId })).json();
+  }
+
+  /** remove deletes the session at an address. */
+  async remove(address) {
+    await fetchOK('DELETE', address);
+    this.handlers.onStored();
     await this.list();
   }
 
   /**
    * run sends a message, or resumes without one, and reports each event. A new
-   * session starts with state. The outcome has isStopped, isAccepted, hasFailed,
+   * session starts with state and a title. The run continues if the page is closed. The outcome has isStopped, isAccepted, hasFailed,
    * and the error, which is '' if an event already contains it.
    */
-  run({ newMessage, state, ...more }) {
+  run({ newMessage, state, title, ...more }) {
     const { app, user } = this;
     return this.during(async (signal, outcome) => {
-      if (!this.id) await this.create(state, signal);
+      if (!this.id) await this.create(state, title, signal);
+      this.running.isSent = true;
       await this.read({ appName: app, userId: user, sessionId: this.id, newMessage, ...more }, { signal, outcome });
     });
   }
@@ -88,9 +104,10 @@ export class Conversation {
     return this.during((signal, outcome) => this.read({ appName: app, userId: user, sessionId: id }, { signal, outcome, headers: { 'Last-Event-ID': lastEventId } }));
   }
 
-  /** create begins a session with a state. */
-  async create(state, signal) {
-    const made = await (await fetchOK('POST', this.address, state ? { state } : {}, { signal })).json();
+  /** create begins a session with a state and a title. */
+  async create(state, title, signal) {
+    const begin = withTitle(state, title);
+    const made = await (await fetchOK('POST', this.address, begin ? { state: begin } : {}, { signal })).json();
     signal?.throwIfAborted();
     this.id = made.id;
     this.sessions = [made, ...this.sessions];
@@ -98,8 +115,9 @@ export class Conversation {
   }
 
   async read(body, { signal, outcome, headers }) {
-    const answer = await fetchOK('POST', 'run_sse?provenance=true', body, { signal, headers });
+    const answer = await fetchOK('POST', 'run_sse?provenance=true&detach=true', body, { signal, headers });
     outcome.isAccepted = true;
+    this.handlers.onStored();
     let shown = '';
     for await (const frame of frames(answer)) {
       signal.throwIfAborted();
@@ -129,13 +147,32 @@ export class Conversation {
       if (this.running === end) {
         this.running = null;
         this.handlers.onRun(false);
+        this.handlers.onStored();
       }
     }
     return outcome;
   }
 
-  /** stop ends the run in progress by closing its connection. */
-  stop() {
+  /** leave closes the connection to the run in progress, which continues without the page. */
+  leave() {
     this.running?.abort();
+  }
+
+  /** stop ends the run in progress on the server. It throws an error if it cannot reach the run. */
+  async stop() {
+    const { running, id } = this;
+    if (!running) return;
+    for (let tries = 1; id && running === this.running; tries++) {
+      try {
+        await fetchOK('POST', `${this.addressOf(id)}/stop`);
+        break;
+      } catch (error) {
+        // The request that starts the run may be on its way.
+        if (error.status === 404 && running.isSent && tries < STOP_TRIES) await new Promise((done) => setTimeout(done, 100));
+        else if (error.status === 404) throw new Error('This turn cannot be stopped: no replica runs it.');
+        else throw error;
+      }
+    }
+    running.abort();
   }
 }

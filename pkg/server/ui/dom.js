@@ -1,6 +1,8 @@
 // Helpers that build the page. Strings are always set as text, never as HTML, so that
 // output of models, tools and users cannot become markup.
 
+import { escapeControls, cutText } from './text.js';
+
 const SVG = 'http://www.w3.org/2000/svg';
 
 /** el creates an element; null and false attributes are omitted. */
@@ -38,22 +40,26 @@ export function fold(summary, body, attrs = {}) {
   return node;
 }
 
-/** block shows preformatted text. */
-export const block = (text, cls = '') => el('pre', { class: cls }, text);
+/** block shows preformatted text, of which it draws at most 200 000 characters. */
+export function block(text, cls = '') {
+  const [shown, cut] = cutText(String(text));
+  const node = el('pre', { class: cls }, shown);
+  return cut ? el('div', {}, node, el('p', { class: 'dim' }, `${cut} more characters are not shown. `, copyButton(() => text))) : node;
+}
 
 /** json shows a value as indented JSON. */
-export const json = (value) => block(JSON.stringify(value, null, 2), 'json');
+export const json = (value) => block(escapeControls(JSON.stringify(value, null, 2) ?? 'undefined'), 'json');
 
 /** inline formats a value as JSON in one short line. */
 export function inline(value, width = 80) {
-  const text = JSON.stringify(value) ?? 'undefined';
+  const text = escapeControls(JSON.stringify(value, (key, part) => (typeof part === 'string' ? part.slice(0, width) : part)) ?? 'undefined');
   return text.length > width ? text.slice(0, width - 1) + '…' : text;
 }
 
 /** callText formats a function call in one line. */
 export function callText(name, args) {
-  const list = Object.entries(args ?? {}).map(([k, v]) => `${k}: ${inline(v, 40)}`).join(', ');
-  return `${name}(${list.length > 90 ? list.slice(0, 89) + '…' : list})`;
+  const list = Object.entries(args ?? {}).map(([k, v]) => `${escapeControls(k)}: ${inline(v, 40)}`).join(', ');
+  return `${escapeControls(name)}(${list.length > 90 ? list.slice(0, 89) + '…' : list})`;
 }
 
 /** short abbreviates a revision. */
@@ -62,12 +68,8 @@ export const short = (revision) => (revision ?? '').slice(0, 10);
 /** clock formats the time of day. */
 export const clock = (time) => new Date(time).toLocaleTimeString([], { hour12: false });
 
-/** when formats the time of day, or the date if it is not today. */
-export function when(time) {
-  const at = new Date(time);
-  const today = at.toDateString() === new Date().toDateString();
-  return at.toLocaleString([], today ? { hour: '2-digit', minute: '2-digit', hour12: false } : { dateStyle: 'short' });
-}
+/** hourOf formats the hour and minute. */
+export const hourOf = (time) => new Date(time).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit', hour12: false });
 
 /** count formats a number with its noun. */
 export const count = (n, word) => `${n} ${word}${n === 1 ? '' : 's'}`;

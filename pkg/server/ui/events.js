@@ -4,31 +4,41 @@ import { el, fold, block, json, callText, inline, count, short, copyButton } fro
 import { fetched } from './agent.js';
 import { question, isQuestion } from './question.js';
 import { Markdown, drawMarkdown } from './markdown.js';
-import { keepVisible } from './turns.js';
+import { TurnTree } from './turn_tree.js';
 import { isControl, isLive, isSpoken, spokenText } from './live_events.js';
 import { microphoneIcon } from './icons.js';
 import { drawArtifact, drawFile, inlineData } from './files.js';
+import { describeError, isAborted } from './errors.js';
+import { escapeControls, cutText } from './text.js';
+import { Older, Window } from './older.js';
 
 /** A Transcript draws events into an element. */
 export class Transcript {
   /**
    * tools.answer(event, call, response) responds to a call, tools.request(event)
-   * fetches the model request, tools.artifact(name, version) fetches a file.
+   * fetches the model request, tools.artifact(name, version) fetches a file,
+   * tools.actions(turn, tree) draws the actions of a turn, tools.why(event) explains one.
    */
   constructor(root, tools) {
     Object.assign(this, { root, tools });
+    this.window = new Window(this);
     this.clear();
   }
 
   /** clear shows a session without events, and a hint. */
   clear(hint = '') {
     this.root.replaceChildren(...(hint ? [el('p', { class: 'empty' }, hint)] : []));
+    this.window.clear();
     this.rows = new Map();
     this.calls = new Map();
+    this.tree = new TurnTree();
+    this.older = new Older();
     this.turn = null;
+    this.actions = null; // of the turn
     this.last = null;
     this.line = null;
     this.answer = null;
+    this.messages = 0; // of the user
     this.spoken = new Set(); // invocations of live conversations, whose requests the server does not keep
   }
 
@@ -38,6 +48,7 @@ export class Transcript {
   }
 
   draw(event) {
+    this.tree.add(event);
     if (this.answers(event)) {
       this.rows.set(event.id, null);
       return;
@@ -97,15 +108,42 @@ export class Transcript {
   /** show draws the stored events of a session and keeps the scroll position. */
   show(events) {
     const isAtEnd = this.atEnd();
-    const { scrollTop } = this.root;
+    const fromEnd = this.root.scrollHeight - this.root.scrollTop;
     this.clear();
-    for (const event of keepVisible(events)) this.draw(event);
-    this.root.scrollTop = isAtEnd ? this.root.scrollHeight : scrollTop;
+    this.tree = new TurnTree(events);
+    this.older = new Older(this.tree.events);
+    for (const event of this.older.shown) this.draw(event);
+    this.root.scrollTop = isAtEnd ? this.root.scrollHeight : this.root.scrollHeight - fromEnd;
+    this.window.plan();
   }
 
-  /** isMissing reports whether an agent's event is not drawn yet. */
-  isMissing(event) {
-    return event.author !== 'user' && !this.rows.has(event.id);
+  /** drawOlderTurn draws the last turn that is not drawn yet, and returns its nodes. */
+  drawOlderTurn() {
+    const { turn, actions, last, answer, messages, put } = this;
+    const nodes = [];
+    Object.assign(this, { turn: null, actions: null, last: null, put: (node) => nodes.push(node) });
+    for (const event of this.older.takeTurn()) this.draw(event);
+    Object.assign(this, { turn, actions, last, answer, messages: messages + nodes.filter((n) => n.querySelector('.mine')).length, put });
+    return nodes;
+  }
+
+  /** isMissing reports whether some of the stored events are not drawn yet. The user's own messages are drawn before they have their ID. */
+  isMissing(events) {
+    const messages = events.filter((e) => e.author === 'user' && e.content?.parts?.some((p) => !p.functionResponse));
+    const drawn = messages.filter((e) => !this.older.ids.has(e.id));
+    return drawn.length > this.messages || events.some((e) => e.author !== 'user' && !this.rows.has(e.id) && !this.older.ids.has(e.id));
+  }
+
+  /** showEvent scrolls to an event and focuses it. */
+  showEvent(id) {
+    while (this.older.ids.has(id)) this.window.moveUp(0);
+    const node = this.rows.get(id)?.node;
+    if (!node) return;
+    while (!node.isConnected && this.window.above.length) this.window.moveUp(0);
+    while (!node.isConnected && this.window.below.length) this.window.moveDown();
+    node.tabIndex = -1;
+    node.scrollIntoView({ block: 'center' });
+    node.focus({ preventScroll: true });
   }
 
   /** addNotice adds a line that is not an event. */
@@ -117,10 +155,18 @@ export class Transcript {
   /** setLine sets or removes the line below the last event. */
   setLine(node) {
     this.keepEnd(() => {
-      this.line?.remove();
+      if (this.line) this.window.remove(this.line);
       this.line = node;
       if (node) this.put(node);
     });
+  }
+
+  /** addToError adds a button to the error that ends the transcript, and reports whether there is one. */
+  addToError(button) {
+    const error = [...this.root.querySelectorAll(':scope > .bad, .turn:last-of-type .parts > .bad')].at(-1);
+    if (this.line) this.window.remove(this.line);
+    if (error && button) this.keepEnd(() => error.append(' ', button));
+    return !!error;
   }
 
   /** keepEnd draws and stays scrolled to the end if it was there. */
@@ -132,30 +178,34 @@ export class Transcript {
 
   put(node) {
     this.root.querySelector('.empty')?.remove();
-    this.root.append(node);
+    this.window.put(node);
   }
 
   // answers replaces questions by their answers. It returns false for other events.
   answers(event) {
     const parts = event.content?.parts ?? [];
-    if (event.author !== 'user' || !parts.length || !parts.every((p) => this.calls.has(p.functionResponse?.id))) return false;
+    if (event.author !== 'user' || !parts.length || !parts.every((p) => this.calls.has(p.functionResponse?.id) || this.older.calls.has(p.functionResponse?.id))) return false;
     for (const part of parts) this.response(part.functionResponse, event);
     return true;
   }
 
   begin(event) {
     const mine = event.author === 'user';
+    if (!mine && this.turn && !this.turn.dataset.invocation) this.turn.dataset.invocation = event.invocationId; // of the message just sent
     if (mine || this.turn?.dataset.invocation !== event.invocationId) {
       this.turn = el('div', { class: 'turn', 'data-invocation': event.invocationId });
       this.put(this.turn);
+      this.actions = null;
       this.last = null;
     }
+    if (this.turn.dataset.invocation) this.actions ??= this.tools.actions?.(this.turn, this.tree);
     const body = el('div', { class: 'parts' });
     const meta = el('div', { class: 'meta' });
     const node = el('article', { class: mine ? 'event mine' : 'event', 'data-author': event.author },
       event.author !== this.last && !mine && el('h3', {}, event.author, event.branch?.includes('.') && el('span', { class: 'dim' }, ` ${event.branch}`)), body, meta);
     this.last = event.author;
-    this.turn.append(node);
+    if (mine && event.content?.parts?.some((p) => !p.functionResponse)) this.messages++;
+    this.turn.append(node, this.actions ?? '');
     const row = { node, body, meta, isMine: mine, texts: [] };
     if (!mine) this.answer = row;
     return row;
@@ -172,7 +222,7 @@ export class Transcript {
     }
     if (row.texts.length === texts.length && texts.every((p, i) => row.texts[i].isThought === !!p.thought)) {
       for (const [i, part] of texts.entries()) row.texts[i].finish(part.text);
-    } else row.body.replaceChildren(...texts.map((part) => (row.isMine ? el('p', { class: 'text' }, part.text) : part.thought ? thought(part.text) : drawMarkdown(part.text))));
+    } else row.body.replaceChildren(...texts.flatMap((part) => drawText(row, part)));
     row.body.append(...parts.filter((p) => typeof p.text !== 'string').flatMap((p) => this.part(p, event)));
     row.texts = [];
   }
@@ -211,14 +261,16 @@ export class Transcript {
     const known = { call, event, result, response: undefined, question: null };
     this.calls.set(call.id, known);
     if (waits) known.question = question(call, (response) => this.tools.answer(event, call, response));
+    for (const early of this.older.take(call.id)) this.response(early.response, early.event);
     if (isQuestion(call)) return known.question ?? [];
     return [fold([el('b', {}, callText(call.name, call.args)), result],
-      () => [json(call.args ?? {}), known.body = el('div', {}, known.response !== undefined ? json(known.response) : '')], { class: 'call', 'data-call': call.id }), known.question].filter(Boolean);
+      () => [this.tools.why && el('p', { class: 'bar' }, el('button', { type: 'button', class: 'act', onclick: () => this.tools.why(event) }, 'Why this call')), json(call.args ?? {}), known.body = el('div', {}, known.response !== undefined ? json(known.response) : '')], { class: 'call', 'data-call': call.id }), known.question].filter(Boolean);
   }
 
   response(response, event) {
     const known = this.calls.get(response.id);
-    if (!known) return fold([el('b', {}, `${response.name} ←`), ` ${inline(response.response)}`], () => json(response.response), { class: 'call' });
+    if (!known && this.older.keep(response, event)) return [];
+    if (!known) return fold([el('b', {}, `${escapeControls(response.name)} ←`), ` ${inline(response.response)}`], () => json(response.response), { class: 'call' });
     known.response = response.response;
     const { requestedToolConfirmations = {}, requestedAuthConfigs = {} } = event.actions ?? {};
     const waits = response.id in requestedToolConfirmations ? 'waits for approval' : response.id in requestedAuthConfigs && 'waits for a credential';
@@ -226,7 +278,7 @@ export class Transcript {
     known.result.textContent = ` ← ${waits || inline(response.response)}`;
     known.result.classList.toggle('bad', failed);
     known.body?.replaceChildren(json(response.response));
-    if (known.question && event.author === 'user') known.question.replaceWith(known.question = settled(response));
+    if (known.question && event.author === 'user') known.question.replaceWith(known.question = settled(response, known.call));
     else if (known.question) known.question.hidden = isFailure(response.response); // the call failed, so it needs no answer
     return [];
   }
@@ -236,28 +288,36 @@ export class Transcript {
     const { stateDelta = {}, artifactDelta = {}, transferToAgent, escalate } = event.actions ?? {};
     const keys = Object.keys(stateDelta);
     const chips = [
+      isAborted(event) && el('span', { class: 'chip' }, 'interrupted'),
       transferToAgent && el('span', { class: 'chip' }, `→ ${transferToAgent}`),
       escalate && el('span', { class: 'chip' }, 'ends the loop'),
-      keys.length > 0 && fold(el('span', { class: 'chip' }, `state: ${keys.length > 3 ? count(keys.length, 'key') : keys.join(', ')}`), () => json(stateDelta)),
-      ...Object.entries(artifactDelta).map(([name, version]) => fold(el('span', { class: 'chip' }, `${name} v${version}`), () => drawArtifact(() => this.tools.artifact(name, version)))),
+      keys.length > 0 && fold(el('span', { class: 'chip' }, `state: ${keys.length > 3 ? count(keys.length, 'key') : keys.map(escapeControls).join(', ')}`), () => json(stateDelta)),
+      ...Object.entries(artifactDelta).map(([name, version]) => fold(el('span', { class: 'chip' }, `${escapeControls(name)} v${version}`), () => drawArtifact(name, () => this.tools.artifact(name, version)))),
     ].filter(Boolean);
     row.meta.append(...chips);
     const text = textOf(event.content) || spokenText(event);
-    if (text) row.meta.append(copyButton(() => text, { title: 'Copy this message' }) ?? '');
+    if (text && !row.isMine) row.meta.append(copyButton(() => text, { title: 'Copy this message' }) ?? '');
     if (event.output !== undefined && !event.content) row.body.append(fold(['output ', inline(event.output)], () => json(event.output), { class: 'call' }));
-    if (event.errorCode || event.errorMessage) row.body.append(el('p', { class: 'bad' }, [event.errorCode, event.errorMessage].filter(Boolean).join(': ')));
+    const problem = isAborted(event) ? '' : describeError(event);
+    if (problem) row.body.append(el('p', { class: 'bad', title: event.errorCode }, escapeControls(problem)));
     if (fromModel(event) && !this.spoken.has(event.invocationId)) row.meta.append(fold(el('span', { class: 'chip quiet' }, ['request', usage(event)].filter(Boolean).join(' · ')), () => fetched(() => this.tools.request(event))));
     const revision = event.provenance?.revision;
     if (revision) row.node.title = `${event.author} · revision ${short(revision)}`;
   }
 
   atEnd() {
-    return this.root.scrollHeight - this.root.scrollTop - this.root.clientHeight < 60;
+    return !this.window.below.length && this.root.scrollHeight - this.root.scrollTop - this.root.clientHeight < 60;
   }
 
   toEnd() {
-    this.root.scrollTop = this.root.scrollHeight;
+    this.window.toEnd();
   }
+}
+
+function drawText(row, part) {
+  const [text, cut] = cutText(part.text);
+  const node = row.isMine ? el('p', { class: 'text' }, text) : part.thought ? thought(text) : drawMarkdown(text);
+  return cut ? [node, el('p', { class: 'dim' }, `${cut} more characters are not shown.`)] : [node];
 }
 
 // isFailure: a call whose response has only an error was not executed.
@@ -275,4 +335,13 @@ const textOf = (content) => (content?.parts ?? []).map((p) => (p.thought ? '' : 
 
 const thought = (text) => el('details', { class: 'thought' }, el('summary', {}, 'thought'), block(text));
 
-const settled = (response) => el('p', { class: 'answered' }, response.response?.confirmed === true ? 'Approved' : response.response?.confirmed === false ? 'Denied' : `Answered: ${inline(response.response)}`);
+/** changesOf returns the arguments that an approval has changed, in words. */
+function changesOf(response, call) {
+  const before = call.name === 'adk_request_confirmation' ? call.args?.toolConfirmation?.payload : call.args?.payload?.confirmation_payload;
+  const after = response.response.payload;
+  if (!after || typeof after !== 'object' || Array.isArray(after)) return '';
+  const changed = Object.entries(after).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(before?.[name] ?? null));
+  return changed.length ? ` with ${changed.map(([name, value]) => `${escapeControls(name)}: ${inline(value)}`).join(', ')}` : '';
+}
+
+const settled = (response, call) => el('p', { class: 'answered' }, response.response?.confirmed === true ? `Approved${changesOf(response, call)}` : response.response?.confirmed === false ? 'Denied' : `Answered: ${inline(response.response)}`);

@@ -1,43 +1,84 @@
-// Files in events: images, recordings, and artifacts.
+// Files in events: images, recordings, videos, and artifacts. Nothing that a file contains runs:
+// HTML and SVG are text, and other documents are offered as downloads.
 
-import { el, block, json, count } from './dom.js';
-import { toAudioFile } from './pcm.js';
+import { el, block, json, count, fold } from './dom.js';
+import { toAudioFile, fromBase64 } from './pcm.js';
+import { drawMarkdown } from './markdown.js';
+import { escapeControls, cutText } from './text.js';
+import { drawTable } from './table.js';
 
 const PICTURES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 
 /** inlineData shows a file that is part of an event. */
 export function inlineData({ mimeType = '', data = '', displayName = '' }) {
-  if (PICTURES.includes(mimeType)) return el('img', { src: `data:${mimeType};base64,${data.replaceAll('-', '+').replaceAll('_', '/')}`, alt: displayName || 'image' });
-  if (mimeType.startsWith('audio/')) return audio({ mimeType, data }, displayName);
-  return el('p', { class: 'dim' }, `${displayName || 'file'} (${mimeType}, ${count(Math.floor(data.length * 0.75), 'byte')})`);
+  const type = mimeType.toLowerCase().split(';')[0].trim();
+  const name = escapeControls(displayName);
+  if (PICTURES.includes(type)) return el('img', { src: `data:${type};base64,${toPlainBase64(data)}`, alt: name || 'image' });
+  if (type.startsWith('audio/')) return audio({ mimeType, data }, name);
+  if (type.startsWith('video/')) return video({ type, data }, name);
+  const text = isText(type) ? new TextDecoder().decode(fromBase64(data)) : null;
+  return el('div', { class: 'file' }, text === null ? '' : drawText(type, text), download(name, mimeType, data));
 }
 
 /** drawArtifact shows an artifact when it is loaded. */
-export function drawArtifact(load) {
+export function drawArtifact(name, load) {
   const node = el('div', { class: 'dim' }, 'Loading…');
-  load().then((part) => node.replaceChildren(part.text !== undefined ? block(part.text) : part.inlineData ? inlineData(part.inlineData) : json(part)),
-    (error) => node.replaceChildren(error.message));
+  load().then((part) => node.replaceChildren(part.text !== undefined ? drawText(typeOf(name), part.text) : part.inlineData ? inlineData({ displayName: name, ...part.inlineData }) : json(part)),
+    (error) => node.replaceChildren(escapeControls(error.message)));
   return node;
 }
 
 /**
- * drawFile shows a reference to a file. Recordings that are artifacts of the session load on
- * request: load(name, version) fetches one.
+ * drawFile shows a reference to a file. Files that are artifacts of the session load on request:
+ * load(name, version) fetches one.
  */
 export function drawFile({ fileUri = '', mimeType = '', displayName = '' }, load) {
   const stored = artifactOf(fileUri);
-  const name = displayName || stored?.name || fileUri;
-  if (!stored || !mimeType.startsWith('audio/')) return el('p', { class: 'dim' }, `${name} (${mimeType})`);
+  const name = escapeControls(displayName || stored?.name || fileUri);
+  if (!stored) return el('p', { class: 'dim' }, `${name} (${mimeType})`);
+  const show = () => drawArtifact(stored.name, () => load(stored.name, stored.version));
+  if (!mimeType.startsWith('audio/')) return fold(`${name} (${mimeType})`, show, { class: 'call' });
   const node = el('div', { class: 'recording' },
-    el('button', { type: 'button', class: 'quiet', title: name, onclick: () => node.replaceChildren(drawArtifact(() => load(stored.name, stored.version))) }, 'Load the recording'));
+    el('button', { type: 'button', class: 'quiet', title: name, onclick: () => node.replaceChildren(show()) }, 'Load the recording'));
   return node;
 }
 
+const isText = (type) => /^text\/|^application\/(json|xml|yaml|x-yaml|javascript)$|\+(xml|json)$/.test(type);
+
+const typeOf = (name) => ({ md: 'text/markdown', csv: 'text/csv', tsv: 'text/tab-separated-values', json: 'application/json' })[name.split('.').pop().toLowerCase()] ?? 'text/plain';
+
+function drawText(type, text) {
+  if (type === 'text/markdown') return el('div', { class: 'text md' }, drawMarkdown(cutText(text)[0]));
+  if (type === 'text/csv') return drawTable(text, ',');
+  if (type === 'text/tab-separated-values') return drawTable(text, '\t');
+  return block(text);
+}
+
+// download creates the file when it is clicked: a page with many files holds none of them twice.
+function download(name, mimeType, data) {
+  const save = () => {
+    const url = URL.createObjectURL(new Blob([fromBase64(data)], { type: 'application/octet-stream' }));
+    el('a', { href: url, download: name || 'file' }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 60_000);
+  };
+  return el('p', { class: 'dim' }, `${name || 'file'} (${mimeType}, ${count(Math.floor(data.length * 0.75), 'byte')}) `, el('button', { type: 'button', class: 'quiet', onclick: save }, 'Download'));
+}
+
+const toPlainBase64 = (data) => data.replaceAll('-', '+').replaceAll('_', '/');
+
 function audio(part, label) {
-  const player = el('audio', { controls: true, preload: 'metadata', 'aria-label': label || 'Recording' });
-  player.src = URL.createObjectURL(toAudioFile(part));
-  player.addEventListener('error', () => player.replaceWith(el('p', { class: 'dim' }, `${label || 'recording'} (${part.mimeType}): the browser cannot play it`)));
-  return player;
+  return player('audio', URL.createObjectURL(toAudioFile(part)), part.mimeType, label || 'recording');
+}
+
+function video({ type, data }, label) {
+  return player('video', URL.createObjectURL(new Blob([fromBase64(data)], { type })), type, label || 'video');
+}
+
+function player(tag, url, type, label) {
+  const node = el(tag, { controls: true, preload: 'metadata', 'aria-label': label });
+  node.src = url;
+  node.addEventListener('error', () => node.replaceWith(el('p', { class: 'dim' }, `${label} (${type}): the browser cannot play it`)));
+  return node;
 }
 
 // artifactOf reads artifact://apps/A/users/U/sessions/S/artifacts/NAME/versions/N, and the

@@ -2,7 +2,8 @@
 
 import { byId } from './dom.js';
 import { LiveRows, spokenText } from './live_events.js';
-import { rememberName } from './memory.js';
+import { rememberTitle } from './memory.js';
+import { titleFrom, METADATA } from './titles.js';
 import { Voice } from './voice.js';
 
 /** A LiveChat connects the voice controls with the selected session. */
@@ -42,12 +43,13 @@ export class LiveChat {
     this.nameSession(content.parts[0].text);
   }
 
-  // nameSession names a session after its first message.
+  // nameSession names a session after its first message. The conversation holds the session, so the
+  // title is stored when it ends.
   nameSession(text) {
     const { chat } = this;
     if (!text || chat.transcript.root.querySelectorAll('.mine').length !== 1) return;
-    rememberName(chat.session, text);
-    chat.bar.draw();
+    rememberTitle(chat.session, this.title = titleFrom(text));
+    chat.drawSessions();
   }
 
   /** changeState changes the state of the session, which the conversation holds. */
@@ -63,6 +65,7 @@ export class LiveChat {
     chat.transcript.setLine(null);
     chat.state.begin();
     chat.loadedAt = 0;
+    this.title = '';
     if (!chat.session) await chat.talk.create(chat.initial.get(chat.app));
     if (view !== chat.view) return null;
     const rows = new LiveRows(chat.transcript);
@@ -91,5 +94,6 @@ export class LiveChat {
     if (view !== chat.view || !chat.session) return;
     const state = await chat.talk.state().catch(() => null);
     if (state && view === chat.view) chat.state.set(state);
+    if (this.title && view === chat.view && !state?.[METADATA]) await chat.bar.storeTitle(this.title).catch(() => {}); // the title stays in this browser
   }
 }

@@ -1,62 +1,95 @@
-// The session bar of the chat: the user, the session, and what can be done with it.
+// The open session: its title, and what can be done with it.
 
 import { el, byId, confirmed } from './dom.js';
-import { nameOf } from './memory.js';
+import { menuButton } from './menu.js';
+import { titleOf, cleanTitle, storedTitle, METADATA } from './titles.js';
+import { Deletions } from './deletions.js';
 import { saveAsCase } from './eval_save.js';
 
-/** A SessionBar chooses the session of a chat. */
+/** A SessionBar shows the open session of a chat. */
 export class SessionBar {
   constructor(root, chat) {
     Object.assign(this, { root, chat });
+    this.deletions = new Deletions(byId('undo'), {
+      remove: (address) => chat.talk.remove(address), onChange: () => chat.drawSessions(),
+      onError: (error) => chat.transcript.addNotice(`The session was not deleted: ${error.message}`, 'bad'),
+    });
+    this.title = el('input', {
+      class: 'title', 'aria-label': 'Session title', placeholder: 'New session', maxlength: 120, spellcheck: 'false', autocomplete: 'off',
+      onchange: () => this.rename(), onkeydown: (event) => this.onKey(event),
+    });
+    const reason = () => !chat.session && 'a message begins the session';
+    this.menu = menuButton('Session actions', '⋯', () => [
+      { text: 'Save as case', reason: reason(), act: () => this.saveCase() },
+      { text: 'Delete session', reason: reason(), act: () => this.deleteSession() },
+    ]);
+    root.append(this.title, el('button', { type: 'button', class: 'quiet', title: 'New session', onclick: () => chat.startSession() }, 'New'), this.menu);
   }
 
-  /** draw shows the sessions of the chat. */
+  /** draw shows the open session. */
   draw() {
-    const { chat, root } = this;
-    const { talk } = chat;
-    const isListed = talk.sessions.some((s) => s.id === talk.id);
-    const choice = el('select', { 'aria-label': 'Session', onchange: (e) => chat.openSession(e.target.value) },
-      el('option', { value: '' }, 'New session'),
-      talk.id && !isListed && el('option', { value: talk.id }, nameOf({ id: talk.id })),
-      talk.sessions.map((s) => el('option', { value: s.id }, nameOf(s))));
-    choice.value = talk.id;
-    const user = el('input', { 'aria-label': 'User', value: talk.user, title: 'User ID of the session', spellcheck: 'false', autocomplete: 'off', onchange: (e) => this.setUser(e.target.value.trim() || 'user') });
-    const focused = ['User', 'Session'].find((name) => document.activeElement?.getAttribute('aria-label') === name);
-    const action = (text, act, title) => el('button', { type: 'button', class: 'quiet', disabled: !talk.id, title, onclick: act }, text);
-    root.replaceChildren(user, choice,
-      action('New', () => (chat.openSession(''), chat.message.focus())),
-      action('Delete', () => this.deleteSession()),
-      action('Save as case', () => this.saveCase(), 'Make a case of this conversation'));
-    if (focused) root.querySelector(`[aria-label=${focused}]`).focus();
+    const { talk } = this.chat;
+    const stored = talk.sessions.find((s) => s.id === talk.id) ?? { id: talk.id };
+    if (document.activeElement !== this.title) this.title.value = talk.id ? titleOf(stored) : '';
+    this.title.disabled = !talk.id;
   }
 
-  setUser(user) {
-    this.chat.talk.user = user;
-    this.chat.open(this.chat.app, '');
+  onKey(event) {
+    if (event.key === 'Enter') this.title.blur();
+    if (event.key !== 'Escape') return;
+    event.stopPropagation();
+    this.title.value = '';
+    this.title.blur();
+  }
+
+  // rename stores the title; an empty one keeps the stored title.
+  async rename() {
+    const title = cleanTitle(this.title.value);
+    try {
+      if (title) await this.storeTitle(title);
+    } catch (error) {
+      this.chat.transcript.addNotice(`The title was not stored: ${error.message}`, 'bad');
+    }
+    this.draw();
+  }
+
+  /** storeTitle stores the title of the open session. */
+  async storeTitle(title) {
+    const { chat } = this;
+    const { talk, view } = chat;
+    const known = talk.sessions.find((s) => s.id === talk.id);
+    if (!talk.id || title === storedTitle(known ?? {})) return;
+    if (talk.running) throw new Error('wait until the current answer is complete.');
+    const session = await talk.patch({ [METADATA]: { ...known?.state?.[METADATA], displayName: title } });
+    if (view === chat.view) chat.loadedAt = session.lastUpdateTime;
+    await talk.list();
   }
 
   async saveCase() {
     const { app, session, talk, page, transcript } = this.chat;
-    const name = byId('events').querySelector('.mine .text')?.textContent ?? '';
     try {
-      const file = await saveAsCase({ app, user: talk.user, session, name });
+      const file = await saveAsCase({ app, user: talk.user, session, name: this.title.value });
       if (file && app === this.chat.app) page.onCase(file);
     } catch (error) {
       transcript.addNotice(error.message, 'bad');
     }
   }
 
+  // deleteSession deletes the session unless the user undoes it within ten seconds.
   async deleteSession() {
-    const { session, view, talk, transcript } = this.chat;
-    const listed = talk.sessions.find((s) => s.id === session) ?? { id: session };
-    const yes = await confirmed({ title: 'Delete this session?', text: `“${nameOf(listed)}”: all its messages, state and artifacts are deleted. This cannot be undone.`, action: 'Delete' });
-    if (!yes || view !== this.chat.view) return;
-    try {
-      await talk.remove(session);
-      await this.chat.openSession('');
-      this.chat.message.focus();
-    } catch (error) {
-      transcript.addNotice(error.message, 'bad');
+    const { chat } = this;
+    const { app, session, view, talk } = chat;
+    const { user } = talk;
+    const yes = await confirmed({ title: 'Delete this session?', text: `“${this.title.value}” is deleted with all its messages, state and artifacts. You can undo it for ten seconds.`, action: 'Delete' });
+    if (!yes || view !== chat.view) {
+      this.menu.focus();
+      return;
     }
+    const [address, title] = [talk.addressOf(session), this.title.value];
+    chat.openSession('');
+    this.deletions.add(address, title, () => {
+      if (app === chat.app && user === talk.user && !chat.session && !chat.message.value) chat.openSession(session);
+    });
+    chat.message.focus();
   }
 }

@@ -1,7 +1,10 @@
-// The state of the session by scope. temp: keys are not shown: they exist only during
-// the run, and events do not contain them.
+// The state of the session by scope, and who wrote each key. temp: keys are not shown: they exist
+// only during the run, and events do not contain them.
 
-import { el, fold, json, inline } from './dom.js';
+import { el, fold, json, inline, hourOf } from './dom.js';
+import { METADATA } from './titles.js';
+import { findSources, addSources } from './sources.js';
+import { escapeControls } from './text.js';
 
 const SCOPES = [
   ['', 'session', 'this session'],
@@ -11,9 +14,9 @@ const SCOPES = [
 
 /** A StatePanel shows and edits the state and marks the changes of the last run. */
 export class StatePanel {
-  /** save(next, before) stores the edited state or throws an error. */
-  constructor(section, save) {
-    Object.assign(this, { save, editor: el('div'), tables: el('div') });
+  /** save(next, before) stores the edited state or throws an error; showEvent(id) scrolls to an event. */
+  constructor(section, { save, showEvent }) {
+    Object.assign(this, { save, showEvent, editor: el('div'), tables: el('div') });
     this.edit = el('button', { type: 'button', class: 'quiet', onclick: () => this.openEditor() });
     section.replaceChildren(el('h2', {}, 'State', this.edit), this.editor, this.tables);
     this.clear({}, true);
@@ -21,7 +24,7 @@ export class StatePanel {
 
   /** clear shows another session. A new session will start with values. */
   clear(values, isNew) {
-    Object.assign(this, { values: { ...values }, isNew, changed: new Map() }); // changed maps keys to their previous values, undefined for new keys
+    Object.assign(this, { values: { ...values }, isNew, changed: new Map(), sources: new Map() }); // changed maps keys to their previous values, undefined for new keys
     this.editor.replaceChildren();
     this.draw();
   }
@@ -33,15 +36,17 @@ export class StatePanel {
     this.draw();
   }
 
-  /** set shows the stored state. */
-  set(values) {
+  /** set shows the stored state, and its sources if the events of the session are known. */
+  set(values, events) {
     this.values = { ...values };
     this.isNew = false;
+    if (events) this.sources = findSources(events);
     this.draw();
   }
 
-  /** apply shows the changes of an event. */
-  apply(delta) {
+  /** apply shows the changes of an event, which is absent if the change is not stored yet. */
+  apply(delta, event) {
+    if (event) addSources(this.sources, event);
     for (const [key, value] of Object.entries(delta ?? {})) {
       const before = this.values[key];
       if (JSON.stringify(before) === JSON.stringify(value ?? undefined)) continue;
@@ -54,7 +59,7 @@ export class StatePanel {
 
   draw() {
     const open = new Set([...this.tables.querySelectorAll('details[open]')].map((d) => d.dataset.key));
-    const keys = [...new Set([...Object.keys(this.values), ...this.changed.keys()])].sort();
+    const keys = [...new Set([...Object.keys(this.values), ...this.changed.keys()])].filter((key) => key !== METADATA).sort();
     const scoped = SCOPES.map(([prefix, name, reach]) => [name, reach, keys.filter((key) => scopeOf(key) === prefix)]).filter(([, , own]) => own.length);
     this.edit.textContent = this.isNew ? 'Set initial state' : 'Edit';
     this.tables.replaceChildren(...scoped.map(([name, reach, own]) => el('table', {},
@@ -64,7 +69,7 @@ export class StatePanel {
   }
 
   openEditor() {
-    const before = { ...this.values };
+    const { [METADATA]: title, ...before } = this.values; // the title is edited at the top
     const text = el('textarea', { 'aria-label': 'State as JSON', rows: 8, spellcheck: 'false' });
     const error = el('p', { class: 'bad', role: 'alert' });
     const close = () => (this.editor.replaceChildren(), this.edit.focus());
@@ -81,7 +86,7 @@ export class StatePanel {
     this.editor.replaceChildren(el('form', {
       class: 'editor', onsubmit: submit,
       onkeydown: (event) => event.key === 'Escape' && (event.stopPropagation(), close()),
-    }, text, el('p', { class: 'dim' }, 'A JSON object. The prefixes user: and app: set the scope of a key.'), error,
+    }, text, el('p', { class: 'dim' }, 'A JSON object. A key belongs to this session; with the prefix user: to all sessions of this user, with app: to all users of the app.'), error,
     el('div', { class: 'bar' }, el('button', { type: 'submit' }, 'Save'), el('button', { type: 'button', class: 'quiet', onclick: close }, 'Cancel'))));
     text.focus();
   }
@@ -103,6 +108,11 @@ function parseState(text) {
     throw new Error(`not valid JSON: ${error.message}`);
   }
   if (value === null || typeof value !== 'object' || Array.isArray(value)) throw new Error(`state must be a JSON object, got ${inline(value, 40)}`);
+  const passing = Object.keys(value).find((key) => key.startsWith('temp:'));
+  if (passing !== undefined) throw new Error(`${inline(passing)} cannot be set here: temp: keys exist only during a run`);
+  const nameless = Object.keys(value).find((key) => !key.slice(scopeOf(key).length));
+  if (nameless !== undefined) throw new Error(`the key ${inline(nameless)} needs a name after its scope`);
+  if (METADATA in value) throw new Error(`the key ${inline(METADATA)} is the session's title: edit it above the chat`);
   const empty = Object.keys(value).find((key) => value[key] === null);
   if (empty !== undefined) throw new Error(`the value of ${inline(empty)} must not be null: remove the key to delete it`);
   return value;
@@ -110,14 +120,22 @@ function parseState(text) {
 
 const scopeOf = (key) => SCOPES.map(([prefix]) => prefix).find((p) => p && key.startsWith(p)) ?? '';
 
-function row({ values, changed }, key, open) {
+function row(panel, key, open) {
+  const { values, changed } = panel;
   const isChanged = changed.has(key);
   const isGone = !(key in values);
   const was = changed.get(key);
   return el('tr', { class: isChanged ? 'changed' : null },
-    el('th', { scope: 'row' }, key.slice(scopeOf(key).length)),
+    el('th', { scope: 'row' }, escapeControls(key.slice(scopeOf(key).length))),
     el('td', {}, isGone ? el('del', {}, inline(was)) : shown(key, values[key], open),
-      isChanged && el('span', { class: 'was' }, isGone ? 'removed' : was === undefined ? 'new' : `was ${inline(was, 60)}`)));
+      isChanged && el('span', { class: 'was' }, isGone ? 'removed' : was === undefined ? 'new' : `was ${inline(was, 60)}`), panel.isNew ? '' : source(panel, key)));
+}
+
+// source names the writer of a key, with a button that scrolls to its event.
+function source({ sources, showEvent }, key) {
+  const known = sources.get(key);
+  if (!known) return el('p', { class: 'source' }, scopeOf(key) ? 'written before or in another session' : 'set at the start');
+  return el('p', { class: 'source' }, el('button', { type: 'button', title: 'Show the event', onclick: () => showEvent(known.eventId) }, escapeControls(known.writer)), known.time ? ` ${hourOf(known.time)}` : '');
 }
 
 function shown(key, value, open) {

@@ -2,6 +2,7 @@
 // enough width.
 
 import { el, svg } from './dom.js';
+import { escapeControls } from './text.js';
 
 const WIDTH = 184;
 const GAP = { x: 46, y: 14 };
@@ -11,6 +12,8 @@ const MOST_TOOLS = 4;
 // Drawings scaled below this factor are not legible.
 const SMALLEST = 0.8;
 const INDENT = 24;
+// Trees with more agents scroll in their own frame.
+const MANY = 40;
 
 const KINDS = {
   LlmAgent: 'llm', SequentialAgent: 'sequence', ParallelAgent: 'parallel', LoopAgent: 'loop', RouterAgent: 'router',
@@ -34,12 +37,12 @@ export function find(agent, name) {
 }
 
 /** drawTree draws the agents of an app. */
-export function drawTree(section, root, { chosen, changed, choose }) {
+export function drawTree(section, root, { chosen, changed, active, choose }) {
   const count = root ? size(root) : 0;
   const title = el('h2', {}, 'Agents', el('span', { class: 'dim' }, count > 1 ? ` ${count}` : ''));
   section.hidden = !root;
   if (!root) return;
-  const scroll = section.querySelector('.tree')?.scrollLeft ?? 0;
+  const { scrollLeft = 0, scrollTop = 0 } = section.querySelector('.tree') ?? {};
   const focused = section.contains(document.activeElement);
   const available = section.clientWidth;
   let drawn = layOut(root, place);
@@ -47,16 +50,16 @@ export function drawTree(section, root, { chosen, changed, choose }) {
   const { top, nodes, right, bottom } = drawn;
   const drawing = svg('svg', { width: right, height: bottom, viewBox: `0 0 ${right} ${bottom}`, role: 'tree', 'aria-label': 'Agents' },
     svg('defs', {}, svg('marker', { id: 'tip', viewBox: '0 0 8 8', refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: 'auto-start-reverse' }, svg('path', { d: 'M0 0.5 7 4 0 7.5z' }))),
-    nodes.flatMap(edges), nodes.map((n) => box(n, { chosen, changed, choose, first: n === top })));
+    nodes.flatMap(edges), nodes.map((n) => box(n, { chosen, changed, active, choose, first: n === top })));
   drawing.style.minWidth = `${right * SMALLEST}px`;
   drawing.addEventListener('keydown', walk);
-  const frame = el('div', { class: 'tree' }, drawing);
+  const frame = el('div', { class: 'tree', 'data-large': count > MANY }, drawing);
   section.replaceChildren(title, frame);
-  frame.scrollLeft = scroll;
+  Object.assign(frame, { scrollLeft, scrollTop });
   if (focused) (drawing.querySelector('[aria-selected=true]') ?? drawing.querySelector('[tabindex="0"]'))?.focus();
 }
 
-/** lightUp marks the active agent, or none. */
+/** lightUp marks the agent that works, or none. */
 export function lightUp(section, name) {
   for (const node of section.querySelectorAll('[data-agent]')) node.toggleAttribute('data-busy', node.dataset.agent === name);
 }
@@ -168,29 +171,33 @@ function around(a, b, way) {
     way.label && svg('text', { class: 'route', x: x + reach(way) * 0.75 + 4, y: (y1 + y2) / 2 + 4 }, way.label));
 }
 
-function box(node, { chosen, changed, choose, first }) {
+function box(node, { chosen, changed, active, choose, first }) {
   const { agent, x, y, height } = node;
   const here = chosen === agent.name;
+  const isActive = active === agent.name;
   const pick = () => choose(agent.name);
   const tools = agent.tools ?? [];
   const shown = tools.length > MOST_TOOLS + 1 ? [...tools.slice(0, MOST_TOOLS).map((t) => t.name), `and ${tools.length - MOST_TOOLS} more`] : tools.map((t) => t.name);
-  const spoken = [agent.name, kindOf(agent), agent.model, tools.length && `tools ${tools.map((t) => t.name).join(', ')}`, changed.has(agent.name) && 'changed'].filter(Boolean).join(', ');
+  const lines = { name: cut(agent.name, isActive ? 15 : 23), kind: cut([kindOf(agent), agent.model].filter(Boolean).join(' · '), 27), tools: shown.map((name) => cut(name, 24)) };
+  // The accessible name begins with the visible text, so that it can be spoken as it is read.
+  const label = [[lines.name, isActive && 'active', lines.kind, ...lines.tools].filter(Boolean).join(' '), changed.has(agent.name) && 'changed', lines.name !== agent.name && escapeControls(agent.name)].filter(Boolean).join(', ');
   return svg('g', {
-    class: 'node', transform: `translate(${x} ${y})`, role: 'treeitem', 'aria-level': node.level + 1, 'aria-selected': here, 'aria-label': spoken,
-    tabindex: here || (!chosen && first) ? 0 : -1, 'data-agent': agent.name, 'data-kind': kindOf(agent), 'data-changed': changed.has(agent.name),
+    class: 'node', transform: `translate(${x} ${y})`, role: 'treeitem', 'aria-level': node.level + 1, 'aria-selected': here, 'aria-label': label,
+    tabindex: here || (!chosen && first) ? 0 : -1, 'data-agent': agent.name, 'data-kind': kindOf(agent), 'data-changed': changed.has(agent.name), 'data-active': isActive,
     onclick: pick, onkeydown: (e) => ['Enter', ' '].includes(e.key) && (e.preventDefault(), pick()),
   },
-  svg('title', {}, [agent.name, agent.description].filter(Boolean).join(': ')),
+  svg('title', {}, [agent.name, agent.description, isActive && 'answered last'].filter(Boolean).map(escapeControls).join(': ')),
   svg('rect', { class: 'card', width: WIDTH, height, rx: 6 }),
   svg('rect', { class: 'stripe', width: 3, height: height - 12, x: 5, y: 6, rx: 1.5 }),
-  svg('text', { class: 'name', x: 15, y: 18 }, cut(agent.name, 23)),
-  svg('text', { class: 'kind', x: 15, y: 34 }, cut([kindOf(agent), agent.model].filter(Boolean).join(' · '), 27)),
+  svg('text', { class: 'name', x: 15, y: 18 }, lines.name), ' ',
+  isActive && [svg('text', { class: 'now', x: WIDTH - 20, y: 18, 'text-anchor': 'end' }, 'active'), ' '],
+  svg('text', { class: 'kind', x: 15, y: 34 }, lines.kind),
   tools.length && svg('path', { class: 'rule', d: `M15 ${HEAD - 1}H${WIDTH - 10}` }),
-  shown.map((name, i) => svg('text', { class: 'tool', x: 15, y: HEAD + 13 + i * LINE }, cut(name, 24))),
+  lines.tools.map((name, i) => [' ', svg('text', { class: 'tool', x: 15, y: HEAD + 13 + i * LINE }, name)]),
   changed.has(agent.name) && svg('circle', { class: 'dot', cx: WIDTH - 11, cy: 12, r: 4 }));
 }
 
-const cut = (text, width) => (text.length > width ? text.slice(0, width - 1) + '…' : text);
+const cut = (text, width) => escapeControls(text.length > width ? text.slice(0, width - 1) + '…' : text);
 
 // walk moves the focus with the arrow keys.
 function walk(event) {

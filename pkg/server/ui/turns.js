@@ -1,21 +1,8 @@
-// Derives from the stored events which turns were rewound and whether the last turn is
-// complete. Chunks of an interrupted response are not stored, so a turn without a final
-// event was interrupted.
+// Derives from the stored events whether the last turn is complete. Chunks of an
+// interrupted response are not stored, so a turn without a final event was interrupted.
 
 import { isLive } from './live_events.js';
-
-/** keepVisible omits events that were rewound. */
-export function keepVisible(events) {
-  const visible = [];
-  for (const event of events) {
-    const before = event.actions?.rewindBeforeInvocationId;
-    const after = event.provenance?.rewindAfterEventId;
-    if (after) visible.length = visible.findIndex((e) => e.id === after) + 1 || visible.length;
-    else if (before && visible.some((e) => e.invocationId === before)) visible.length = visible.findIndex((e) => e.invocationId === before);
-    visible.push(event);
-  }
-  return visible;
-}
+import { keepVisible, responsesOf, partsOf } from './turn_tree.js';
 
 /**
  * findOpenTurn returns the last turn if it failed or was interrupted, otherwise null.
@@ -46,9 +33,7 @@ export function isQuestionOpen(events, callId) {
 // An abort marks the end of an interrupted turn, which did not fail.
 const hasFailed = (event) => !!(event.errorCode || event.errorMessage) && event.errorCode !== 'INVOCATION_ABORTED';
 const hasContent = (event) => !event.partial && (!!event.content?.parts?.length || event.output !== undefined || hasFailed(event));
-const partsOf = (event, kind) => (event.content?.parts ?? []).map((p) => p[kind]).filter(Boolean);
 const callsOf = (event) => partsOf(event, 'functionCall');
-const responsesOf = (event) => partsOf(event, 'functionResponse');
 
 // isFinal is ADK's is_final_response, extended by calls that wait for the user.
 function isFinal(event, turn) {

@@ -16,6 +16,9 @@ function describeDetail(detail) {
 
 const TOKEN = 'agenthost.token';
 
+/** REFUSED is the window's event for a request that the server does not accept without another token. */
+export const REFUSED = 'agenthost:refused';
+
 /** keepToken stores the token for all requests, until the tab closes. */
 export const keepToken = (token) => sessionStorage.setItem(TOKEN, token);
 
@@ -37,7 +40,9 @@ export async function fetchOK(method, url, body, { signal, headers: more } = {})
   try {
     detail = JSON.parse(text).detail ?? detail;
   } catch { /* a proxy in front of the server responds in its own format */ }
-  throw new HTTPError(response.status, detail);
+  const error = new HTTPError(response.status, detail);
+  if (error.status === 401) window.dispatchEvent(new CustomEvent(REFUSED, { detail: error }));
+  throw error;
 }
 
 /** get fetches JSON. */
