@@ -6,6 +6,25 @@ import (
 	"testing"
 )
 
+// Artifacts are in a local folder by default, which replicas do not share: with sessions on a server it
+// is named, so that serve can warn.
+func TestLocalArtifacts(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "data")
+	t.Chdir(filepath.Dir(folder))
+	for _, c := range []struct{ sessions, artifacts, want string }{
+		{"postgres://db/agents", "", folder},
+		{"mysql://user:secret@db/agents", "", folder},
+		{"postgres://db/agents", "gs://bucket", ""},
+		{"sqlite:///data/agenthost.db", "", ""},
+		{"memory:", "", ""},
+	} {
+		f := StoreFlags{SessionDB: c.sessions, artifacts: c.artifacts}
+		if got := f.LocalArtifacts(); got != c.want {
+			t.Errorf("LocalArtifacts with sessions in %s and artifacts %q = %q, want %q", c.sessions, c.artifacts, got, c.want)
+		}
+	}
+}
+
 // The default database is next to the app, and what may surprise has a notice.
 func TestFindDefaultDatabase(t *testing.T) {
 	for _, c := range []struct {

@@ -1,7 +1,11 @@
 package command
 
 import (
+	"errors"
 	"fmt"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
 )
 
 // Exit codes.
@@ -42,3 +46,16 @@ func FailWith(err error) error {
 
 // FailWithf formats an error with [ExitFailure].
 func FailWithf(format string, args ...any) error { return FailWith(fmt.Errorf(format, args...)) }
+
+// FailRun returns a run's error for people, with [ExitFailure]. Its cause, which has the details,
+// replaces an internal error.
+func FailRun(err error) error {
+	re := runtime.AsRunError(err)
+	if re.Code == runtime.CodeInternal && re.Err != nil {
+		return FailWith(re.Err)
+	}
+	if failed, ok := errors.AsType[*model.Error](err); ok && failed.URL != "" {
+		return FailWith(failed) // with the address, which a server's clients do not get
+	}
+	return FailWith(re)
+}

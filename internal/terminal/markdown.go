@@ -200,11 +200,10 @@ func (r *renderer) inlineSpans(spans []span, parent ast.Node, look look) []span 
 		switch n := n.(type) {
 		case *ast.Text:
 			spans = append(spans, span{r.plainText(n), look})
-			switch {
-			case n.HardLineBreak():
+			// A model that ends a line means it, as in an address or a poem: CommonMark's soft line
+			// breaks are line breaks, as in chats.
+			if n.HardLineBreak() || n.SoftLineBreak() {
 				spans = append(spans, span{"\n", 0})
-			case n.SoftLineBreak():
-				spans = append(spans, span{" ", look})
 			}
 		case *ast.String:
 			spans = append(spans, span{CleanLine(string(n.Value)), look})

@@ -104,12 +104,7 @@ func SuggestMention(before string) (word int, items []Suggestion) {
 // a dot appear only if the prefix does.
 func SuggestFiles(prefix string) []Suggestion {
 	dir, name := filepath.Split(prefix)
-	folder := dir
-	if rest, ok := strings.CutPrefix(folder, "~/"); ok {
-		if home, err := os.UserHomeDir(); err == nil {
-			folder = filepath.Join(home, rest)
-		}
-	}
+	folder := ExpandHome(dir)
 	if folder == "" {
 		folder = "."
 	}
@@ -134,4 +129,14 @@ func SuggestFiles(prefix string) []Suggestion {
 		found = append(found, Suggestion{Text: path})
 	}
 	return found
+}
+
+// ExpandHome replaces ~ at the beginning of a path by the user's folder.
+func ExpandHome(file string) string {
+	if rest, ok := strings.CutPrefix(file, "~/"); ok {
+		if home, err := os.UserHomeDir(); err == nil {
+			return filepath.Join(home, rest)
+		}
+	}
+	return file
 }
