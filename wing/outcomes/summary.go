@@ -1,0 +1,248 @@
+// Package outcomes shows what came out of an app's turns: by the commands outcomes and cost, by
+// GET /apps/{app}/outcomes, and by metrics for each revision. The runtime counts, and stores keep the
+// counts; see [session.Outcome].
+package outcomes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"agenthost/internal/statistics"
+	"agenthost/pkg/session"
+	"agenthost/pkg/store"
+)
+
+// keyNames are the names by which rows can be grouped.
+var keyNames = []string{"agent", "revision", "user", "day", "protocol"}
+
+// maxRows is how many rows a summary has at most; the rest is one row whose keys are
+// [session.OtherName].
+const maxRows = 10_000
+
+// A Request selects and groups outcomes.
+type Request struct {
+	store.OutcomeRequest
+	// By has key names; see [ParseKeys]. Rows by agent have only model and tool calls.
+	By []string
+}
+
+// ParseKeys splits a list such as agent,day, and checks the names.
+func ParseKeys(text string) ([]string, error) {
+	by := strings.Split(text, ",")
+	for i, name := range by {
+		if !slices.Contains(keyNames, name) {
+			return nil, fmt.Errorf("unknown key %q: known are %s", name, strings.Join(keyNames, ", "))
+		}
+		if slices.Contains(by[:i], name) {
+			return nil, fmt.Errorf("key %s appears more than once", name)
+		}
+	}
+	return by, nil
+}
+
+// A Summary has the rows of a request.
+type Summary struct {
+	Rows []*Row `json:"rows"`
+	// Sessions is how many sessions were counted. More reports that older ones were not.
+	Sessions int64 `json:"sessions"`
+	More     bool  `json:"more"`
+	// Damaged is how many sessions have outcomes that cannot be read.
+	Damaged int64 `json:"damaged,omitempty"`
+}
+
+// A Row counts the outcomes with the same keys. Keys that do not group it are empty.
+type Row struct {
+	Agent    string `json:"agent,omitempty"`
+	Revision string `json:"revision,omitempty"`
+	User     string `json:"user,omitempty"`
+	Day      string `json:"day,omitempty"`
+	Protocol string `json:"protocol,omitempty"`
+
+	Sessions int64 `json:"sessions"`
+	// FailedSessions have a turn that did not end well.
+	FailedSessions int64 `json:"failedSessions"`
+	Turns          int64 `json:"turns"`
+	Failed         int64 `json:"failed"`
+	// FailedRate is the share of turns, FailedInterval its 95 % interval, as if turns were
+	// independent.
+	FailedRate     float64             `json:"failedRate"`
+	FailedInterval statistics.Interval `json:"failedInterval"`
+	Failures       []Failure           `json:"failures,omitempty"`
+	// Seconds is the mean of a turn; its interval is missing for one turn.
+	Seconds         float64              `json:"seconds"`
+	SecondsInterval *statistics.Interval `json:"secondsInterval,omitempty"`
+	Asked           int64                `json:"asked"`
+	Approved        int64                `json:"approved"`
+	Rejected        int64                `json:"rejected"`
+
+	Calls      int64   `json:"calls"`
+	Priced     int64   `json:"priced"`
+	Input      int64   `json:"inputTokens"`
+	Cached     int64   `json:"cachedTokens"`
+	Output     int64   `json:"outputTokens"`
+	USD        float64 `json:"usd"`
+	ToolCalls  int64   `json:"toolCalls"`
+	ToolErrors int64   `json:"toolErrors"`
+
+	// Scores counts people's feedback; Score is the mean.
+	Scores        int64                `json:"scores"`
+	Score         float64              `json:"score"`
+	ScoreInterval *statistics.Interval `json:"scoreInterval,omitempty"`
+
+	total                  session.Outcome
+	lastSession            int64 // the last counted session
+	lastFailed             int64 // the last counted session with a failed turn
+	lastDay                int64
+	scoreSum, scoreSquares float64
+}
+
+// A Failure counts turns with a code.
+type Failure struct {
+	Code  string `json:"code"`
+	Turns int64  `json:"turns"`
+}
+
+// Summarize reads outcomes session by session. Rows by agent or user begin with the highest cost, others
+// with the latest day.
+func Summarize(ctx context.Context, stored *store.Outcomes, req *Request) (*Summary, error) {
+	s := &summarizer{Summary: Summary{Rows: []*Row{}}, by: req.By, rows: map[rowKey]*Row{}}
+	var err error
+	s.More, err = stored.EachSession(ctx, &req.OutcomeRequest, func(one *store.SessionOutcomes) error {
+		s.addSession(one)
+		return ctx.Err()
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range s.Rows {
+		r.finishCounts()
+	}
+	byCost := slices.Contains(req.By, "agent") || slices.Contains(req.By, "user")
+	slices.SortStableFunc(s.Rows, func(a, b *Row) int {
+		if byCost {
+			return cmp.Or(cmp.Compare(b.USD, a.USD), cmp.Compare(b.Input+b.Output, a.Input+a.Output))
+		}
+		return cmp.Or(cmp.Compare(b.lastDay, a.lastDay), strings.Compare(b.Day, a.Day))
+	})
+	return &s.Summary, nil
+}
+
+// A rowKey has the keys by which a row is grouped.
+type rowKey struct{ Agent, Revision, User, Day, Protocol string }
+
+type summarizer struct {
+	Summary
+	by   []string
+	rows map[rowKey]*Row
+}
+
+func (s *summarizer) addSession(one *store.SessionOutcomes) {
+	s.Sessions++
+	if one.Damaged {
+		s.Damaged++
+	}
+	for i := range one.Outcomes {
+		o := &one.Outcomes[i]
+		if !slices.Contains(s.by, "agent") {
+			s.findRow(one, o, "").addOutcome(one.ID, o)
+			continue
+		}
+		for _, a := range o.Agents {
+			own := session.Outcome{Day: o.Day, Agents: []session.AgentOutcome{a}}
+			s.findRow(one, o, a.Agent).addOutcome(one.ID, &own)
+		}
+	}
+	if slices.Contains(s.by, "agent") {
+		return // a person scores an answer, and not an agent
+	}
+	for _, f := range one.Feedback {
+		r := s.findRow(one, outcomeOf(one, &f), "")
+		r.Scores++
+		r.scoreSum, r.scoreSquares = r.scoreSum+f.Score, r.scoreSquares+f.Score*f.Score
+	}
+}
+
+// outcomeOf returns the outcome that feedback belongs to: the latest one on its revision.
+func outcomeOf(one *store.SessionOutcomes, f *store.Feedback) *session.Outcome {
+	for i := range one.Outcomes {
+		if one.Outcomes[i].Revision == f.Revision {
+			return &one.Outcomes[i]
+		}
+	}
+	return &session.Outcome{Revision: f.Revision, Day: store.DayOf(f.Stored)}
+}
+
+// findRow returns the row for an outcome, and adds it if it is missing.
+func (s *summarizer) findRow(one *store.SessionOutcomes, o *session.Outcome, agent string) *Row {
+	all := map[string]string{"agent": agent, "revision": o.Revision, "user": one.Key.User, "day": FormatDay(o.Day), "protocol": o.Protocol}
+	r := s.rows[s.selectKeys(all)]
+	if r == nil && len(s.Rows) >= maxRows-1 {
+		for name := range all {
+			all[name] = session.OtherName
+		}
+		r = s.rows[s.selectKeys(all)]
+	}
+	if r == nil {
+		k := s.selectKeys(all)
+		r = &Row{Agent: k.Agent, Revision: k.Revision, User: k.User, Day: k.Day, Protocol: k.Protocol, lastSession: -1, lastFailed: -1}
+		s.rows[k], s.Rows = r, append(s.Rows, r)
+	}
+	r.lastDay = max(r.lastDay, o.Day)
+	return r
+}
+
+func (s *summarizer) selectKeys(all map[string]string) (k rowKey) {
+	for name, to := range map[string]*string{"agent": &k.Agent, "revision": &k.Revision, "user": &k.User, "day": &k.Day, "protocol": &k.Protocol} {
+		if slices.Contains(s.by, name) {
+			*to = all[name]
+		}
+	}
+	return k
+}
+
+// FormatDay formats a day of an outcome.
+func FormatDay(day int64) string { return time.Unix(day*86400, 0).UTC().Format(time.DateOnly) }
+
+// addOutcome adds one outcome. A session's outcomes follow each other.
+func (r *Row) addOutcome(id int64, o *session.Outcome) {
+	if r.lastSession != id {
+		r.Sessions, r.lastSession = r.Sessions+1, id
+	}
+	if o.CountFailed() > 0 && r.lastFailed != id {
+		r.FailedSessions, r.lastFailed = r.FailedSessions+1, id
+	}
+	r.total.Add(o)
+}
+
+// finishCounts sets what follows from the sums.
+func (r *Row) finishCounts() {
+	o := &r.total
+	r.Turns, r.Failed, r.Asked, r.Approved, r.Rejected = o.Turns, o.CountFailed(), o.Asked, o.Approved, o.Rejected
+	r.FailedInterval = statistics.RateInterval(r.Failed, r.Turns)
+	if r.Turns > 0 {
+		r.FailedRate = float64(r.Failed) / float64(r.Turns)
+		r.Seconds = float64(o.Millis) / 1e3 / float64(r.Turns)
+	}
+	if i, ok := statistics.MeanInterval(r.Turns, float64(o.Millis)/1e3, float64(o.SquaredMillis)/1e6); ok {
+		r.SecondsInterval = &i
+	}
+	for _, f := range o.Failures {
+		r.Failures = append(r.Failures, Failure{f.Code, f.Turns})
+	}
+	slices.SortStableFunc(r.Failures, func(a, b Failure) int { return cmp.Compare(b.Turns, a.Turns) })
+	for i := range o.Agents {
+		a := &o.Agents[i]
+		r.Calls, r.Priced, r.Input, r.Cached, r.Output = r.Calls+a.Calls, r.Priced+a.Priced, r.Input+a.Input, r.Cached+a.Cached, r.Output+a.Output
+		r.USD, r.ToolCalls, r.ToolErrors = r.USD+a.USD(), r.ToolCalls+a.ToolCalls, r.ToolErrors+a.ToolErrors
+	}
+	if r.Scores > 0 {
+		r.Score = r.scoreSum / float64(r.Scores)
+	}
+	if i, ok := statistics.MeanInterval(r.Scores, r.scoreSum, r.scoreSquares); ok {
+		r.ScoreInterval = &i
+	}
+}
