@@ -1,0 +1,278 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"agenthost/internal/safe"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+	"agenthost/pkg/store"
+	"agenthost/pkg/template"
+)
+
+// Options configure a [Controller].
+type Options struct {
+	// Rollouts and Outcomes are those of the sessions' store.
+	Rollouts *store.Rollouts
+	Outcomes *store.Outcomes
+	// Owner names this host among those that share the store.
+	Owner string
+	// Clock is time.Now.
+	Clock  func() time.Time
+	Logger *slog.Logger
+}
+
+const (
+	// interval is how often a host reads its apps' states.
+	interval = 5 * time.Second
+	// leaseTerm is how long a host decides a rollout without renewing its lease.
+	leaseTerm = 6 * interval
+	// attempts is how often a change is made again after another host's.
+	attempts = 5
+	// maxCounted is how many sessions a decision reads at most.
+	maxCounted = 100_000
+	// maxBaseline is how many sessions percentiles are computed from.
+	maxBaseline = 2000
+)
+
+// A Controller runs the rollouts of a host's apps. It is safe for concurrent use.
+type Controller struct {
+	opts Options
+	// host is nil until [Controller.Attach].
+	host atomic.Pointer[Host]
+	// known are the latest states that this host has seen, by app; readers never wait.
+	known atomic.Pointer[map[string]*knownRollout]
+	mu    sync.Mutex // guards writes to known, held and failing
+	// held are revisions whose files this host has and does not serve.
+	held map[string]string
+	// failing are apps whose state could not be read or changed the last time.
+	failing map[string]bool
+}
+
+// A knownRollout is a state with its compiled expression. It is immutable.
+type knownRollout struct {
+	version int64
+	state   *state
+	always  *template.Expr
+}
+
+// A Host is what a controller needs from a host.
+type Host struct {
+	// Serving returns the app that serves under a name; nil if none does.
+	Serving func(app string) *runtime.App
+	// Reconsider makes the loader admit an app again.
+	Reconsider func(app string)
+}
+
+// NewController returns a controller. Until it is attached to a host no app serves.
+func NewController(opts *Options) *Controller {
+	c := &Controller{opts: *opts, held: map[string]string{}, failing: map[string]bool{}}
+	c.known.Store(&map[string]*knownRollout{})
+	return c
+}
+
+// Attach sets the host, whose loader and runtime already use the controller.
+func (c *Controller) Attach(h *Host) { c.host.Store(h) }
+
+// Run reads the apps' states and decides those that this host has leased, until ctx ends.
+func (c *Controller) Run(ctx context.Context) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		func() {
+			defer safe.Recover(func(p *safe.Panic) { c.opts.Logger.Error("panic in a rollout", "error", p) })
+			c.Check(ctx)
+		}()
+	}
+}
+
+// Check reads all apps' states once, and decides those that it has leased.
+func (c *Controller) Check(ctx context.Context) {
+	for _, app := range c.listApps() {
+		err := c.checkApp(ctx, app)
+		if ctx.Err() != nil {
+			return
+		}
+		c.mu.Lock()
+		repeated := c.failing[app]
+		c.failing[app] = err != nil
+		c.mu.Unlock()
+		if err != nil && !repeated {
+			c.opts.Logger.Error("rollout not decided; each session stays on its revision, and the shares stay", "app", app, "error", err)
+		}
+	}
+}
+
+// listApps lists the apps that may have a rollout.
+func (c *Controller) listApps() []string {
+	return slices.Sorted(maps.Keys(*c.known.Load()))
+}
+
+// checkApp reads an app's state, and decides its rollout.
+func (c *Controller) checkApp(ctx context.Context, app string) error {
+	decided := false
+	s, err := c.changeState(ctx, app, func(s *state) (bool, error) {
+		decided = false
+		now := c.opts.Clock()
+		if !s.isActive() || s.Decider != c.opts.Owner && now.Before(s.Until) {
+			return false, nil
+		}
+		before := s.Last
+		if err := c.readSessions(ctx, app, s, now); err != nil {
+			return false, err
+		}
+		decided = s.decideRollout(now)
+		renew := s.isActive() && (s.Decider != c.opts.Owner || s.Until.Sub(now) < leaseTerm/2)
+		if renew {
+			s.Decider, s.Until = c.opts.Owner, now.Add(leaseTerm)
+		}
+		return decided || renew || s.Last != before, nil
+	})
+	if err == nil && decided {
+		c.opts.Logger.Info("rollout "+string(s.Status), "app", app, "stable", s.Stable, "revision", s.Draft, "share", s.currentShare(), "reason", s.Reason)
+	}
+	return err
+}
+
+// readSessions counts an app's sessions in its state.
+func (c *Controller) readSessions(ctx context.Context, app string, s *state, now time.Time) error {
+	if s.Percentiles == nil && s.Plan.needsPercentiles() {
+		var before []*store.SessionOutcomes
+		_, err := c.opts.Outcomes.EachSession(ctx, &store.OutcomeRequest{App: app, MaxSessions: maxBaseline}, func(one *store.SessionOutcomes) error {
+			if one.Created.Before(s.Began[0]) {
+				before = append(before, one)
+			}
+			return ctx.Err()
+		})
+		if err != nil {
+			return err
+		}
+		s.setPercentiles(before)
+	}
+	var all []*store.SessionOutcomes
+	_, err := c.opts.Outcomes.EachSession(ctx, &store.OutcomeRequest{App: app, MaxSessions: maxCounted}, func(one *store.SessionOutcomes) error {
+		if one.Created.Before(s.Began[0]) || s.Plan.By != "user" && one.ID <= s.Last {
+			return errEnough
+		}
+		all = append(all, one)
+		return ctx.Err()
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return err
+	}
+	s.countSessions(app, all, now)
+	return nil
+}
+
+// errEnough ends reading sessions.
+var errEnough = errors.New("the other sessions are counted")
+
+// changeState reads an app's state, and saves it if the function reports a change. After another host's
+// change it starts over. An app without a rollout has [statusNone].
+func (c *Controller) changeState(ctx context.Context, app string, edit func(*state) (save bool, err error)) (*state, error) {
+	for range attempts {
+		row, err := c.opts.Rollouts.Get(ctx, app)
+		s := &state{Status: statusNone}
+		switch {
+		case errors.Is(err, session.ErrNotFound):
+			row, err = &store.Rollout{App: app}, nil
+		case err == nil:
+			s, err = decodeState(row.Data)
+		}
+		if err != nil {
+			return nil, err
+		}
+		save, err := edit(s)
+		if err != nil {
+			return nil, err
+		}
+		if save {
+			if row.Data, err = s.encodeState(); err != nil {
+				return nil, err
+			}
+			err = c.opts.Rollouts.Save(ctx, row)
+		}
+		if errors.Is(err, session.ErrStale) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if row.Version > 0 {
+			c.publishState(app, row.Version, s)
+		}
+		return s, nil
+	}
+	return nil, fmt.Errorf("rollout of app %s: other hosts change it at the same time", app)
+}
+
+// publishState makes a state known to the split, and lets the loader admit the app again if another revision
+// may serve, or the reason why it does not is another one.
+func (c *Controller) publishState(app string, version int64, s *state) {
+	c.mu.Lock()
+	known := *c.known.Load()
+	old := known[app]
+	if old != nil && old.version >= version {
+		c.mu.Unlock()
+		return
+	}
+	fresh := &knownRollout{version: version, state: s}
+	if s.Plan != nil && s.Plan.Always != "" {
+		var err error
+		if fresh.always, err = template.CompileBool(s.Plan.Always, alwaysEnv); err != nil {
+			c.opts.Logger.Error("rollout: always is not an expression; it selects no session", "app", app, "error", err)
+		}
+	}
+	known = maps.Clone(known)
+	known[app] = fresh
+	c.known.Store(&known)
+	c.mu.Unlock()
+	if old != nil && (old.state.Status != s.Status || old.state.Stable != s.Stable || old.state.Draft != s.Draft || len(old.state.Began) != len(s.Began)) {
+		if h := c.host.Load(); h != nil {
+			h.Reconsider(app)
+		}
+	}
+}
+
+// readState returns an app's state; [statusNone] for an app without one.
+func (c *Controller) readState(ctx context.Context, app string) (*state, error) {
+	return c.changeState(ctx, app, func(*state) (bool, error) { return false, nil })
+}
+
+// FindStable returns the revision that serves an app's new sessions apart from a rollout; empty for an app
+// without one.
+func FindStable(ctx context.Context, stored *store.Rollouts, app string) (string, error) {
+	row, err := stored.Get(ctx, app)
+	if errors.Is(err, session.ErrNotFound) || errors.Is(err, store.ErrNoRollouts) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	s, err := decodeState(row.Data)
+	if err != nil {
+		return "", fmt.Errorf("app %s: %w", app, err)
+	}
+	return s.Stable, nil
+}
+
+// applyAction changes an app's rollout for a person. The error is an [actionError] if the action does not fit.
+func (c *Controller) applyAction(ctx context.Context, app, action string) (*state, error) {
+	return c.changeState(ctx, app, func(s *state) (bool, error) {
+		err := s.applyAction(action, c.opts.Clock())
+		return err == nil, err
+	})
+}

@@ -1,0 +1,87 @@
+package rollout
+
+import (
+	_ "embed"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"agenthost/internal/jsonbody"
+	"agenthost/pkg/server"
+	"agenthost/pkg/store"
+)
+
+// components are the schemas for the routes.
+//
+//go:embed components.yaml
+var components []byte
+
+type handlers struct {
+	*server.Services
+	controller *Controller
+}
+
+// Extend returns a server extension with routes for administrators. Without a controller the routes
+// show and change the stored rollouts, which other hosts follow.
+func Extend(c *Controller) func(*server.Services) *server.Extension {
+	return func(s *server.Services) *server.Extension {
+		h := &handlers{s, c}
+		limits := server.Limits{ShareTimeout: true}
+		return &server.Extension{Components: components, Routes: []server.Route{
+			{Method: "GET", Pattern: "/apps/{app}/rollout", Limits: limits, Handler: h.handleGet, Doc: server.Doc{Tag: "apps", ID: "getRollout", Summary: "Show the rollout of an app's change", Answer: "Rollout"}},
+			{Method: "POST", Pattern: "/apps/{app}/rollout", Limits: limits, Handler: h.handleAction, Doc: server.Doc{Tag: "apps", ID: "changeRollout", Summary: "Pause, resume, promote or abort the rollout", Body: "RolloutAction", Answer: "Rollout"}},
+		}}
+	}
+}
+
+// openController returns the controller for a request.
+func (h *handlers) openController() *Controller {
+	if h.controller != nil {
+		return h.controller
+	}
+	return newPersonController(h.Host().Store())
+}
+
+func (h *handlers) handleGet(w http.ResponseWriter, r *http.Request) error {
+	app := r.PathValue("app")
+	if h.Host().App(app) == nil {
+		return server.NewError(http.StatusNotFound, "App not found: "+app)
+	}
+	s, err := h.openController().readState(r.Context(), app)
+	return h.writeState(w, r, s, err)
+}
+
+func (h *handlers) handleAction(w http.ResponseWriter, r *http.Request) error {
+	app := r.PathValue("app")
+	if h.Host().App(app) == nil {
+		return server.NewError(http.StatusNotFound, "App not found: "+app)
+	}
+	var body struct {
+		Action string `json:"action"`
+	}
+	if err := h.ReadJSON(w, r, &body); err != nil {
+		return err
+	}
+	if !slices.Contains(actions, body.Action) {
+		return jsonbody.NewError("enum", "Input should be "+strings.Join(actions, ", "), "body", "action")
+	}
+	s, err := h.openController().applyAction(r.Context(), app, body.Action)
+	if err == nil {
+		h.Logger().InfoContext(r.Context(), "rollout "+body.Action, "app", app, "revision", s.Draft)
+	}
+	return h.writeState(w, r, s, err)
+}
+
+// writeState responds with a state. An action that does not fit is a conflict.
+func (h *handlers) writeState(w http.ResponseWriter, r *http.Request, s *state, err error) error {
+	switch {
+	case errors.Is(err, store.ErrNoRollouts):
+		return server.NewError(http.StatusNotImplemented, err.Error())
+	case errors.As(err, new(actionError)):
+		return server.NewError(http.StatusConflict, err.Error())
+	case err != nil:
+		return err
+	}
+	return h.WriteLarge(w, r, false, func() ([]byte, error) { return server.EncodeJSON(s.describeRollout(r.PathValue("app"))) })
+}
