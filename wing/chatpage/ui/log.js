@@ -1,0 +1,167 @@
+// The messages of one conversation.
+
+import { el, svg } from '../../ui/dom.js';
+import { Markdown } from '../../ui/markdown.js';
+import { drawFile } from './files.js';
+import { drawQuestion } from './ask.js';
+import { words } from './door.js';
+
+// thumb draws a thumb up; the style sheet turns the one of a bad answer.
+const thumb = () => svg('svg', { viewBox: '0 0 24 24', width: 18, height: 18, 'aria-hidden': 'true' }, svg('path', { d: 'M7 11v9H4v-9zM7 11l4-7.5c1.6 0 2.4 1 2.1 2.4L12.4 9.5h6a2 2 0 0 1 2 2.4l-1.3 6.5a2 2 0 0 1-2 1.6H7' }));
+
+const NEAR = 80; // pixels from the end within which the log follows new text
+
+/** A Log draws messages, and the text of a message as it arrives. */
+export class Log {
+  /**
+   * handlers: load(path) fetches a file, answer(body, accept) answers a question, retry() repeats
+   * the last turn, rate(id, score) rates an answer, and earlier(id) loads the messages before one.
+   */
+  constructor(root, handlers) {
+    Object.assign(this, { root, handlers, rows: new Map(), follows: true });
+    this.list = el('ol', { class: 'messages' });
+    this.tail = el('div', { class: 'tail' });
+    this.jump = el('button', { type: 'button', class: 'jump', hidden: true, onclick: () => this.toEnd() }, 'Latest message ↓');
+    root.replaceChildren(this.list, this.tail, this.jump);
+    root.addEventListener('scroll', () => {
+      this.follows = root.scrollHeight - root.scrollTop - root.clientHeight < NEAR;
+      this.jump.hidden = this.follows;
+    }, { passive: true });
+    new ResizeObserver(() => this.follows && this.toEnd()).observe(this.list);
+  }
+
+  /** clear empties the log; welcome is shown instead of messages. */
+  clear(welcome) {
+    this.rows.clear();
+    this.list.replaceChildren();
+    this.tail.replaceChildren(...(welcome ? [welcome] : []));
+    this.follows = true;
+    this.jump.hidden = true;
+  }
+
+  /** show draws a stored conversation. */
+  show({ messages = [], before, failed }) {
+    this.clear();
+    for (const message of messages) this.add(message);
+    this.offerRatings();
+    if (before) this.offerEarlier(before);
+    this.setTail(failed ? { failed } : {});
+    this.toEnd();
+  }
+
+  /** prepend draws earlier messages, and keeps what is read where it is. */
+  prepend({ messages = [], before }) {
+    const { root } = this;
+    const bottom = root.scrollHeight - root.scrollTop;
+    const first = this.list.querySelector('.message');
+    this.list.querySelector('.earlier')?.remove();
+    for (const message of messages) this.list.insertBefore(this.draw(message).node, first);
+    this.offerRatings();
+    if (before) this.offerEarlier(before);
+    root.scrollTop = root.scrollHeight - bottom;
+  }
+
+  /** offerRatings lets the user rate the last text of each complete answer. */
+  offerRatings() {
+    const rows = [...this.list.querySelectorAll('.message')];
+    for (const [i, node] of rows.entries()) {
+      const isLast = node.matches('.from-app') && (rows[i + 1]?.matches('.from-user') ?? true);
+      const row = this.rows.get(node.dataset.id);
+      if (isLast && row && !row.text.hidden && !node.querySelector('.rate')) node.append(this.drawRating(row));
+    }
+  }
+
+  drawRating(row) {
+    const buttons = [[1, 'Good answer'], [-1, 'Bad answer']].map(([score, name]) => el('button', { type: 'button', class: 'icon', title: name, 'aria-label': name, 'data-score': score, onclick: () => choose(row.score === score ? 0 : score) }, thumb()));
+    const draw = () => buttons.forEach((button) => button.setAttribute('aria-pressed', String(Number(button.dataset.score) === row.score)));
+    const choose = async (score) => {
+      const before = row.score;
+      row.score = score;
+      draw();
+      if (await this.handlers.rate(row.node.dataset.id, score)) return;
+      row.score = before;
+      draw();
+    };
+    draw();
+    return el('div', { class: 'rate', role: 'group', 'aria-label': 'Rate this answer' }, buttons);
+  }
+
+  offerEarlier(id) {
+    this.list.prepend(el('li', { class: 'earlier' }, el('button', { type: 'button', class: 'quiet', onclick: () => this.handlers.earlier(id) }, 'Earlier messages')));
+  }
+
+  /** add draws a complete message, which replaces its text so far. */
+  add(message) {
+    const row = this.rows.get(message.id);
+    if (!row) this.list.append(this.draw(message).node);
+    else this.complete(row, message);
+    this.settle();
+  }
+
+  draw(message) {
+    const text = el('div', { class: 'text md', dir: 'auto' });
+    const node = el('li', { class: `message from-${message.from}`, 'data-id': message.id }, el('h2', { class: 'sr' }, message.from === 'user' ? 'You' : 'Answer'), text);
+    const row = { node, text, markdown: message.from === 'app' ? new Markdown(text, (draw) => this.around(draw)) : null, more: [] };
+    if (message.id) this.rows.set(message.id, row);
+    this.complete(row, message);
+    return row;
+  }
+
+  complete(row, { text = '', thoughts, files = [], questions = [], failed, score = 0 }) {
+    row.score = score;
+    if (row.markdown) row.markdown.finish(text);
+    else row.text.textContent = text;
+    row.text.hidden = !text;
+    for (const node of row.more) node.remove();
+    row.more = [
+      ...(thoughts ? [el('details', { class: 'thoughts' }, el('summary', {}, 'Thoughts'), el('p', { dir: 'auto' }, thoughts))] : []),
+      ...files.map((file) => drawFile(file, this.handlers.load)),
+      ...questions.map((question) => drawQuestion(question, this.handlers.answer)),
+      ...(failed ? [el('p', { class: 'bad' }, words(failed))] : []),
+    ];
+    row.node.append(...row.more);
+    row.node.hidden = !text && row.more.length === 0;
+  }
+
+  /** append adds a chunk to the text of a message. */
+  append(id, chunk) {
+    let row = this.rows.get(id);
+    if (!row) {
+      row = this.draw({ id, from: 'app' });
+      this.list.append(row.node);
+    }
+    row.node.hidden = row.text.hidden = false;
+    row.markdown.append(chunk);
+    this.settle();
+  }
+
+  /** setTail shows what follows the last message: work in progress, or a failure with a retry. */
+  setTail({ working, tool, failed, note }) {
+    const nodes = [];
+    if (working) nodes.push(el('p', { class: 'working' }, el('span', { class: 'dots', 'aria-hidden': 'true' }, el('i'), el('i'), el('i')), el('span', { class: tool ? 'dim' : 'sr' }, tool ? `${tool}…` : 'Working…')));
+    if (note) nodes.push(el('p', { class: 'dim', role: 'status' }, note));
+    if (failed) {
+      nodes.push(el('div', { class: 'failure', role: 'alert' }, el('p', {}, words(failed)),
+        el('button', { type: 'button', onclick: () => this.handlers.retry() }, 'Try again')));
+    }
+    this.tail.replaceChildren(...nodes);
+    this.settle();
+  }
+
+  // around keeps the end in view while text is drawn.
+  around(draw) {
+    draw();
+    this.settle();
+  }
+
+  settle() {
+    if (this.follows) this.toEnd();
+  }
+
+  /** toEnd scrolls to the last message. */
+  toEnd() {
+    this.follows = true;
+    this.jump.hidden = true;
+    this.root.scrollTop = this.root.scrollHeight;
+  }
+}
