@@ -1,0 +1,327 @@
+package mcpserver
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/genai"
+
+	"agenthost/internal/safe"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
+	"agenthost/pkg/session"
+)
+
+// A tool call is one run or more. Each run ends with an answer, or with questions for a person. An
+// old client answers them within the call: the server sends elicitation requests and waits. A client
+// without sessions receives the questions as the call's result, and repeats the call with the answers
+// and the request state (see requestState). No run is in progress while a person thinks, so that the
+// session's lease is free.
+
+const (
+	// requestArgument has the message, as in ADK, for an agent without an input schema.
+	requestArgument = "request"
+	// sessionArgument has the session's handle, in arguments and results.
+	sessionArgument = "session"
+	// maxRounds limits the questions and answers within one call.
+	maxRounds = 32
+	// maxProgress limits a call's progress notifications.
+	maxProgress = 10_000
+	// maxToken limits a request's progress token, which each notification repeats.
+	maxToken = 256
+	// maxProgressText limits a notification's message in characters.
+	maxProgressText = 500
+)
+
+var (
+	errInternal  = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
+	errBadState  = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState is not that of an open question: call the tool without it"}
+	errNoState   = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "inputResponses require the requestState of the result that they answer"}
+	errLongToken = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("progressToken exceeds the limit of %d bytes", maxToken)}
+)
+
+// describeTool returns the tool as clients see it.
+func (t *AgentTool) describeTool(s *Settings) *mcp.Tool {
+	input := map[string]any{
+		"type": "object", "required": []string{requestArgument},
+		"properties": map[string]any{requestArgument: map[string]any{"type": "string", "description": "The message to the agent."}},
+	}
+	if t.hasOwnInput() {
+		input = copyMap(t.Input.JSON())
+	}
+	output := map[string]any{"type": "string", "description": "The agent's answer."}
+	if t.Output != nil && !hasReference(t.Output.JSON()) {
+		output = t.Output.JSON()
+	} else if t.Output != nil {
+		output = map[string]any{"description": "The agent's answer."}
+	}
+	results := map[string]any{"answer": output}
+	if t.takesHandle(s) {
+		properties, _ := input["properties"].(map[string]any)
+		properties = copyMap(properties)
+		properties[sessionArgument] = map[string]any{"type": "string", "description": "The session of an earlier result, to continue that conversation."}
+		input["properties"] = properties
+		results[sessionArgument] = map[string]any{"type": "string", "description": "The conversation. Repeat it as an argument to continue."}
+	}
+	return &mcp.Tool{
+		Name: t.Name, Description: t.Description, InputSchema: input,
+		OutputSchema: map[string]any{"type": "object", "properties": results, "required": []string{"answer"}},
+	}
+}
+
+// hasOwnInput reports whether the agent's input schema has the tool's arguments.
+func (t *AgentTool) hasOwnInput() bool { return t.Input != nil && t.Input.JSON()["type"] == "object" }
+
+// takesHandle reports whether the session's handle is an argument: an argument of the agent's own
+// with that name has precedence.
+func (t *AgentTool) takesHandle(s *Settings) bool {
+	if s.Session == sessionOfCall {
+		return false
+	}
+	if !t.hasOwnInput() {
+		return true
+	}
+	properties, _ := t.Input.JSON()["properties"].(map[string]any)
+	return properties[sessionArgument] == nil
+}
+
+func copyMap(m map[string]any) map[string]any {
+	c := make(map[string]any, len(m)+1)
+	for k, v := range m {
+		c[k] = v
+	}
+	return c
+}
+
+// hasReference reports whether a schema refers to its own parts by their place, which differs once
+// it is part of another schema.
+func hasReference(v any) bool {
+	text, err := json.Marshal(v)
+	return err != nil || strings.Contains(string(text), `"$ref"`) || strings.Contains(string(text), `"$dynamicRef"`)
+}
+
+// A call is a tool call in progress.
+type call struct {
+	p        *publishedApp
+	req      *mcp.CallToolRequest
+	settings *Settings
+	tool     *AgentTool
+	key      session.Key
+	// creates is set for a new session; hidden if the client does not receive its handle.
+	creates, hidden bool
+	message         *genai.Content
+	progress        int
+}
+
+// handleTool runs an agent.
+func (p *publishedApp) handleTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	settings := p.currentSettings()
+	t := settings.findTool(req.Params.Name)
+	if t == nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", req.Params.Name)}
+	}
+	if token, ok := req.Params.GetProgressToken().(string); ok && len(token) > maxToken {
+		return nil, errLongToken
+	}
+	c := &call{p: p, req: req, settings: settings, tool: t, key: session.Key{App: p.name, User: p.callerOf(req)}}
+	if err := c.readArguments(ctx); err != nil {
+		return failedResult(err.Error()), nil
+	}
+	if c.isStateless() {
+		return c.runStateless(ctx)
+	}
+	return c.runConversation(ctx)
+}
+
+// callerOf returns the user that a request acts as.
+func (p *publishedApp) callerOf(req mcp.Request) string {
+	if extra := req.GetExtra(); extra != nil && extra.TokenInfo != nil {
+		return extra.TokenInfo.UserID
+	}
+	return p.h.localUser()
+}
+
+func (h *handlers) localUser() string {
+	if h.opts.User != "" {
+		return h.opts.User
+	}
+	return localUser
+}
+
+func (c *call) isStateless() bool { return c.req.ProtocolVersion() >= statelessVersion }
+
+// readArguments reads the message and chooses the session.
+func (c *call) readArguments(ctx context.Context) error {
+	args := map[string]any{}
+	if len(c.req.Params.Arguments) > 0 {
+		given, err := session.DecodeMap(c.req.Params.Arguments)
+		if err != nil {
+			return fmt.Errorf("arguments must be an object: %w", err)
+		}
+		args = copyMap(given)
+	}
+	handle := ""
+	if c.tool.takesHandle(c.settings) {
+		given, ok := args[sessionArgument].(string)
+		if !ok && args[sessionArgument] != nil {
+			return errors.New("session must be a string")
+		}
+		handle = given
+		delete(args, sessionArgument)
+	}
+	text, err := c.readMessage(ctx, args)
+	if err != nil {
+		return err
+	}
+	c.message = genai.NewContentFromText(text, genai.RoleUser)
+	c.chooseSession(handle)
+	return nil
+}
+
+func (c *call) readMessage(ctx context.Context, args map[string]any) (string, error) {
+	if !c.tool.hasOwnInput() {
+		text, ok := args[requestArgument].(string)
+		if !ok || strings.TrimSpace(text) == "" {
+			return "", errors.New("request is required: the message to the agent, as a string")
+		}
+		return text, nil
+	}
+	checked, err := c.tool.Input.Check(ctx, args)
+	if err != nil {
+		return "", fmt.Errorf("invalid arguments: %w", err)
+	}
+	text, err := server.EncodeJSON(checked)
+	return string(text), err
+}
+
+// chooseSession names the session: the handle's, the one of the client's connection, or a new one.
+// A connection's session has an ID that follows from the connection's, so that it needs no memory.
+func (c *call) chooseSession(handle string) {
+	connection := c.req.Session.ID()
+	if connection == "" {
+		connection = c.p.connection
+	}
+	switch {
+	case handle != "":
+		c.key.ID = handle
+	case c.settings.Session == sessionOfConnection && connection != "":
+		sum := sha256.Sum256([]byte("agenthost mcp connection\x00" + c.key.App + "\x00" + c.key.User + "\x00" + connection))
+		c.key.ID, c.creates = "mcp-"+hex.EncodeToString(sum[:16]), true
+	default:
+		c.key.ID, c.creates = "mcp-"+uuid.NewString(), true
+	}
+	c.hidden = !c.tool.takesHandle(c.settings)
+}
+
+// A turn is what a run has answered.
+type turn struct {
+	content []mcp.Content
+	text    strings.Builder
+	// asks is set if the run has ended with questions.
+	asks bool
+	// failure is an error event's text.
+	failure string
+}
+
+// runTurn runs one turn to its end. An error is the client's to see.
+func (c *call) runTurn(ctx context.Context, message *genai.Content) (*turn, error) {
+	h := c.p.h
+	runCtx, end, err := h.StartRun(ctx, c.key.App, c.key.User, true)
+	if err != nil {
+		return nil, c.describeError(ctx, err)
+	}
+	defer end()
+	runCtx, cancel := context.WithCancel(runCtx)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		defer safe.Recover(func(caught *safe.Panic) { caught.Log(h.Logger(), "canceling an MCP call panicked") })
+		cancel()
+	})()
+	t := &turn{}
+	for ev, err := range h.Host().Run(runCtx, &runtime.RunRequest{
+		App: c.key.App, UserID: c.key.User, SessionID: c.key.ID, Message: message, Agent: c.tool.Agent,
+		CreateSession: c.creates, Writer: session.WriterClient, Protocol: "mcp",
+		ClientLeft: func() bool { return ctx.Err() != nil && h.Stopping().Err() == nil },
+	}) {
+		if err != nil {
+			h.RefundMissing(c.key.App, err)
+			return nil, c.describeError(ctx, server.WrapRunError(c.key, err))
+		}
+		c.reportProgress(ctx, ev)
+		t.readEvent(c.key.ID, ev)
+	}
+	c.creates = false
+	return t, nil
+}
+
+// describeError returns an error for the client; an internal one's cause is in the log.
+func (c *call) describeError(ctx context.Context, err error) error {
+	r, requestErr := http.NewRequestWithContext(ctx, http.MethodPost, "/apps/"+c.p.name+"/mcp", nil)
+	if requestErr != nil {
+		return errInternal
+	}
+	failed := c.p.h.LogError(r, err)
+	if failed.Code == runtime.CodeSessionNotFound {
+		return fmt.Errorf("unknown session %q: omit session to start a new conversation", c.key.ID)
+	}
+	return failed
+}
+
+// reportProgress sends a notification that the run has come further, if the client wants them. Its
+// message is the text before the final answer.
+func (c *call) reportProgress(ctx context.Context, ev *session.Event) {
+	token := c.req.Params.GetProgressToken()
+	if token == nil || c.progress >= maxProgress {
+		return
+	}
+	c.progress++
+	params := &mcp.ProgressNotificationParams{ProgressToken: token, Progress: float64(c.progress)}
+	if ev.Partial || !ev.IsFinal() {
+		params.Message = truncateText(plainText(ev.Content), maxProgressText)
+	}
+	_ = c.req.Session.NotifyProgress(ctx, params) // a client that has left ends the call by itself
+}
+
+func truncateText(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}
+
+// buildResult returns the answer as the call's result.
+func (c *call) buildResult(ctx context.Context, t *turn) *mcp.CallToolResult {
+	if t.failure != "" {
+		return failedResult(t.failure)
+	}
+	var answer any = t.text.String()
+	if c.tool.Output != nil {
+		parsed, err := c.tool.Output.Parse(ctx, t.text.String())
+		if err != nil {
+			return failedResult("the agent's answer does not match its output_schema")
+		}
+		answer = parsed
+	}
+	structured := map[string]any{"answer": answer}
+	if !c.hidden {
+		structured[sessionArgument] = c.key.ID
+	}
+	result := &mcp.CallToolResult{Content: t.content, StructuredContent: structured}
+	if result.Content == nil {
+		result.Content = []mcp.Content{}
+	}
+	return result
+}
+
+func failedResult(text string) *mcp.CallToolResult {
+	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
+}

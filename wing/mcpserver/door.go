@@ -1,0 +1,187 @@
+package mcpserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+
+	"agenthost/pkg/server"
+)
+
+const (
+	versionHeader = "MCP-Protocol-Version"
+	sessionHeader = "Mcp-Session-Id"
+	// statelessVersion is the first version without sessions.
+	statelessVersion = "2026-07-28"
+	metadataPath     = "/.well-known/oauth-protected-resource"
+)
+
+// handleMCP authenticates the caller and passes the request to the handler of its era.
+func (h *handlers) handleMCP(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue("app")
+	user, err := h.resolveCaller(r, name)
+	if err != nil {
+		return h.sendChallenge(w, r, err)
+	}
+	p := h.findPublished(name)
+	if p == nil {
+		return errNotFound
+	}
+	if r.Method == http.MethodPost {
+		var body json.RawMessage
+		if err := h.ReadJSON(w, r, &body); err != nil {
+			return err
+		}
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	}
+	handler := p.sessions
+	if r.Header.Get(versionHeader) >= statelessVersion {
+		handler = p.stateless
+	} else if release, err := p.reserveSession(r, user); err != nil {
+		return err
+	} else {
+		defer release()
+	}
+	r, leave, err := p.enterStream(r, user)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	out := &frameWriter{ResponseWriter: w, control: http.NewResponseController(w), named: r.Header.Get(sessionHeader) != ""}
+	withCaller(handler, user).ServeHTTP(out, r)
+	p.recordSession(out.Header().Get(sessionHeader), user)
+	return nil
+}
+
+// resolveCaller returns the user that the caller acts as. Administrators, too, act as themselves.
+func (h *handlers) resolveCaller(r *http.Request, app string) (string, error) {
+	caller, err := h.Authenticate(r)
+	switch {
+	case err != nil:
+		return "", err
+	case caller == nil:
+		return h.localUser(), nil
+	case !caller.MayUse(r.Context(), app):
+		return "", server.ErrPermissionDenied
+	}
+	return caller.UserID, nil
+}
+
+// withCaller wraps an SDK handler so that it takes the caller for the owner of its sessions, and
+// hands it to the tools.
+func withCaller(handler http.Handler, user string) http.Handler {
+	known := auth.RequireBearerToken(func(context.Context, string, *http.Request) (*auth.TokenInfo, error) {
+		return &auth.TokenInfo{UserID: user}, nil
+	}, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(handler)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer verified") // the SDK keeps the headers with the request
+		known.ServeHTTP(w, r)
+	})
+}
+
+// A frameWriter gives each write to a client its own deadline, so that a client that does not read
+// ends its own stream only, and an idle stream has none.
+type frameWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	// named reports that the request names a session.
+	named  bool
+	hidden bool
+}
+
+// writeTimeout limits how long a client may take to read one frame.
+const writeTimeout = 30 * time.Second
+
+// WriteHeader sends the status. The SDK rejects a foreign session with 403; a caller does not learn
+// that it exists.
+func (w *frameWriter) WriteHeader(status int) {
+	if w.hidden = w.named && status == http.StatusForbidden; w.hidden {
+		http.Error(w.ResponseWriter, "session not found", http.StatusNotFound)
+		return
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write sends a frame in chunks.
+func (w *frameWriter) Write(b []byte) (n int, err error) {
+	if w.hidden {
+		return len(b), nil
+	}
+	for chunk := range slices.Chunk(b, 64<<10) {
+		_ = w.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+		more, err := w.ResponseWriter.Write(chunk)
+		if n += more; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// FlushError is called by [http.ResponseController].
+func (w *frameWriter) FlushError() error {
+	_ = w.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	err := w.control.Flush()
+	_ = w.control.SetWriteDeadline(time.Time{})
+	return err
+}
+
+// Unwrap is called by [http.ResponseController].
+func (w *frameWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// sendChallenge returns an authentication error. With issuers, the response names the metadata that
+// leads a client to them.
+func (h *handlers) sendChallenge(w http.ResponseWriter, r *http.Request, err error) error {
+	issuers := h.Issuers()
+	failed := h.LogError(r, err)
+	if failed.Status != http.StatusUnauthorized || len(issuers) == 0 {
+		return err
+	}
+	address := h.publicURL(r) + metadataPath + r.URL.EscapedPath()
+	w.Header().Set("WWW-Authenticate", "Bearer resource_metadata="+strconv.Quote(address))
+	text, err := server.EncodeJSON(map[string]string{"detail": failed.Detail})
+	if err != nil {
+		return err
+	}
+	server.WriteRawJSON(w, failed.Status, text)
+	return nil
+}
+
+// publicURL returns the host's URL without a slash at its end.
+func (h *handlers) publicURL(r *http.Request) string {
+	if h.opts.PublicURL != "" {
+		return strings.TrimRight(h.opts.PublicURL, "/")
+	}
+	u := url.URL{Scheme: "http", Host: r.Host}
+	if r.TLS != nil {
+		u.Scheme = "https"
+	}
+	return u.String()
+}
+
+type resourceMetadata struct {
+	Resource               string   `json:"resource"`
+	AuthorizationServers   []string `json:"authorization_servers"`
+	BearerMethodsSupported []string `json:"bearer_methods_supported"`
+}
+
+// handleMetadata names the issuers whose tokens the host accepts. It does not depend on whether the
+// app exists.
+func (h *handlers) handleMetadata(w http.ResponseWriter, r *http.Request) error {
+	issuers := h.Issuers()
+	if len(issuers) == 0 {
+		return errNotFound
+	}
+	w.Header().Set("Access-Control-Allow-Origin", "*")
+	path := strings.TrimPrefix(r.URL.EscapedPath(), metadataPath)
+	return server.WriteJSON(w, &resourceMetadata{h.publicURL(r) + path, issuers, []string{"header"}})
+}

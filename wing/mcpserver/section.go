@@ -1,0 +1,228 @@
+package mcpserver
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"unicode/utf8"
+
+	"agenthost/pkg/loader"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
+)
+
+// sectionKey is the key in app.yaml, and the rule that its problems name.
+const sectionKey = "mcp_server"
+
+// Section returns the kind of mcp_server in app.yaml.
+func Section() spec.Kind[loader.SectionEnv, any] {
+	return spec.NewKind(sectionKey, "Serves the app as an MCP server at /apps/APP/mcp; an empty mapping offers the root agent as a tool. See [mcp-server.md](mcp-server.md).",
+		func(_ context.Context, env loader.SectionEnv, c *sectionConfig) (any, error) {
+			return c.buildSettings(env.Root)
+		})
+}
+
+// sectionConfig is mcp_server.
+type sectionConfig struct {
+	Expose       []exposeConfig `yaml:"expose" doc:"What clients see, at most 64 entries. Default: the root agent as a tool with its name."`
+	Session      string         `yaml:"session" enum:"argument|connection|call" default:"connection" doc:"Which conversation a call belongs to. connection: that of the handle in the argument session, otherwise, for a client with a connection, the one of its connection, otherwise a new one. argument: that of the handle, otherwise a new one. call: always a new one."`
+	Instructions string         `yaml:"instructions" doc:"Text about the server for clients' models, at most 4000 characters."`
+}
+
+// exposeConfig is an entry in mcp_server.expose.
+type exposeConfig struct {
+	Agent       string           `yaml:"agent" doc:"An agent as a tool. It is in the agent tree, and neither a workflow's node nor called as a tool."`
+	Tool        string           `yaml:"tool" doc:"The tool's name: letters, digits, _ and -, at most 64 characters. Default: the agent's name."`
+	Description string           `yaml:"description" doc:"The description of the tool or prompt. Default: the agent's."`
+	Artifacts   bool             `yaml:"artifacts" doc:"The artifacts of the caller's sessions as resources artifact://SESSION/NAME."`
+	Prompt      string           `yaml:"prompt" doc:"A prompt with this name, whose text is text."`
+	Text        string           `yaml:"text" doc:"The prompt's text; {NAME} is replaced by an argument's value."`
+	Arguments   []argumentConfig `yaml:"arguments" doc:"The prompt's arguments, at most 16."`
+}
+
+// argumentConfig is a prompt's argument.
+type argumentConfig struct {
+	Name        string `yaml:"name" required:"true" doc:"The argument's name."`
+	Description string `yaml:"description" doc:"What the argument means."`
+	Required    bool   `yaml:"required" doc:"Whether the argument is required."`
+}
+
+// Limits for mcp_server.
+const (
+	maxExposed      = 64
+	maxArguments    = 16
+	maxInstructions = 4000
+)
+
+var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+
+// Check reports values that are not in their range or form, at their position in n, the mapping
+// that the config was decoded from.
+func (c *sectionConfig) Check(n *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	if utf8.RuneCountInString(c.Instructions) > maxInstructions {
+		ds = append(ds, n.Get("instructions").Errorf(sectionKey, "instructions exceeds the limit of %d characters", maxInstructions))
+	}
+	if len(c.Expose) > maxExposed {
+		return append(ds, n.Get("expose").Errorf(sectionKey, "expose exceeds the limit of %d, got %d", maxExposed, len(c.Expose)))
+	}
+	names := map[string]bool{}
+	for i := range c.Expose {
+		at := n.Get("expose").Items[i]
+		ds = append(ds, c.Expose[i].checkEntry(at)...)
+		if name := c.Expose[i].entryName(); name != "" && names[name] {
+			ds = append(ds, at.Errorf(sectionKey, "duplicate %s", name))
+		} else {
+			names[name] = true
+		}
+	}
+	return ds
+}
+
+// entryName names the entry in messages, by what must be unique.
+func (e *exposeConfig) entryName() string {
+	switch {
+	case e.Agent != "" && e.Tool != "":
+		return fmt.Sprintf("tool %q", e.Tool)
+	case e.Agent != "":
+		return fmt.Sprintf("tool %q", e.Agent)
+	case e.Prompt != "":
+		return fmt.Sprintf("prompt %q", e.Prompt)
+	}
+	return ""
+}
+
+func (e *exposeConfig) checkEntry(at *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	kinds := 0
+	for _, is := range []bool{e.Agent != "", e.Artifacts, e.Prompt != ""} {
+		if is {
+			kinds++
+		}
+	}
+	if kinds != 1 {
+		ds = append(ds, at.Errorf(sectionKey, "exactly one of agent, artifacts and prompt is required"))
+	}
+	if e.Tool != "" && !toolName.MatchString(e.Tool) {
+		ds = append(ds, at.Get("tool").Errorf(sectionKey, "tool %q must have 1 to 64 characters: letters, digits, _ and -", e.Tool))
+	}
+	if e.Tool != "" && e.Agent == "" {
+		ds = append(ds, at.Get("tool").Errorf(sectionKey, "tool names an agent's tool: agent is required"))
+	}
+	if e.Prompt != "" && e.Text == "" {
+		ds = append(ds, at.Errorf(sectionKey, "text is required for a prompt"))
+	}
+	if e.Prompt == "" && (e.Text != "" || len(e.Arguments) > 0) {
+		ds = append(ds, at.Errorf(sectionKey, "text and arguments belong to a prompt: prompt is required"))
+	}
+	if len(e.Arguments) > maxArguments {
+		ds = append(ds, at.Get("arguments").Errorf(sectionKey, "arguments exceeds the limit of %d, got %d", maxArguments, len(e.Arguments)))
+	}
+	return ds
+}
+
+// Settings are what an app offers to MCP clients.
+type Settings struct {
+	// Tools are agents, by their order in the document.
+	Tools []AgentTool
+	// Prompts are texts with arguments.
+	Prompts []Prompt
+	// Artifacts offers the artifacts in the caller's sessions.
+	Artifacts bool
+	// Session is argument, connection or call.
+	Session string
+	// Instructions are for clients' models.
+	Instructions string
+}
+
+// An AgentTool is an agent as a tool.
+type AgentTool struct {
+	Name, Description string
+	// Agent is empty for the agent that continues the session, first the root.
+	Agent string
+	// Input and Output are the agent's schemas; nil without.
+	Input, Output *tool.Schema
+}
+
+// A Prompt is text with arguments.
+type Prompt struct {
+	Name, Description, Text string
+	Arguments               []PromptArgument
+}
+
+// A PromptArgument is replaced in a prompt's text.
+type PromptArgument struct {
+	Name, Description string
+	Required          bool
+}
+
+// DefaultSettings returns the settings that offer the root agent.
+func DefaultSettings(root runtime.Agent) *Settings {
+	return &Settings{Session: sessionOfConnection, Tools: []AgentTool{newAgentTool(root, "")}}
+}
+
+// The values of mcp_server.session.
+const (
+	sessionOfArgument   = "argument"
+	sessionOfConnection = "connection"
+	sessionOfCall       = "call"
+)
+
+func newAgentTool(a runtime.Agent, name string) AgentTool {
+	if name == "" {
+		name = a.Name()
+	}
+	return AgentTool{Name: name, Description: a.Description(), Input: runtime.InputSchema(a), Output: runtime.OutputSchema(a)}
+}
+
+// buildSettings resolves the agents.
+func (c *sectionConfig) buildSettings(root runtime.Agent) (*Settings, error) {
+	s := &Settings{Session: c.Session, Instructions: c.Instructions}
+	if len(c.Expose) == 0 {
+		s.Tools = DefaultSettings(root).Tools
+	}
+	for i := range c.Expose {
+		e := &c.Expose[i]
+		switch {
+		case e.Artifacts:
+			s.Artifacts = true
+		case e.Prompt != "":
+			p := Prompt{Name: e.Prompt, Description: e.Description, Text: e.Text}
+			for _, a := range e.Arguments {
+				p.Arguments = append(p.Arguments, PromptArgument(a))
+			}
+			s.Prompts = append(s.Prompts, p)
+		default:
+			a := findAgent(root, e.Agent)
+			if a == nil {
+				return nil, fmt.Errorf("agent %q not found in the agent tree, or it is a workflow's node", e.Agent)
+			}
+			t := newAgentTool(a, e.Tool)
+			if e.Description != "" {
+				t.Description = e.Description
+			}
+			if a != root {
+				t.Agent = a.Name()
+			}
+			s.Tools = append(s.Tools, t)
+		}
+	}
+	return s, nil
+}
+
+// findAgent returns the agent with a name, depth first, without workflows' nodes.
+func findAgent(a runtime.Agent, name string) runtime.Agent {
+	if a.Name() == name {
+		return a
+	}
+	if _, isWorkflow := a.(*runtime.Workflow); isWorkflow {
+		return nil
+	}
+	for _, sub := range a.SubAgents() {
+		if hit := findAgent(sub, name); hit != nil {
+			return hit
+		}
+	}
+	return nil
+}
