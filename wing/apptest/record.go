@@ -122,6 +122,7 @@ func (m *recorder) renderTurn(i int, t *turn.Recorded) ([]string, error) {
 		maps.Copy(state, turn.SharedState(m.record.Session))
 		maps.Copy(state, t.User.Actions.StateDelta)
 	}
+	delete(state, session.MetadataKey)
 	if len(state) > 0 {
 		text, err := provider.YAMLMapping(state)
 		if err != nil {

@@ -57,8 +57,21 @@ type keptSpan struct {
 	model, finish       string
 	tokensIn, tokensOut int64
 	tool, call          string
+	// queued is how long a run waited for its session, in seconds.
+	queued, cost      float64
+	failure, callback string
+	waits             []keptWait
 	keptContents
 }
+
+// A keptWait is why a model call waited, from a time on.
+type keptWait struct {
+	at   time.Time
+	text string
+}
+
+// maxWaits limits a span's waits; a call has few attempts.
+const maxWaits = 16
 
 // keptContents are JSON.
 type keptContents struct {
@@ -92,6 +105,13 @@ func (t *Traces) OnEnd(s sdktrace.ReadOnlySpan) {
 			k.setAttribute(a)
 		} else if t.contents {
 			k.setContent(a)
+		}
+	}
+	for _, e := range s.Events() {
+		for _, a := range e.Attributes {
+			if a.Key == runtime.AttrWait && len(k.waits) < maxWaits {
+				k.waits = append(k.waits, keptWait{e.Time, a.Value.AsString()})
+			}
 		}
 	}
 	t.addSpan(k)
@@ -131,6 +151,14 @@ func (k *keptSpan) setAttribute(a attribute.KeyValue) {
 		k.tool = a.Value.AsString()
 	case runtime.AttrCall:
 		k.call = a.Value.AsString()
+	case runtime.AttrSessionWait:
+		k.queued = a.Value.AsFloat64()
+	case runtime.AttrCost:
+		k.cost = a.Value.AsFloat64()
+	case runtime.AttrErrorType:
+		k.failure = a.Value.AsString()
+	case runtime.AttrCallback:
+		k.callback = a.Value.AsString()
 	}
 }
 

@@ -141,3 +141,35 @@ func BenchmarkTraces(b *testing.B) {
 		traces.OnEnd(span)
 	}
 }
+
+// A turn's trace is a tree with the first span's time as zero. It has waits, costs and errors, and
+// counts the spans above its limit.
+func TestTurnTrace(t *testing.T) {
+	at := func(ms int) time.Time { return time.Unix(10, 0).Add(time.Duration(ms) * time.Millisecond) }
+	id := func(n int) trace.SpanID { return trace.SpanID{1, byte(n >> 8), byte(n)} }
+	found := []keptSpan{ // in the order of their ends
+		{operation: runtime.OperationModel, span: id(3), parent: id(2), model: "m", began: at(20), ended: at(60), cost: 0.5, waits: []keptWait{{at(30), "waiting 1 s: m answered 429"}}},
+		{operation: runtime.OperationTool, span: id(4), parent: id(2), tool: "refund", began: at(60), ended: at(70), failure: "TOOL_FAILED"},
+		{operation: runtime.OperationAgent, span: id(2), parent: id(1), agent: "desk", began: at(10), ended: at(80)},
+		{span: id(1), parent: id(99), began: at(0), ended: at(90), queued: 0.01},
+	}
+	var got []string
+	for _, s := range newTurnTrace(found).Spans {
+		parent := -1
+		if s.Parent != nil {
+			parent = *s.Parent
+		}
+		got = append(got, fmt.Sprint(parent, " ", s.Kind, " ", s.Name, " ", s.Start/1000, "-", s.End/1000, " ", s.Queued, s.Cost, s.Error, s.Waits))
+	}
+	want := []string{"-1 run run 0-90 10000 0[]", "0 agent desk 10-80 0 0[]", "1 model m 20-60 0 0.5[{30000 waiting 1 s: m answered 429}]", "1 tool refund 60-70 0 0TOOL_FAILED[]"}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("the spans are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	many := make([]keptSpan, maxWaterfall+2)
+	for i := range many {
+		many[i] = keptSpan{span: id(i + 1), parent: id(i), began: at(i)}
+	}
+	if got := newTurnTrace(many); len(got.Spans) != maxWaterfall || got.Omitted != 2 {
+		t.Errorf("%d spans and %d omitted, want %d and 2", len(got.Spans), got.Omitted, maxWaterfall)
+	}
+}

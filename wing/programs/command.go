@@ -68,7 +68,7 @@ func newCommand(_ context.Context, env tool.Env, c *commandConfig) (tool.Set, er
 	if c.Stdin.Value != "" {
 		t.stdin = read.CompileText(c.Stdin)
 	}
-	t.capabilities.Confirm = read.CompileConfirm(c.Tool.Confirm, d.Declaration().Name)
+	read.SetConfirm(&t.capabilities, &c.Tool.Confirm, d.Declaration().Name)
 	if c.Result.Value != "" {
 		t.result = read.CompileExpr(c.Result, resultEnv())
 	}
@@ -286,11 +286,11 @@ func (c *commandConfig) StateUse(n *spec.Node) tool.StateUse {
 	for _, key := range []string{"command", "stdin", "env", "files"} {
 		u.AddTexts(n.Get(key), c.Tool.IsCallName)
 	}
-	if c.Tool.Confirm.Pos == (spec.Pos{}) {
+	if c.Tool.Confirm.When.Pos == (spec.Pos{}) {
 		return u
 	}
 	if d, err := c.Tool.DeclareTool(); err == nil { // else already reported
-		u.AddConfirm(c.Tool.Confirm, toolconfig.CallEnv(d.Params()))
+		u.AddConfirm(c.Tool.Confirm.When, toolconfig.CallEnv(d.Params()))
 	}
 	return u
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"maps"
@@ -37,6 +38,7 @@ type conformanceFlags struct {
 	url       string
 	report    bool
 	reportDir string
+	json      bool
 }
 
 func newConformanceCommand(env command.Env) *cobra.Command {
@@ -54,6 +56,7 @@ they were recorded, and the stored session must be the recorded one.`,
 
 func (f *conformanceFlags) registerFlags(env command.Env, cmd *cobra.Command) {
 	f.load.RegisterFlags(env, cmd.Flags())
+	command.RegisterOutput(cmd.Flags(), &f.json, false)
 	cmd.Flags().StringSliceVar(&f.apps, "apps", []string{"."}, "folders that contain the cases' apps, at any depth; repeatable")
 }
 
@@ -125,7 +128,7 @@ func testConformance(ctx context.Context, env command.Env, f *conformanceFlags, 
 	if err != nil {
 		return err
 	}
-	t := &conformanceRun{env: env, client: &conformance.Runner{
+	t := &conformanceRun{env: env, progress: env.Out, client: &conformance.Runner{
 		Client: &http.Client{}, URL: strings.TrimSuffix(f.url, "/"), OwnUsers: f.url != "",
 	}}
 	if f.url != "" {
@@ -140,8 +143,11 @@ func testConformance(ctx context.Context, env command.Env, f *conformanceFlags, 
 		}
 		defer t.closeApps()
 	}
+	if f.json {
+		t.progress = io.Discard
+	}
 	line := strings.Repeat("=", 50)
-	fmt.Fprintf(env.Out, "%s\nRunning ADK conformance tests in replay mode...\n%s\n", line, line)
+	fmt.Fprintf(t.progress, "%s\nRunning ADK conformance tests in replay mode...\n%s\n", line, line)
 	var all []*conformance.Summary
 	ran, failed := 0, 0
 	for _, mode := range modes {
@@ -149,7 +155,7 @@ func testConformance(ctx context.Context, env command.Env, f *conformanceFlags, 
 		if err != nil {
 			return err
 		}
-		if err := s.WriteText(env.Out); err != nil {
+		if err := s.WriteText(t.progress); err != nil {
 			return command.FailWith(err)
 		}
 		all, ran, failed = append(all, s), ran+len(s.Results), failed+s.Failed()
@@ -159,14 +165,19 @@ func testConformance(ctx context.Context, env command.Env, f *conformanceFlags, 
 			return err
 		}
 	}
+	if f.json && ran > 0 {
+		if err := env.PrintJSON(all); err != nil {
+			return err
+		}
+	}
 	switch {
 	case ran == 0:
 		return command.FailWithf("no case has recordings; hint: write them with agenthost conformance record %s", strings.Join(paths, " "))
 	case failed > 0:
-		fmt.Fprintf(env.Out, "\n%d test(s) failed\n", failed)
+		fmt.Fprintf(t.progress, "\n%d test(s) failed\n", failed)
 		return &command.ExitError{Code: command.ExitProblems}
 	}
-	fmt.Fprintf(env.Out, "\nAll tests passed!\n")
+	fmt.Fprintf(t.progress, "\nAll tests passed!\n")
 	return nil
 }
 
@@ -205,6 +216,8 @@ func rootFolder(path string) string {
 type conformanceRun struct {
 	env    command.Env
 	client *conformance.Runner
+	// progress receives the results of cases as text.
+	progress io.Writer
 	// apps, replay and wrap belong to the server in this process.
 	apps   []*runtime.App
 	replay runtime.Replay
@@ -215,21 +228,22 @@ type conformanceRun struct {
 
 // runCases runs a mode's cases. In this process each has an empty store.
 func (t *conformanceRun) runCases(ctx context.Context, cases []*conformance.Case, mode conformance.Mode) (*conformance.Summary, error) {
-	s := &conformance.Summary{Mode: mode}
+	s := &conformance.Summary{Mode: mode, Results: []*conformance.Result{}, Skipped: []*conformance.Case{}}
 	for _, c := range cases {
 		if !c.HasRecordings(mode) {
-			fmt.Fprintf(t.env.Out, "Skipping %s: no recordings\n", c)
+			fmt.Fprintf(t.progress, "Skipping %s: no recordings\n", c)
+			s.Skipped = append(s.Skipped, c)
 			continue
 		}
-		fmt.Fprintf(t.env.Out, "Running %s...", c)
+		fmt.Fprintf(t.progress, "Running %s...", c)
 		result, err := t.runCase(ctx, c, mode)
 		if err != nil {
 			return nil, err
 		}
 		if result.Passed() {
-			fmt.Fprint(t.env.Out, " ✓ PASS\n")
+			fmt.Fprint(t.progress, " ✓ PASS\n")
 		} else {
-			fmt.Fprintf(t.env.Out, " ✗ FAIL\nError: %s\n", result.Error)
+			fmt.Fprintf(t.progress, " ✗ FAIL\nError: %s\n", result.Error)
 		}
 		s.Results = append(s.Results, result)
 	}
@@ -294,6 +308,7 @@ func recordConformance(ctx context.Context, env command.Env, f *conformanceFlags
 		return err
 	}
 	defer t.closeApps()
+	var recorded []*conformance.Case
 	for _, c := range cases {
 		if err := t.unavailable[c.Spec.Agent]; err != nil {
 			return &command.ExitError{Code: command.ExitProblems, Err: fmt.Errorf("recording %s: %w", c, err)}
@@ -301,7 +316,13 @@ func recordConformance(ctx context.Context, env command.Env, f *conformanceFlags
 		if err := t.serveCase(ctx, func() error { return recorder.RecordCase(ctx, t.client, c, mode) }); err != nil {
 			return command.FailWithf("recording %s: %w", c, err)
 		}
-		fmt.Fprintf(env.Out, "Recorded %s\n", c)
+		recorded = append(recorded, c)
+		if !f.json {
+			fmt.Fprintf(env.Out, "Recorded %s\n", c)
+		}
+	}
+	if f.json {
+		return env.PrintJSON(map[string]any{"mode": mode, "recorded": recorded})
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 type exportFlags struct {
 	load command.LoadFlags
 	adk  string
+	json bool
 }
 
 func newExportCommand(env command.Env) *cobra.Command {
@@ -38,6 +39,7 @@ Features that ADK does not support are errors, and then nothing is written;
 		},
 	}
 	f.load.RegisterFlags(env, cmd.Flags())
+	command.RegisterOutput(cmd.Flags(), &f.json, false)
 	cmd.Flags().StringVar(&f.adk, "adk", "", "output folder, which must be new or empty")
 	return cmd
 }
@@ -63,11 +65,18 @@ func exportApp(ctx context.Context, env command.Env, f *exportFlags, dir string)
 	if err := os.MkdirAll(f.adk, 0o755); err != nil {
 		return command.FailWith(err)
 	}
+	var written []string
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err := os.WriteFile(filepath.Join(f.adk, name), files[name], 0o644); err != nil {
 			return command.FailWith(err)
 		}
-		fmt.Fprintln(env.Out, filepath.Join(f.adk, name))
+		written = append(written, filepath.Join(f.adk, name))
+	}
+	if f.json {
+		return env.PrintJSON(map[string]any{"files": written})
+	}
+	for _, name := range written {
+		fmt.Fprintln(env.Out, name)
 	}
 	return nil
 }

@@ -50,6 +50,9 @@ type Case struct {
 // String returns the category and the name.
 func (c *Case) String() string { return c.Category + "/" + c.Name }
 
+// MarshalText returns the same, for JSON.
+func (c *Case) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
 // A Spec is what a spec.yaml declares.
 type Spec struct {
 	Description  string

@@ -8,8 +8,10 @@ import (
 
 // A Summary has the results from all cases in one mode.
 type Summary struct {
-	Mode    Mode
-	Results []*Result
+	Mode    Mode      `json:"mode"`
+	Results []*Result `json:"results"`
+	// Skipped are the cases without recordings of the mode.
+	Skipped []*Case `json:"skipped"`
 }
 
 // countPassed returns how many cases passed.
@@ -94,11 +96,11 @@ func escapeCell(text string) string {
 
 // A Result is a case's outcome in a mode.
 type Result struct {
-	Case *Case
-	Mode Mode
+	Case *Case `json:"case"`
+	Mode Mode  `json:"-"`
 	// Error is why the case failed; empty if it passed. Differences are between the sessions.
-	Error       string
-	Differences []string
+	Error       string   `json:"error,omitempty"`
+	Differences []string `json:"differences,omitempty"`
 }
 
 // Passed reports whether the case passed.

@@ -33,10 +33,12 @@ user. It does not change sets in YAML.`,
 }
 
 func newEvalSetCreateCommand(env command.Env) *cobra.Command {
-	return &cobra.Command{
-		Use:   "create DIR NAME",
-		Short: "Create an empty eval set",
-		Args:  command.RequireArgs(2, 2),
+	var json bool
+	cmd := &cobra.Command{
+		Use:     "create DIR NAME",
+		Short:   "Create an empty eval set",
+		Args:    command.RequireArgs(2, 2),
+		PreRunE: command.ApplyEnvironment,
 		RunE: func(_ *cobra.Command, args []string) error {
 			s, err := openSetFile(args[0], args[1])
 			if err != nil {
@@ -46,17 +48,21 @@ func newEvalSetCreateCommand(env command.Env) *cobra.Command {
 			if s.exists {
 				return command.FailWithf("eval set %q already exists: %s", s.name, s.filePath())
 			}
-			return s.writeSet(env)
+			return s.writeSet(env, json)
 		},
 	}
+	command.RegisterOutput(cmd.Flags(), &json, false)
+	return cmd
 }
 
 func newEvalSetAddCommand(env command.Env) *cobra.Command {
 	var scenarios, session string
+	var json bool
 	cmd := &cobra.Command{
-		Use:   "add DIR NAME --scenarios FILE",
-		Short: "Add a case for each scenario in a file to an eval set",
-		Args:  command.RequireArgs(2, 2),
+		Use:     "add DIR NAME --scenarios FILE",
+		Short:   "Add a case for each scenario in a file to an eval set",
+		Args:    command.RequireArgs(2, 2),
+		PreRunE: command.ApplyEnvironment,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if scenarios == "" {
 				return errors.New("--scenarios is required: a file such as {\"scenarios\": [{\"starting_prompt\": \"…\", \"conversation_plan\": \"…\"}]}")
@@ -85,20 +91,26 @@ func newEvalSetAddCommand(env command.Env) *cobra.Command {
 				return command.FailWithf("%s has no scenarios", scenarios)
 			}
 			s.addScenarios(found.Scenarios, input)
-			return s.writeSet(env)
+			return s.writeSet(env, json)
 		},
 	}
+	command.RegisterOutput(cmd.Flags(), &json, false)
 	cmd.Flags().StringVar(&scenarios, "scenarios", "", "file with the scenarios, in JSON as for adk eval_set add_eval_case")
 	cmd.Flags().StringVar(&session, "session", "", "JSON file with the app, user and initial state for the sessions (default: the user test_user_id without state)")
 	return cmd
 }
 
 func newEvalSetPersonasCommand(env command.Env) *cobra.Command {
-	return &cobra.Command{
-		Use:   "personas",
-		Short: "List the prebuilt personas for simulated users",
-		Args:  command.RequireArgs(0, 0),
+	var json bool
+	cmd := &cobra.Command{
+		Use:     "personas",
+		Short:   "List the prebuilt personas for simulated users",
+		Args:    command.RequireArgs(0, 0),
+		PreRunE: command.ApplyEnvironment,
 		RunE: func(*cobra.Command, []string) error {
+			if json {
+				return env.PrintJSON(eval.Personas())
+			}
 			table := terminal.NewTable(terminal.Column{Title: "ID", Whole: true}, terminal.Column{Title: "DESCRIPTION"}, terminal.Column{Title: "BEHAVIORS"})
 			for _, p := range eval.Personas() {
 				var traits []string
@@ -110,6 +122,8 @@ func newEvalSetPersonasCommand(env command.Env) *cobra.Command {
 			return command.FailWith(table.Print(env.Out))
 		},
 	}
+	command.RegisterOutput(cmd.Flags(), &json, false)
+	return cmd
 }
 
 // A setFile is an ADK eval set in an app's folder.
@@ -118,8 +132,14 @@ type setFile struct {
 	dir, name string
 	exists    bool
 	set       *eval.Set
-	// messages are printed once the set is written.
-	messages []string
+	// cases are printed once the set is written.
+	cases []caseChange
+}
+
+// A caseChange is a case of a scenario. Added is false if the set had it already.
+type caseChange struct {
+	ID    string `json:"id"`
+	Added bool   `json:"added"`
 }
 
 // openSetFile reads a set, which need not exist. The caller closes its root.
@@ -181,24 +201,31 @@ func (s *setFile) addScenarios(scenarios []*eval.Scenario, session *eval.Session
 	for _, scenario := range scenarios {
 		id := scenario.CaseID()
 		if s.set.Case(id) != nil {
-			s.messages = append(s.messages, fmt.Sprintf("Eval case '%s' already exists in eval set '%s', skipped adding.", id, s.name))
+			s.cases = append(s.cases, caseChange{id, false})
 			continue
 		}
 		s.set.Cases = append(s.set.Cases, &eval.Case{ID: id, Scenario: scenario, Session: session, CreationTimestamp: unixSeconds(time.Now())})
-		s.messages = append(s.messages, fmt.Sprintf("Eval case '%s' added to eval set '%s'.", id, s.name))
+		s.cases = append(s.cases, caseChange{id, true})
 	}
 }
 
 // writeSet writes the set, and prints what has changed.
-func (s *setFile) writeSet(env command.Env) error {
+func (s *setFile) writeSet(env command.Env, json bool) error {
 	if err := evalfile.WriteSet(s.root, s.name, s.set); err != nil {
 		return command.FailWith(err)
+	}
+	if json {
+		return env.PrintJSON(map[string]any{"set": s.name, "file": s.filePath(), "created": !s.exists, "cases": append([]caseChange{}, s.cases...)})
 	}
 	if !s.exists {
 		fmt.Fprintf(env.Out, "Eval set '%s' created for app '%s'.\n", s.name, loader.AppName(s.dir))
 	}
-	for _, message := range s.messages {
-		fmt.Fprintln(env.Out, message)
+	for _, c := range s.cases {
+		if c.Added {
+			fmt.Fprintf(env.Out, "Eval case '%s' added to eval set '%s'.\n", c.ID, s.name)
+		} else {
+			fmt.Fprintf(env.Out, "Eval case '%s' already exists in eval set '%s', skipped adding.\n", c.ID, s.name)
+		}
 	}
 	return nil
 }

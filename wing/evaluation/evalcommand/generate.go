@@ -18,6 +18,7 @@ import (
 type generateFlags struct {
 	load            command.LoadFlags
 	config, persona string
+	json            bool
 	generation      eval.GenerationConfig
 }
 
@@ -38,6 +39,7 @@ empty value for each key that an instruction requires.`,
 	}
 	flags := cmd.Flags()
 	f.load.RegisterFlags(env, flags)
+	command.RegisterOutput(flags, &f.json, false)
 	flags.StringVar(&f.config, "config", "", "file with count, model_name, generation_instruction and environment_context, in JSON as for adk eval_set generate_eval_cases")
 	flags.IntVar(&f.generation.Count, "count", 5, "how many scenarios to generate")
 	flags.StringVar(&f.generation.Model, "model", eval.DefaultJudgeModel, "model that writes the scenarios")
@@ -83,7 +85,7 @@ func (f *generateFlags) generateCases(ctx context.Context, env command.Env, dir,
 		scenario.Persona = persona
 	}
 	s.addScenarios(scenarios, session)
-	if writeErr := s.writeSet(env); writeErr != nil {
+	if writeErr := s.writeSet(env, f.json); writeErr != nil {
 		return writeErr
 	}
 	return err

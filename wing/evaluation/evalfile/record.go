@@ -39,6 +39,7 @@ func (r *Record) splitTurns() (turns []*turn.Recorded, state map[string]any, cut
 	state = turn.SharedState(r.Session)
 	maps.Copy(state, r.Initial)
 	maps.Copy(state, turns[0].User.Actions.StateDelta)
+	delete(state, session.MetadataKey)
 	for i, t := range turns {
 		switch {
 		case t.User.Content == nil || len(t.User.Content.Parts) == 0:

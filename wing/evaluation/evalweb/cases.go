@@ -204,8 +204,8 @@ func (s *handlers) handleAddEvalSession(w http.ResponseWriter, r *http.Request) 
 }
 
 // recordConversation returns a session's turns, without those that were rewound, and the
-// session that they began in. Its state has the keys that no turn wrote and, as in ADK, an
-// empty value for each other key in an instruction.
+// session that they began in. Its state has the keys that no turn wrote, without the
+// title and, as in ADK, an empty value for each other key in an instruction.
 func (s *handlers) recordConversation(sess *session.Session) ([]*eval.Invocation, *eval.SessionInput) {
 	events := session.WithoutRewound(sess.Events())
 	turns := slices.DeleteFunc(eval.Turns(events), func(inv *eval.Invocation) bool {
@@ -227,7 +227,7 @@ func (s *handlers) recordConversation(sess *session.Session) ([]*eval.Invocation
 		addInstructionKeys(state, app.AgentInfo())
 	}
 	for key, value := range sess.State.All() {
-		if _, ok := written[key]; !ok && !strings.Contains(key, ":") {
+		if _, ok := written[key]; !ok && !strings.Contains(key, ":") && key != session.MetadataKey {
 			state[key] = value
 		}
 	}
