@@ -13,6 +13,8 @@ COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 # Google's credentials library.
 SLIM    := -trimpath -tags=grpcnotrace -ldflags='-s -w -X main.release=$(VERSION) -X main.commit=$(COMMIT)'
 TOOLS   := tools/go.mod
+# The nested modules that import this one: a new dependency here changes theirs.
+MODULES := qa qa/bench qa/gcscompat qa/kubecompat examples/extend
 # go test that also prints skipped tests.
 GOTEST  := $(CURDIR)/bin/gotest
 # The random seed of proof and probes.
@@ -22,7 +24,7 @@ RUN     ?=
 CORPUS  ?= $(abspath ../shared/corpus)
 export AGENTHOST_CORPUS ?= $(CORPUS)
 
-.PHONY: all help build run test interpreters unit race qa-test lint fmt fmt-check generate film fresh apps eval examples-test gcs-test kube-test ui-test vscode fuzz bench bench-stores bench-http bench-replicas proof proof-full probes dist module cover clean
+.PHONY: all help build run test interpreters unit race qa-test lint fmt fmt-check generate film fresh apps eval examples-test gcs-test kube-test ui-test vscode mcp-suite fuzz bench bench-stores bench-http bench-replicas proof proof-full probes dist module cover clean
 
 all: test ## same as test
 
@@ -46,13 +48,14 @@ gotest:
 	cd qa && $(NOCGO) $(GO) build -o $(GOTEST) ./gotest
 
 unit: gotest ## run tests without the race detector
-	$(NOCGO) $(GOTEST) -shuffle=on ./...
+	$(NOCGO) $(GOTEST) -timeout 20m -shuffle=on ./...
 
 race: gotest ## run tests with the race detector
 	@command -v $(CC) >/dev/null || { echo 'SKIPPED: race detector: no C compiler'; exit 0; }; \
-	set -x; CGO_ENABLED=1 $(GOTEST) -race -timeout 20m -shuffle=on ./pkg/session ./pkg/connection ./wing/connection/... ./pkg/store/... ./wing/vertex/... ./wing/bucketstore ./wing/adk/adkdb ./pkg/runtime ./internal/agentconfig ./pkg/loader ./pkg/server ./pkg/provider ./internal/modelapi ./internal/modeltest ./wing/gemini ./wing/openai ./wing/anthropic ./wing/ollama ./wing/live/... ./wing/devui ./wing/evaluation/evalweb
+	set -x; CGO_ENABLED=1 $(GOTEST) -race -timeout 20m -shuffle=on ./pkg/session ./pkg/connection ./wing/connection/... ./pkg/store/... ./wing/vertex/... ./wing/bucketstore ./wing/adk/adkdb ./pkg/runtime ./internal/agentconfig ./pkg/loader ./pkg/server ./pkg/provider ./internal/modelapi ./internal/modeltest ./wing/gemini ./wing/openai ./wing/anthropic ./wing/ollama ./wing/live/... ./wing/devui ./wing/chatpage ./wing/mcpserver ./wing/operator ./wing/outcomes ./wing/revisions ./wing/rollout ./wing/why ./wing/apptest/testweb ./wing/evaluation/evalweb
 
-lint: ## run go vet, the analyzers of tools/lint and staticcheck, check that the modules are tidy
+lint: ## check that the modules are tidy, run go vet, the analyzers of tools/lint and staticcheck
+	for module in . $(MODULES); do (cd $$module && $(GO) mod tidy -diff) || exit 1; done
 	$(NOCGO) $(GO) vet ./...
 	cd qa && $(NOCGO) $(GO) vet ./...
 	cd tools && $(NOCGO) $(GO) build -o ../bin/lint ./lint
@@ -60,8 +63,6 @@ lint: ## run go vet, the analyzers of tools/lint and staticcheck, check that the
 	cd qa && $(NOCGO) $(GO) vet -vettool=$(CURDIR)/bin/lint ./...
 	$(NOCGO) $(GO) tool -modfile=$(TOOLS) staticcheck ./...
 	cd qa && $(NOCGO) $(GO) tool -modfile=../$(TOOLS) staticcheck ./...
-	$(GO) mod tidy -diff
-	cd qa && $(GO) mod tidy -diff
 
 fmt: ## format all Go files
 	$(GO) tool -modfile=$(TOOLS) gofumpt -w *.go cmd internal pkg wing qa examples
@@ -74,8 +75,8 @@ generate: ## generate schemas, reference, usage texts and licences
 	$(NOCGO) $(GO) test ./pkg/loader -run 'TestSchemaFilesUpToDate' -update
 	$(NOCGO) $(GO) test ./cmd/agenthost -run 'TestUsageFresh|TestReferenceFresh|TestHostSchemaFresh|TestEditorSettingsFresh|TestLicensesFresh' -update
 
-film: ## record the film of the README
-	cd qa && $(NOCGO) $(GO) test ./film -run 'TestFilmFresh' -update
+film: ## record the films of the README
+	cd qa && $(NOCGO) $(GO) test ./film -run 'Fresh$$' -update
 
 apps: build ## check the example apps and run their tests
 	$(BIN) check apps
@@ -86,21 +87,21 @@ eval: build ## evaluate the example apps on all their eval sets, offline
 	@failed=0; for app in apps/*/; do $(BIN) eval $$app --results bin/evals || failed=1; done; exit $$failed
 
 qa-test: gotest ## test the proofs, the film and the release tool (separate module)
-	cd qa && $(NOCGO) $(GOTEST) -shuffle=on ./...
+	cd qa && $(NOCGO) $(GOTEST) -timeout 20m -shuffle=on ./...
 
 bench-test: gotest
-	cd qa/bench && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
+	cd qa/bench && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
 	@command -v $(CC) >/dev/null || { echo 'SKIPPED: floors of qa/bench/stores: no C compiler'; exit 0; }; \
 	set -x; cd qa/bench && CGO_ENABLED=1 $(GOTEST) -run Floor ./stores
 
 examples-test: gotest ## build and run the example of a Go program with its own kinds (separate module)
-	cd examples/extend && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
+	cd examples/extend && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
 
 gcs-test: gotest ## test artifacts on a third-party fake of Google Cloud Storage (separate module)
-	cd qa/gcscompat && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
+	cd qa/gcscompat && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
 
 kube-test: gotest ## validate the manifests in deploy/ with Kubernetes' own types (separate module)
-	cd qa/kubecompat && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
+	cd qa/kubecompat && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
 
 bench: ## benchmark against adk-go and print ratios
 	cd qa/bench && $(NOCGO) $(GO) run .
@@ -136,6 +137,9 @@ ui-test: build ## test the page, the official Dev UI and ADK's own client in a b
 
 vscode: ## package the VS Code extension as editors/vscode/agenthost.vsix; requires npm
 	cd editors/vscode && npm ci --ignore-scripts --no-audit --no-fund && npm run -s package
+
+mcp-suite: build ## run the public MCP conformance suite on agenthost as a client; requires npm
+	AGENTHOST=$(abspath $(BIN)) qa/mcpsuite/run.sh
 
 fuzz: ## run each fuzz target for 10 seconds
 	@for pkg in $$($(GO) list ./pkg/... ./wing/... ./internal/...); do \

@@ -64,9 +64,18 @@ func TestHostileOutput(t *testing.T) {
 		{"memory search", append([]string{app, "FORGED"}, at...)},
 		{"memory delete", append([]string{app, "s"}, at...)},
 		{"revisions", append([]string{app}, at...)},
+		{"outcomes", append([]string{app}, at...)},
+		{"rollout status", append([]string{app}, at...)},
+		{"rollout pause", append([]string{app}, at...)},
+		{"rollout resume", append([]string{app}, at...)},
+		{"rollout promote", append([]string{app}, at...)},
+		{"rollout abort", append([]string{app}, at...)},
+		{"cost", append([]string{app}, at...)},
 		{"plan", append([]string{app, saved}, at...)},
 		{"diff", append([]string{app, hostileText}, at...)},
 		{"rollback", append([]string{app, hostileText}, at...)},
+		{"mcp", append([]string{saved}, at...)},
+		{"mcp", append([]string{app}, at...)},
 		{"models", []string{app, saved}},
 		{"test", []string{app, "--verbose"}},
 		{"test", []string{saved}},
@@ -95,7 +104,11 @@ func TestHostileOutput(t *testing.T) {
 			if c.path == hostileText {
 				args = []string{hostileText}
 			}
-			run(t.Context(), args, command.Env{In: strings.NewReader(""), Out: stream, Err: stream})
+			in := ""
+			if c.path == "mcp" {
+				in = mcpMessages
+			}
+			run(t.Context(), args, command.Env{In: strings.NewReader(in), Out: stream, Err: stream})
 			if out.Len() == 0 {
 				t.Error("the command prints nothing")
 			}
@@ -117,6 +130,13 @@ func TestHostileOutput(t *testing.T) {
 		}
 	}
 }
+
+// mcpMessages lists an app's tools and calls its agent.
+const mcpMessages = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}
+{"jsonrpc":"2.0","id":2,"method":"tools/list"}
+{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"shop","arguments":{"request":"Hello"}}}
+{"jsonrpc":"2.0","id":4,"method":"\u001b[2J\u202e"}
+`
 
 // A table is harmless through a pipe too, because another terminal may show it.
 func TestHostileTablesOnPipe(t *testing.T) {

@@ -25,7 +25,9 @@ import (
 	"agenthost/wing/anthropic"
 	"agenthost/wing/apptest"
 	"agenthost/wing/apptest/testcommand"
+	"agenthost/wing/apptest/testweb"
 	"agenthost/wing/bucketstore"
+	"agenthost/wing/chatpage"
 	connections "agenthost/wing/connection"
 	"agenthost/wing/connection/oauthweb"
 	"agenthost/wing/devui"
@@ -35,15 +37,22 @@ import (
 	"agenthost/wing/gemini"
 	"agenthost/wing/live"
 	"agenthost/wing/live/liveweb"
+	"agenthost/wing/mcpserver"
+	"agenthost/wing/mcpserver/mcpcommand"
 	"agenthost/wing/mcptool"
 	"agenthost/wing/ollama"
 	"agenthost/wing/openai"
 	"agenthost/wing/openapitool"
+	"agenthost/wing/operator"
+	"agenthost/wing/outcomes"
 	"agenthost/wing/programs"
+	"agenthost/wing/revisions"
+	"agenthost/wing/rollout"
 	"agenthost/wing/skills"
 	"agenthost/wing/vertex/vertexstore"
 	"agenthost/wing/vertex/vertextool"
 	"agenthost/wing/wasi"
+	"agenthost/wing/why"
 )
 
 // listKinds returns all that documents may name.
@@ -62,6 +71,7 @@ func listKinds() loader.Kinds {
 		AgentTools:  loader.AgentToolKinds(),
 		Connections: connections.NewKind(nil),
 		Plugins:     loader.PluginKinds(),
+		Sections:    spec.Kinds[loader.SectionEnv, any]{chatpage.Section(), mcpserver.Section(), rollout.Section()},
 		Executors:   slices.Concat(wasi.Executors(), programs.Executors()),
 		Programs:    programs.Opener(programs.DefaultHelper()),
 		Live:        live.Driver{},
@@ -82,6 +92,9 @@ func wingCommands(env command.Env) []*cobra.Command {
 		testcommand.Commands(env),
 		evalcommand.Commands(env),
 		adkcommand.Commands(env),
+		outcomes.Commands(env),
+		mcpcommand.Commands(env),
+		rollout.Commands(env),
 	)
 }
 
@@ -104,10 +117,28 @@ func databaseEngines() sqlstore.Engines {
 	return sqlstore.Engines{sqlite.Engine(), postgres.Engine(), mysql.Engine()}
 }
 
+// extensionOptions configure the wings with routes. Each may be nil.
+type extensionOptions struct {
+	talks  *liveweb.Options
+	ui     *devui.Options
+	evals  *evalweb.Options
+	why    *why.Options
+	tests  *testweb.Options
+	grants *connections.Grants
+	chats  *chatpage.Options
+	stored *revisions.Options
+	mcps   *mcpserver.Options
+	watch  *operator.Options
+	staged *rollout.Controller
+}
+
 // serverExtensions lists what adds routes to the server: live conversations, ADK's web client,
-// evaluations, and answers from authorization servers. Options and grants may be nil.
-func serverExtensions(talks *liveweb.Options, ui *devui.Options, evals *evalweb.Options, grants *connections.Grants) []func(*server.Services) *server.Extension {
-	return []func(*server.Services) *server.Extension{liveweb.Extend(talks), devui.Extend(ui), evalweb.Extend(evals), oauthweb.Extend(grants)}
+// evaluations, explanations, tests, answers from authorization servers, the chat page, outcomes,
+// revisions, MCP servers, operations, and rollouts.
+func serverExtensions(o extensionOptions) []func(*server.Services) *server.Extension {
+	return []func(*server.Services) *server.Extension{
+		liveweb.Extend(o.talks), devui.Extend(o.ui), evalweb.Extend(o.evals), why.Extend(o.why), testweb.Extend(o.tests), oauthweb.Extend(o.grants), chatpage.Extend(o.chats), outcomes.Extend(), revisions.Extend(o.stored), mcpserver.Extend(o.mcps), operator.Extend(o.watch), rollout.Extend(o.staged),
+	}
 }
 
 // listModelKinds lists the model providers, in the reference's order.

@@ -55,7 +55,7 @@ func (f *memoryFlags) setupMemoryCommand(env command.Env, cmd *cobra.Command, us
 
 func newMemoryAddCommand(env command.Env) *cobra.Command {
 	var f memoryFlags
-	return f.setupCommand(env, &cobra.Command{
+	cmd := f.setupCommand(env, &cobra.Command{
 		Use:   "add APPDIR SESSION",
 		Short: "Add a session to the memory, replacing its earlier memories",
 		Args:  command.RequireArgs(2, 2),
@@ -68,8 +68,19 @@ func newMemoryAddCommand(env command.Env) *cobra.Command {
 			return command.FailWith(err)
 		}
 		fmt.Fprintf(env.Err, "session %s added to memory\n", args[1])
-		return nil
+		return f.printChanged(env, f.sessionKey(args))
 	})
+	command.RegisterOutput(cmd.Flags(), &f.json, false)
+	return cmd
+}
+
+// printChanged prints with --output json which session's memories have changed; without an ID, those
+// of all sessions of the user.
+func (f *memoryFlags) printChanged(env command.Env, key session.Key) error {
+	if !f.json {
+		return nil
+	}
+	return env.PrintJSON(newChangedSession(key))
 }
 
 func newMemorySearchCommand(env command.Env) *cobra.Command {
@@ -116,14 +127,15 @@ func newMemoryDeleteCommand(env command.Env) *cobra.Command {
 				return command.FailWith(err)
 			}
 			fmt.Fprintf(env.Err, "all memories of user %s deleted\n", f.user)
-		default:
-			if err := st.Memories.Delete(ctx, f.sessionKey(args)); err != nil {
-				return command.FailWith(err)
-			}
-			fmt.Fprintf(env.Err, "memories of session %s deleted\n", args[1])
+			return f.printChanged(env, session.Key{App: loader.AppName(args[0]), User: f.user})
 		}
-		return nil
+		if err := st.Memories.Delete(ctx, f.sessionKey(args)); err != nil {
+			return command.FailWith(err)
+		}
+		fmt.Fprintf(env.Err, "memories of session %s deleted\n", args[1])
+		return f.printChanged(env, f.sessionKey(args))
 	})
+	command.RegisterOutput(cmd.Flags(), &f.json, false)
 	cmd.Flags().BoolVar(&f.all, "all", false, "delete all memories of the user")
 	return cmd
 }

@@ -11,6 +11,8 @@ import (
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/store"
+	"agenthost/wing/revisions"
+	"agenthost/wing/rollout"
 )
 
 func newPlanCommand(env command.Env) *cobra.Command {
@@ -44,18 +46,8 @@ type planner struct {
 	since  time.Time
 }
 
-// A plan describes what serving an app's files would change.
-type plan struct {
-	App string `json:"app"`
-	comparison
-	// Reach is the reload policy, which selects the sessions that change.
-	Reach    runtime.SessionPolicy `json:"reach"`
-	Sessions int                   `json:"sessions"`
-	Live     int                   `json:"live"`
-}
-
 func (p *planner) planApps(ctx context.Context, dirs []string, asJSON bool) error {
-	plans, broken := []*plan{}, false
+	plans, broken := []*revisions.Plan{}, false
 	for _, dir := range dirs {
 		apps, err := loader.Discover(dir)
 		if err != nil {
@@ -98,34 +90,32 @@ func (p *planner) planApps(ctx context.Context, dirs []string, asJSON bool) erro
 }
 
 // planApp compares one app with the revision served last; nil if the app has problems.
-func (p *planner) planApp(ctx context.Context, dir string) (*plan, error) {
+func (p *planner) planApp(ctx context.Context, dir string) (*revisions.Plan, error) {
 	loaded, ds := p.loader.LoadFiles(ctx, dir)
 	if err := p.env.WriteDiagnostics(ds); err != nil || loaded == nil {
 		return nil, err
 	}
 	defer loaded.App.Close()
-	after := &store.Revision{App: loaded.App.Name(), ID: loaded.App.Revision(), Files: loaded.Files}
-	served, err := p.store.Revisions.List(ctx, after.App)
+	stable, err := rollout.FindStable(ctx, p.store.Rollouts, loaded.App.Name())
 	if err != nil {
 		return nil, command.FailWith(err)
 	}
-	appPlan := &plan{App: after.App, Reach: loaded.App.Reload().Sessions, comparison: comparison{To: after.ID, Changes: []loader.Change{}, Files: []string{}}}
-	if len(served) == 0 || served[0].ID == after.ID {
-		if len(served) > 0 {
-			appPlan.From = after.ID
-		}
+	planner := &revisions.Planner{Loader: newLoader(nil), Store: p.store, Serving: stable}
+	appPlan, before, err := planner.PlanApp(ctx, loaded)
+	if err != nil {
+		return nil, command.FailWith(err)
+	}
+	if before == nil {
 		return appPlan, nil
 	}
-	before, err := p.store.Revisions.Get(ctx, after.App, served[0].ID)
-	if err != nil {
+	if appPlan.Notes, err = rollout.PlanRollout(ctx, p.store.Outcomes, loaded.App, time.Now()); err != nil {
 		return nil, command.FailWith(err)
 	}
-	appPlan.comparison = compareRevisions(ctx, before, after)
 	return appPlan, p.countSessions(ctx, appPlan)
 }
 
 // countSessions counts the app's sessions.
-func (p *planner) countSessions(ctx context.Context, appPlan *plan) error {
+func (p *planner) countSessions(ctx context.Context, appPlan *revisions.Plan) error {
 	for token := ""; ; {
 		page, next, err := p.store.Sessions.Page(ctx, &store.PageRequest{App: appPlan.App, Size: 1000, Token: token})
 		if err != nil {
@@ -143,7 +133,7 @@ func (p *planner) countSessions(ctx context.Context, appPlan *plan) error {
 	}
 }
 
-func (p *planner) printPlans(plans []*plan) {
+func (p *planner) printPlans(plans []*revisions.Plan) {
 	for i, appPlan := range plans {
 		if i > 0 {
 			fmt.Fprintln(p.env.Out)
@@ -153,13 +143,17 @@ func (p *planner) printPlans(plans []*plan) {
 			continue
 		}
 		fmt.Fprintf(p.env.Out, "app %s: revision %s → %s\n", appPlan.App, appPlan.From, appPlan.To)
-		appPlan.printText(p.env)
-		fmt.Fprintf(p.env.Out, "applies to %s: %s, %d live\n", appPlan.describeReach(), command.FormatCount(appPlan.Sessions, "session"), appPlan.Live)
+		printComparison(p.env, &appPlan.Comparison)
+		fmt.Fprintf(p.env.Out, "applies to %s: %s, %d live\n", describeReach(appPlan.Reach), command.FormatCount(appPlan.Sessions, "session"), appPlan.Live)
+		for _, note := range appPlan.Notes {
+			fmt.Fprintln(p.env.Out, note)
+		}
 	}
 }
 
-func (appPlan *plan) describeReach() string {
-	switch appPlan.Reach {
+// describeReach returns which sessions a reload policy selects.
+func describeReach(reach runtime.SessionPolicy) string {
+	switch reach {
 	case runtime.FollowNewSessions:
 		return "new sessions; existing sessions keep their revision"
 	case runtime.FollowManual:

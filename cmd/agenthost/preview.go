@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"agenthost/internal/command"
-	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/store"
 )
@@ -74,7 +72,7 @@ func printPreview(ctx context.Context, env command.Env, f *previewFlags, args []
 		Text: strings.Join(args[1:], " "),
 	})
 	if err != nil {
-		return f.AddLocation(runFailure(err))
+		return f.AddLocation(command.FailRun(err))
 	}
 	return env.PrintJSON(p)
 }
@@ -88,23 +86,10 @@ func (f *previewFlags) readState() (map[string]any, error) {
 		}
 		state = fromFile
 	}
-	fromFlags, err := parseState(f.state)
+	fromFlags, err := command.ParseState(f.state)
 	if err != nil {
 		return nil, err
 	}
 	maps.Copy(state, fromFlags)
 	return state, nil
-}
-
-// runFailure returns a run's error for people. Its cause, which has the details, replaces an
-// internal error.
-func runFailure(err error) error {
-	re := runtime.AsRunError(err)
-	if re.Code == runtime.CodeInternal && re.Err != nil {
-		return command.FailWith(re.Err)
-	}
-	if failed, ok := errors.AsType[*model.Error](err); ok && failed.URL != "" {
-		return command.FailWith(failed) // with the address, which a server's clients do not get
-	}
-	return command.FailWith(re)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"agenthost/internal/terminal"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/store"
+	"agenthost/wing/revisions"
 )
 
 // revisionFlags are the flags for the verbs that work on revisions.
@@ -121,32 +121,17 @@ func (f *revisionFlags) loadRevision(ctx context.Context, env command.Env, dir s
 	return &store.Revision{App: loaded.App.Name(), ID: loaded.App.Revision(), Files: loaded.Files}, nil
 }
 
-// A comparison is the difference between two revisions.
-type comparison struct {
-	From    string          `json:"from,omitempty"`
-	To      string          `json:"to"`
-	Changes []loader.Change `json:"changes"`
-	Files   []string        `json:"files"`
-}
-
-func compareRevisions(ctx context.Context, before, after *store.Revision) comparison {
-	l := newLoader(nil)
-	c := comparison{From: before.ID, To: after.ID, Changes: []loader.Change{}, Files: loader.ChangedFiles(before.Files, after.Files)}
-	c.Changes = append(c.Changes, loader.Compare(l.Summarize(ctx, before), l.Summarize(ctx, after))...)
-	return c
-}
-
 func (f *revisionFlags) printDiff(ctx context.Context, env command.Env, before, after *store.Revision) error {
-	c := compareRevisions(ctx, before, after)
+	c := revisions.CompareRevisions(ctx, newLoader(nil), before, after)
 	if f.json {
 		return env.PrintJSON(c)
 	}
-	c.printText(env)
+	printComparison(env, &c)
 	return nil
 }
 
-// printText prints the changes for people, agent by agent.
-func (c *comparison) printText(env command.Env) {
+// printComparison prints the changes for people, agent by agent.
+func printComparison(env command.Env, c *revisions.Comparison) {
 	where := ""
 	for _, ch := range c.Changes {
 		if ch.Field == "" {
@@ -179,13 +164,5 @@ func formatChange(ch loader.Change) string {
 	for i < len(was)-1 && i < len(is)-1 && was[i] == is[i] {
 		i++
 	}
-	return fmt.Sprintf("%s: %s → %s", ch.Field, truncateLine(was[i]), truncateLine(is[i]))
-}
-
-func truncateLine(line string) string {
-	const width = 60
-	if runes := []rune(line); len(runes) > width {
-		line = string(runes[:width-1]) + "…"
-	}
-	return cmp.Or(strings.TrimSpace(line), `""`)
+	return fmt.Sprintf("%s: %s → %s", ch.Field, command.TruncateLine(was[i]), command.TruncateLine(is[i]))
 }

@@ -21,7 +21,7 @@ import (
 
 func newRollbackCommand(env command.Env) *cobra.Command {
 	var f revisionFlags
-	return f.addLoadFlags(env, f.SetupCommand(env, &cobra.Command{
+	return f.addLoadFlags(env, f.addJSONFlag(f.SetupCommand(env, &cobra.Command{
 		Use:   "rollback APPDIR REVISION",
 		Short: "Restore an earlier revision's files",
 		Long: `Rollback writes the files of a revision into the app's folder, and deletes the other
@@ -30,53 +30,68 @@ other change. Files that differ from the newest revision are saved in .replaced
 before they are overwritten or deleted. The .env file does not change.`,
 		Args: command.RequireArgs(2, 2),
 	}, command.ReadDatabase, func(ctx context.Context, st *store.Store, args []string) error {
-		id, err := rollBack(ctx, env, st, args)
+		r, err := rollBack(ctx, env, st, args)
 		if err != nil {
 			return err
 		}
-		return f.reportOtherRevision(ctx, env, args[0], id)
-	}))
+		now, err := f.loadRevision(ctx, env, args[0])
+		if err != nil {
+			return err
+		}
+		if r.Current = now.ID; r.Current != r.Revision {
+			fmt.Fprintf(env.Err, "with the current environment and .env, the revision is %s\n", r.Current)
+		}
+		if f.json {
+			return env.PrintJSON(r)
+		}
+		return nil
+	})))
 }
 
-// rollBack restores a revision's files and returns its full ID.
-func rollBack(ctx context.Context, env command.Env, st *store.Store, args []string) (id string, err error) {
+// A restoration is what a rollback has changed.
+type restoration struct {
+	Revision string `json:"revision"`
+	// Current is the folder's revision now. It differs if the environment or .env does.
+	Current string `json:"current"`
+	Written int    `json:"written"`
+	Deleted int    `json:"deleted"`
+	// Saved is how many files were saved in .replaced.
+	Saved int `json:"saved"`
+	// Shared are files that other apps use. They did not change.
+	Shared []string `json:"shared"`
+}
+
+// rollBack restores a revision's files.
+func rollBack(ctx context.Context, env command.Env, st *store.Store, args []string) (*restoration, error) {
 	dir, app := args[0], loader.AppName(args[0])
 	rev, err := st.Revisions.Get(ctx, app, args[1])
 	if err != nil {
-		return "", command.FailWith(err)
+		return nil, command.FailWith(err)
 	}
 	newest, err := st.Revisions.List(ctx, app)
 	if err != nil {
-		return "", command.FailWith(err)
+		return nil, command.FailWith(err)
 	}
 	now, err := st.Revisions.Get(ctx, app, newest[0].ID)
 	if err != nil {
-		return "", command.FailWith(err)
+		return nil, command.FailWith(err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return "", command.FailWith(err)
+		return nil, command.FailWith(err)
 	}
 	defer root.Close()
 	r := &restorer{root: root, known: now.Files}
 	if err := r.restoreFiles(rev.Files); err != nil {
-		return "", command.FailWith(fmt.Errorf("rolling back %s: %w", dir, err))
+		return nil, command.FailWith(fmt.Errorf("rolling back %s: %w", dir, err))
 	}
 	fmt.Fprintf(env.Err, "%s restored to revision %s: %d files written, %d deleted, %d saved in %s\n", dir, rev.ID, r.written, r.removed, r.kept, replacedDir)
+	shared := []string{}
 	for _, name := range r.shared {
+		shared = append(shared, filepath.ToSlash(filepath.Join(dir, name)))
 		fmt.Fprintf(env.Err, "%s is shared with other apps and was not changed\n", filepath.Join(dir, name))
 	}
-	return rev.ID, nil
-}
-
-// reportOtherRevision prints the folder's revision if it differs from the expected one, because a
-// revision also depends on the environment.
-func (f *revisionFlags) reportOtherRevision(ctx context.Context, env command.Env, dir, want string) error {
-	got, err := f.loadRevision(ctx, env, dir)
-	if err == nil && got.ID != want {
-		fmt.Fprintf(env.Err, "with the current environment and .env, the revision is %s\n", got.ID)
-	}
-	return err
+	return &restoration{Revision: rev.ID, Written: r.written, Deleted: r.removed, Saved: r.kept, Shared: shared}, nil
 }
 
 // replacedDir is the folder for files that are in no revision. Its name starts with a

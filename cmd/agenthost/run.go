@@ -4,23 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"strings"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 	"google.golang.org/genai"
 
 	"agenthost/internal/command"
+	"agenthost/internal/terminal"
 	"agenthost/pkg/loader"
-	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 	"agenthost/wing/chat"
+	"agenthost/wing/chat/conversation"
 	connections "agenthost/wing/connection"
 	"agenthost/wing/connection/authorize"
+	"agenthost/wing/live"
 )
 
 // defaultUser is the default of --user.
@@ -116,7 +118,7 @@ func runApp(ctx context.Context, env command.Env, f *runFlags, args []string) er
 }
 
 func runAppWith(ctx context.Context, env command.Env, f *runFlags, args []string, opts *loader.Options) error {
-	state, err := parseState(f.state)
+	state, err := command.ParseState(f.state)
 	if err != nil {
 		return err
 	}
@@ -127,9 +129,9 @@ func runAppWith(ctx context.Context, env command.Env, f *runFlags, args []string
 	if f.resume && f.live {
 		return errors.New("--resume and --live cannot be combined: a live run continues the session, not its last invocation")
 	}
-	var spent costMeter
-	f.load.Observe = spent.addCall
-	person, err := f.openTerminal(env, args, &spent)
+	var costs conversation.Costs
+	f.load.Observe = costs.AddCall
+	person, err := conversation.OpenTerminal(env, &costs, f.plain || f.json || f.resume || len(args) == 2)
 	if err != nil {
 		return err
 	}
@@ -155,42 +157,77 @@ func runAppWith(ctx context.Context, env command.Env, f *runFlags, args []string
 	auth.UseStore(host.Store())
 	defer host.Store().Close()
 	defer host.Close()
-	t := &conversation{env: env, host: host, state: state, json: f.json, spent: &spent, authorizer: auth, person: person}
-	t.key = session.Key{App: app, User: f.user, ID: f.session}
-	if err = t.findSession(ctx, f); err != nil {
+	loading, err := f.load.LoaderOptions(opts, args[0])
+	if err != nil {
 		return err
 	}
-	if f.resume {
-		if err = t.resumeInvocation(ctx); err == nil {
-			err = t.authorizePending(ctx)
-		}
-		t.printPending(ctx, f.continueCommand(args[0], t.key.ID))
-		return err
-	}
-	if len(args) == 2 {
-		send := t.sendText
-		if f.live {
-			send = t.sendLive
-		}
-		if err = send(ctx, args[1]); err == nil {
-			err = t.authorizePending(ctx)
-		}
-		t.printPending(ctx, f.continueCommand(args[0], t.key.ID))
-		if t.stored {
-			fmt.Fprintf(env.Err, "session %s\n", t.key.ID)
-		}
-		return err
-	}
-	if opts, err = f.load.LoaderOptions(opts, args[0]); err != nil {
-		return err
+	t, err := conversation.Open(ctx, conversation.Options{
+		Env: env, Host: host, Key: session.Key{App: app, User: f.user, ID: f.session}, MustExist: f.resume, State: state,
+		Dir: args[0], Loading: loading, JSON: f.json, Costs: &costs, Terminal: person,
+		FindConsent: findConsent(auth), CanAuthorize: auth.IsEnabled(), StartLive: startLive(host),
+		ListCommands:         func(t *conversation.Conversation) chat.Commands { return listSaveCommands(t, env, host, args[0]) },
+		DescribeContinuation: func(id string) string { return f.continueCommand(args[0], id) },
+	})
+	switch {
+	case err != nil:
+		return f.AddLocation(err)
+	case f.resume:
+		return t.Resume(ctx)
+	case len(args) == 2:
+		return t.Send(ctx, args[1], f.live)
 	}
 	fmt.Fprintf(env.Err, "Sessions are in %s.\n", f.DescribeDatabase())
-	defer func() { t.printContinue(f.continueCommand(args[0], t.key.ID)) }()
-	t.dir, t.options = args[0], opts
-	if f.live {
-		return t.runLiveLoop(ctx)
+	return t.Talk(ctx, f.live)
+}
+
+// openOutput returns the stream in place of a standard one: that of the conversation's terminal, or
+// with --plain one without colours and without a width. With wrap, the former breaks long lines
+// between words.
+func (f *runFlags) openOutput(w io.Writer, person *chat.Terminal, wrap bool) io.Writer {
+	switch {
+	case !terminal.IsTerminal(w):
+		return w
+	case person != nil:
+		return person.NewOutput(wrap)
+	case f.plain:
+		return terminal.NewOutput(terminal.Unfiltered(w), terminal.Settings{Terminal: true})
 	}
-	return t.runLoop(ctx)
+	return w
+}
+
+// findConsent returns what authorizes the connection for a call. Auth is nil in a command without
+// a person who can.
+func findConsent(auth *authorize.Authorizer) func(call *genai.FunctionCall) *conversation.Consent {
+	return func(call *genai.FunctionCall) *conversation.Consent {
+		c := authorize.NewCall(call)
+		if c == nil {
+			return nil
+		}
+		return &conversation.Consent{
+			Connection: c.Connection, Pending: c.DescribePending(),
+			Authorize: func(ctx context.Context, key session.Key, lines <-chan string) (map[string]any, error) {
+				response, err := auth.AuthorizeCall(ctx, c, key, lines)
+				if err != nil {
+					return nil, c.WrapError(err)
+				}
+				return response, nil
+			},
+		}
+	}
+}
+
+// startLive begins live runs of a host.
+func startLive(host *runtime.Host) func(ctx context.Context, key session.Key) *conversation.LiveRun {
+	return func(ctx context.Context, key session.Key) *conversation.LiveRun {
+		queue := live.NewQueue()
+		return &conversation.LiveRun{
+			Events: live.Run(ctx, host, &live.RunRequest{App: key.App, UserID: key.User, SessionID: key.ID, Requests: queue, Writer: session.WriterAdmin}),
+			Send: func(ctx context.Context, message *genai.Content, state map[string]any) error {
+				return queue.Send(ctx, &live.Request{Content: message, StateDelta: state})
+			},
+			Close: queue.Close,
+		}
+	}
 }
 
 // continueCommand returns the command that continues a session, without passwords, or "" if
@@ -224,160 +261,4 @@ func quoteShell(arg string) string {
 		return arg
 	}
 	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
-}
-
-// findSession finds out whether the session is stored, and gives a new one its ID. One that is to be
-// resumed must be stored.
-func (t *conversation) findSession(ctx context.Context, f *runFlags) error {
-	if t.key.ID == "" {
-		t.key.ID = uuid.NewString()
-		return nil
-	}
-	_, err := t.host.Store().Sessions.Get(ctx, t.key, nil)
-	switch {
-	case !errors.Is(err, session.ErrNotFound):
-		t.stored = err == nil
-		return command.FailWith(err)
-	case f.resume:
-		return f.AddLocation(fmt.Errorf("session %s: %w", t.key.ID, session.ErrNotFound))
-	}
-	// Report it, because the ID may be misspelt.
-	fmt.Fprintf(t.env.Err, "session %s is new\n", t.key.ID)
-	return nil
-}
-
-// storeSession creates the session before its first message. A conversation without a message
-// leaves no session.
-func (t *conversation) storeSession(ctx context.Context) error {
-	if t.stored {
-		return nil
-	}
-	_, err := t.host.Store().Sessions.Create(ctx, t.key, nil)
-	if err != nil && !errors.Is(err, session.ErrExists) {
-		return command.FailWith(err)
-	}
-	t.stored = true
-	return nil
-}
-
-// A conversation is a session with one app in the terminal.
-type conversation struct {
-	env  command.Env
-	host *runtime.Host
-	key  session.Key
-	// stored reports that the session exists in the store.
-	stored bool
-	state  map[string]any
-	json   bool
-	spent  *costMeter
-	// authorizer lets the user authorize connections.
-	authorizer *authorize.Authorizer
-	// lines receives the lines that the user types.
-	lines <-chan string
-	// person is the terminal that the conversation has; nil if it reads and prints plain lines.
-	person *chat.Terminal
-	// lastAnswer is the text of the last answer, for /copy.
-	lastAnswer string
-	// commands are those that the user can type.
-	commands chat.Commands
-	// attached are the files that go with the next message, and replaces is the invocation that it
-	// replaces, or empty.
-	attached []*genai.Part
-	replaces string
-	// dir is the app's folder; loader loads it for reloads, with the options.
-	dir     string
-	loader  *loader.Loader
-	options *loader.Options
-	// stopWatching ends the reloads, until watchContext ends or startWatching begins them again.
-	watchContext context.Context
-	stopWatching func()
-	// releaseModel releases the model that answers for all agents.
-	releaseModel func()
-	// prompted has the call IDs that the user was prompted for.
-	prompted map[string]bool
-	// reloads holds the latest reload status until it is printed.
-	reloads chan loader.Status
-	// reportedRevision is the revision of the last printed status.
-	reportedRevision string
-	// hasProblems reports that the last reload failed.
-	hasProblems bool
-}
-
-// sendText sends a user message and prints the answer.
-func (t *conversation) sendText(ctx context.Context, text string) error {
-	return t.runInvocation(ctx, t.buildMessage(text))
-}
-
-// runInvocation runs one invocation and prints its events.
-func (t *conversation) runInvocation(ctx context.Context, message *genai.Content) error {
-	if err := t.storeSession(ctx); err != nil {
-		return err
-	}
-	streaming := !t.json
-	req := &runtime.RunRequest{
-		App: t.key.App, UserID: t.key.User, SessionID: t.key.ID,
-		Message: message, StateDelta: t.state, Writer: session.WriterAdmin, Streaming: &streaming,
-		ClientLeft: func() bool { return command.IsAnswerStopped(ctx) },
-	}
-	t.state = nil
-	return t.runRequest(ctx, req)
-}
-
-// resumeInvocation resumes the session's last invocation, which was interrupted.
-func (t *conversation) resumeInvocation(ctx context.Context) error {
-	sess, err := t.host.Store().Sessions.Get(ctx, t.key, nil)
-	if err != nil {
-		return command.FailWith(err)
-	}
-	id := runtime.ResumableInvocation(sess.Events())
-	if id == "" {
-		fmt.Fprintf(t.env.Err, "nothing to resume: the last invocation of session %s is complete\n", t.key.ID)
-		return nil
-	}
-	streaming := !t.json
-	return t.runRequest(ctx, &runtime.RunRequest{
-		App: t.key.App, UserID: t.key.User, SessionID: t.key.ID, InvocationID: id, Streaming: &streaming,
-	})
-}
-
-// runRequest runs a request and prints its events, and then its cost. A model call that waits
-// is reported at once.
-func (t *conversation) runRequest(ctx context.Context, req *runtime.RunRequest) error {
-	req.OnModelWait = t.printWait
-	defer t.printCost()
-	t.spent.beginTurn()
-	defer t.spent.endTurn()
-	return t.printEvents(t.host.Run(ctx, req))
-}
-
-func (t *conversation) printWait(wait model.Wait) { fmt.Fprintln(t.env.Err, wait) }
-
-// printEvents prints a run's events.
-func (t *conversation) printEvents(events runtime.Events) error {
-	p := t.newPrinter()
-	for ev, err := range events {
-		if err != nil {
-			p.endLine()
-			return runFailure(err)
-		}
-		if err := t.printEvent(p, ev); err != nil {
-			return command.FailWith(err)
-		}
-	}
-	p.flushProblem()
-	p.endLine()
-	return nil
-}
-
-func (t *conversation) printEvent(p eventPrinter, ev *session.Event) error {
-	if !t.json {
-		p.printEvent(ev)
-		return nil
-	}
-	b, err := session.Form{Provenance: true}.AppendEvent(nil, ev)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(t.env.Out, "%s\n", b)
-	return err
 }

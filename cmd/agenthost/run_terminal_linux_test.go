@@ -117,7 +117,7 @@ func TestRunEditsMessage(t *testing.T) {
 	r.waitFor("You wrote: where is order 7?\n")
 	r.waitFor("answered in")
 	r.typeKeys("\x1b[200~two\nlines\x1b[201~\r")
-	r.waitFor("You wrote: two lines\n")
+	r.waitFor("You wrote: two\nlines\n")
 	r.typeKeys("\x04")
 	r.waitFor("continue with: agenthost run clerk --session s")
 	r.expectExit(command.ExitOK)

@@ -26,6 +26,7 @@ import (
 	connections "agenthost/wing/connection"
 	"agenthost/wing/devui"
 	"agenthost/wing/evaluation/evalrun"
+	"agenthost/wing/rollout"
 )
 
 const (
@@ -77,6 +78,7 @@ file.`,
 	flags.IntVar(&f.load.MaxLLMCalls, "max-llm-calls", runtime.DefaultMaxLLMCalls, "maximum number of model calls per invocation in apps whose run_config has no max_llm_calls; 0 means no limit; overrides ADK_MAX_LLM_CALLS")
 	flags.StringVar(&f.runsPerApp, "runs-per-app", "", "rate limit for runs per app, such as 600/1m (default: no limit)")
 	flags.DurationVar(&f.keepAlive, "keep-alive", 0, "send a comment on event streams that are idle for this duration, for proxies that close idle connections (default: 15s, only for clients that request event IDs)")
+	flags.StringVar(&f.chat, "chat", chatOfApps, "serve a chat page for end users at /chat/APP: apps for the apps whose app.yaml has chat, all, or off; with --dev on a loopback address apps means all")
 	flags.StringVar(&f.replayRecordings, "replay-recordings", "", "folder with conformance cases; runs whose state delta has _adk_replay_config replay them instead of calling models (default: off)")
 	f.maxAnswers = 256 << 20
 	flags.Var(&f.maxAnswers, "max-answers", "memory limit for large responses that clients have not read yet; a quarter of it per user")
@@ -96,7 +98,9 @@ func serveApps(ctx context.Context, env command.Env, f *serveFlags, dirs []strin
 	}
 	limitMemory(logger)
 	relaxCollector()
-	m := &serveMain{flags: f, dirs: dirs, env: env, logger: logger}
+	m := &serveMain{flags: f, dirs: dirs, env: env}
+	logger = slog.New(m.problems.WrapHandler(logger.Handler()))
+	m.logger = logger
 	// Redirect the standard logger, which libraries use, to the host's log.
 	log.SetOutput(slog.NewLogLogger(m.logger.Handler(), slog.LevelDebug).Writer())
 	opts, err := f.serverOptions()
@@ -148,14 +152,9 @@ func serveApps(ctx context.Context, env command.Env, f *serveFlags, dirs []strin
 	if opts.Run, err = m.openReplay(); err != nil {
 		return err
 	}
-	problems, report := f.observe.problemReporter(env, m.logger)
-	m.host, err = agenthost.Open(ctx, &agenthost.Options{
-		Folders: dirs, Kinds: m.env.Kinds, Store: m.store, Problems: problems, Logger: m.logger, Load: load,
-		Run: &runtime.Options{
-			Replay: m.replay, Consents: grants, Observe: opts.Metrics.Observe,
-			TracerProvider: tracing, TraceContents: f.dev.isEnabled() || f.observe.traceContents && f.observe.otlp != "",
-		},
-		Watch: &loader.WatchOptions{OnLoad: report, Poll: f.poll, PollOnly: f.poll > 0},
+	err = m.openHost(ctx, load, &runtime.Options{
+		Replay: m.replay, Consents: grants, Observe: opts.Metrics.Observe,
+		TracerProvider: tracing, TraceContents: f.dev.isEnabled() || f.observe.traceContents && f.observe.otlp != "",
 	})
 	if err != nil {
 		return command.FailWith(err)
@@ -230,10 +229,16 @@ func (m *serveMain) openListener(ctx context.Context) (net.Listener, error) {
 // serveUntilDone serves until ctx ends, then drains running turns and closes the host.
 func (m *serveMain) serveUntilDone(ctx context.Context, listener net.Listener) error {
 	watching, stopWatching := context.WithCancel(ctx)
-	var signals sync.WaitGroup
-	signals.Go(func() {
+	var tasks sync.WaitGroup
+	tasks.Go(func() {
 		defer safe.Recover(func(p *safe.Panic) { p.Log(m.logger, "reloading on signals panicked") })
 		m.reloadOnSignal(watching)
+	})
+	tasks.Go(func() {
+		defer safe.Recover(func(p *safe.Panic) { p.Log(m.logger, "rollouts panicked") })
+		if m.staged != nil {
+			m.staged.Run(watching)
+		}
 	})
 	m.printGreeting("http://" + localAddress(listener.Addr().String()))
 	drain := m.flags.drain
@@ -247,7 +252,7 @@ func (m *serveMain) serveUntilDone(ctx context.Context, listener net.Listener) e
 		},
 	})
 	stopWatching()
-	signals.Wait()
+	tasks.Wait()
 	return command.FailWith(errors.Join(err, m.host.Close()))
 }
 
@@ -315,4 +320,26 @@ func (f *serveFlags) reserveListener(opts *loader.Options, at net.Addr) {
 		host.Listeners = append(host.Listeners, own)
 	}
 	opts.Policy = opts.Policy.For(host)
+}
+
+// openHost loads the apps. Changes of apps with rollout reach new sessions step by step; with developer
+// tools they serve at once, since a saved file is to change the next answer.
+func (m *serveMain) openHost(ctx context.Context, load *loader.Options, run *runtime.Options) (err error) {
+	f := m.flags
+	problems, report := f.observe.problemReporter(m.env, m.logger)
+	m.loader = m.env.NewLoader(load)
+	watch := &loader.WatchOptions{OnLoad: report, Poll: f.poll, PollOnly: f.poll > 0}
+	if !f.dev.isEnabled() {
+		m.staged = rollout.NewController(&rollout.Options{
+			Rollouts: m.store.Rollouts, Outcomes: m.store.Outcomes, Owner: m.store.Sessions.Owner(), Clock: time.Now, Logger: m.logger,
+		})
+		watch.Admit, run.Split = m.staged.Admit, m.staged.Split
+	}
+	m.host, err = agenthost.Open(ctx, &agenthost.Options{
+		Folders: m.dirs, Kinds: m.env.Kinds, Store: m.store, Problems: problems, Logger: m.logger, Load: load, Run: run, Watch: watch,
+	})
+	if err == nil && m.staged != nil {
+		m.staged.Attach(&rollout.Host{Serving: m.host.App, Reconsider: m.host.Watch().Reconsider})
+	}
+	return err
 }

@@ -13,11 +13,17 @@ import (
 	"github.com/spf13/pflag"
 
 	"agenthost/pkg/server"
+	"agenthost/wing/apptest/testweb"
+	"agenthost/wing/chatpage"
 	connections "agenthost/wing/connection"
 	"agenthost/wing/devui"
 	"agenthost/wing/evaluation/evalrun"
 	"agenthost/wing/evaluation/evalweb"
 	"agenthost/wing/live/liveweb"
+	"agenthost/wing/mcpserver"
+	"agenthost/wing/operator"
+	"agenthost/wing/revisions"
+	"agenthost/wing/why"
 )
 
 // devFlags are serve's developer flags.
@@ -58,9 +64,32 @@ func (m *serveMain) addExtensions(opts *server.Options, grants *connections.Gran
 	if ui.Dev {
 		evals.Evaluator = &evalrun.HostRunner{Host: m.host.Host, Apps: m.host.Watch(), Logger: m.logger}
 	}
-	opts.Extensions = serverExtensions(talks, ui, evals, grants)
+	reasons := &why.Options{Loader: m.loader, Folders: ui.Folders, Dev: ui.Dev}
+	stored := &revisions.Options{Loader: m.loader, Folders: ui.Folders}
+	tests := &testweb.Options{Loader: m.loader, Folders: ui.Folders, Dev: ui.Dev}
+	opts.Extensions = serverExtensions(extensionOptions{talks, ui, evals, reasons, tests, grants, m.flags.chatOptions(), stored, m.flags.mcpOptions(), &operator.Options{Log: &m.problems}, m.staged})
 	return opts
 }
+
+// chatOptions returns for which apps the chat page is served. With developer tools on a loopback
+// address these are all apps, so that an author sees the page before app.yaml has chat.
+func (f *serveFlags) chatOptions() *chatpage.Options {
+	reachable, err := f.isReachable()
+	tries := f.chat == chatOfApps && f.dev.isEnabled() && err == nil && !reachable
+	return &chatpage.Options{All: f.chat == chatOfAll || tries, Off: f.chat == chatOff}
+}
+
+// mcpOptions returns the URL at which MCP clients reach the host.
+func (f *serveFlags) mcpOptions() *mcpserver.Options {
+	return &mcpserver.Options{PublicURL: f.grants.PublicURL}
+}
+
+// The values of --chat.
+const (
+	chatOfApps = "apps"
+	chatOfAll  = "all"
+	chatOff    = "off"
+)
 
 // openReplay opens the --replay-recordings replay, and returns the host's runs with it; nil without
 // the flag.

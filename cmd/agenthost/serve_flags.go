@@ -9,12 +9,15 @@ import (
 
 	"agenthost"
 	"agenthost/internal/command"
+	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
 	"agenthost/wing/connection/authorize"
 	"agenthost/wing/devui"
+	"agenthost/wing/operator"
+	"agenthost/wing/rollout"
 )
 
 // minLease tolerates a short disk or machine pause.
@@ -52,7 +55,9 @@ type serveFlags struct {
 	observe                 observeFlags
 	dev                     devFlags
 	replayRecordings        string
-	grants                  authorize.GrantFlags
+	// chat selects the apps with a chat page.
+	chat   string
+	grants authorize.GrantFlags
 }
 
 // validateLimits rejects numbers that make no sense.
@@ -62,6 +67,9 @@ func (f *serveFlags) validateLimits() error {
 	}
 	if f.Lease < minLease {
 		return fmt.Errorf("--lease must be at least %s, got %s", minLease, f.Lease)
+	}
+	if f.chat != chatOfApps && f.chat != chatOfAll && f.chat != chatOff {
+		return fmt.Errorf("--chat must be apps, all or off, got %q", f.chat)
 	}
 	if f.poll < 0 {
 		return fmt.Errorf("--poll must be above 0, such as 2s, got %s", f.poll)
@@ -74,6 +82,8 @@ func (f *serveFlags) validateLimits() error {
 
 // serveMain is a running serve's state.
 type serveMain struct {
+	// loader opens apps as the host does.
+	loader *loader.Loader
 	flags  *serveFlags
 	dirs   []string
 	env    command.Env
@@ -86,4 +96,8 @@ type serveMain struct {
 	ui     fs.FS
 	// replay is the --replay-recordings replay, or nil.
 	replay runtime.Replay
+	// problems are the log's last warnings and errors.
+	problems operator.LogRing
+	// staged runs rollouts; nil with developer tools.
+	staged *rollout.Controller
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -20,6 +19,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/wing/chat/conversation"
 )
 
 // sessionFlags are the flags for session's subcommands.
@@ -111,6 +111,7 @@ func newSessionDeleteCommand(env command.Env) *cobra.Command {
 		Args:  command.RequireArgs(2, 2),
 	}, func(ctx context.Context, args []string) error { return deleteSession(ctx, env, &f, args) })
 	cmd.Flags().StringVar(&f.user, "user", "user", "user of the session")
+	command.RegisterOutput(cmd.Flags(), &f.json, false)
 	return cmd
 }
 
@@ -207,16 +208,16 @@ func summarizeEvent(ev *session.Event) string {
 		for _, p := range ev.Content.Parts {
 			switch {
 			case p.FunctionCall != nil:
-				parts = append(parts, "→ "+p.FunctionCall.Name+"("+abbreviateJSON(p.FunctionCall.Args)+")")
+				parts = append(parts, "→ "+p.FunctionCall.Name+"("+terminal.AbbreviateJSON(p.FunctionCall.Args)+")")
 			case p.FunctionResponse != nil:
-				parts = append(parts, "← "+p.FunctionResponse.Name+" "+abbreviateJSON(p.FunctionResponse.Response))
+				parts = append(parts, "← "+p.FunctionResponse.Name+" "+terminal.AbbreviateJSON(p.FunctionResponse.Response))
 			case p.Text != "" && !p.Thought:
 				parts = append(parts, strings.Join(strings.Fields(p.Text), " "))
 			}
 		}
 	}
 	if ev.Actions.AgentState != nil {
-		parts = append(parts, "(at) "+abbreviateJSON(ev.Actions.AgentState))
+		parts = append(parts, "(at) "+terminal.AbbreviateJSON(ev.Actions.AgentState))
 	}
 	if ev.Actions.EndOfAgent {
 		parts = append(parts, "(end)")
@@ -225,7 +226,7 @@ func summarizeEvent(ev *session.Event) string {
 		parts = append(parts, "! "+ev.ErrorCode)
 	}
 	if len(ev.Actions.StateDelta) > 0 {
-		parts = append(parts, "state "+abbreviateJSON(ev.Actions.StateDelta))
+		parts = append(parts, "state "+terminal.AbbreviateJSON(ev.Actions.StateDelta))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -247,17 +248,20 @@ func rewindSession(ctx context.Context, env command.Env, f *sessionFlags, args [
 			return err
 		}
 	}
-	t := &conversation{env: env, host: host, key: key, json: f.json}
 	if len(args) < 3 {
 		for _, err := range host.Rewind(ctx, req) {
-			return runFailure(err)
+			return command.FailRun(err)
 		}
 		fmt.Fprintf(env.Err, "session %s rewound\n", key.ID)
 		return nil
 	}
 	streaming := !f.json
 	req.Message, req.Streaming = model.UserText(args[2]), &streaming
-	return t.printEvents(host.Rewind(ctx, req))
+	t, err := conversation.Open(ctx, conversation.Options{Env: env, Host: host, Key: key, MustExist: true, JSON: f.json, FindConsent: findConsent(nil)})
+	if err != nil {
+		return command.FailWith(err)
+	}
+	return t.PrintEvents(host.Rewind(ctx, req))
 }
 
 // findTurn returns the invocation at which the last N turns start.
@@ -269,15 +273,11 @@ func (f *sessionFlags) findTurn(ctx context.Context, st *store.Store, key sessio
 	if err != nil {
 		return "", command.FailWith(err)
 	}
-	remaining := f.turns
-	for _, ev := range slices.Backward(session.WithoutRewound(sess.Events())) {
-		if ev.Author == session.UserAuthor && ev.Text() != "" && ev.Actions.Compaction == nil {
-			if remaining--; remaining == 0 {
-				return ev.InvocationID, nil
-			}
-		}
+	first, err := conversation.FindTurn(sess, f.turns)
+	if err != nil {
+		return "", command.FailWith(err)
 	}
-	return "", command.FailWithf("cannot rewind session %s by %d turns: it has %d", key.ID, f.turns, f.turns-remaining)
+	return first.InvocationID, nil
 }
 
 // openHost returns a host with the app if there is TEXT to run, otherwise a host
@@ -311,5 +311,20 @@ func deleteSession(ctx context.Context, env command.Env, f *sessionFlags, args [
 		return command.FailWith(err)
 	}
 	fmt.Fprintf(env.Err, "session %s deleted\n", key.ID)
+	if f.json {
+		return env.PrintJSON(newChangedSession(key))
+	}
 	return nil
+}
+
+// A changedSession is the session that a command has changed or deleted. Without an ID, it is all
+// sessions of the user.
+type changedSession struct {
+	App     string `json:"app"`
+	User    string `json:"user"`
+	Session string `json:"session,omitempty"`
+}
+
+func newChangedSession(key session.Key) changedSession {
+	return changedSession{key.App, key.User, key.ID}
 }

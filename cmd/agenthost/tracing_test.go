@@ -82,7 +82,7 @@ func TestTracingSampler(t *testing.T) {
 				t.Errorf("exported = %v, want %v", got, tt.exported)
 			}
 			w := httptest.NewRecorder()
-			server.New(testenv.New(t, nil).Host, &server.Options{Extensions: serverExtensions(nil, &devui.Options{Traces: traces}, nil, nil)}).ServeHTTP(w, httptest.NewRequest("GET", "/debug/trace/session/s", nil))
+			server.New(testenv.New(t, nil).Host, &server.Options{Extensions: serverExtensions(extensionOptions{ui: &devui.Options{Traces: traces}})}).ServeHTTP(w, httptest.NewRequest("GET", "/debug/trace/session/s", nil))
 			if got := strings.Count(w.Body.String(), "span_id\":") - strings.Count(w.Body.String(), "parent_span_id\":"); w.Code != 200 || got != 5 {
 				t.Errorf("the Dev UI shows %d spans, want 5: %d %s", got, w.Code, w.Body)
 			}

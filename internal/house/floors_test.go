@@ -23,7 +23,7 @@ var floors = []floor{
 	{"ground: limits and numbers", []string{"internal/limit", "internal/number"}},
 	{"ground", []string{
 		"internal/adkjson", "internal/adktools", "internal/baseurl", "internal/buffers", "internal/charset", "internal/fence", "internal/jsonschema",
-		"internal/junit", "internal/regular", "internal/safe", "internal/terminal", "internal/textdiff", "pkg/store/sqlstore/internal/engine",
+		"internal/junit", "internal/regular", "internal/safe", "internal/statistics", "internal/terminal", "internal/textdiff", "pkg/store/sqlstore/internal/engine",
 	}},
 	{"kernel: language", []string{"pkg/model", "pkg/spec", "pkg/template"}},
 	{"kernel: sessions and grants", []string{"pkg/session", "pkg/connection"}},

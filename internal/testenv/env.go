@@ -21,6 +21,7 @@ import (
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/sqlstore"
 	"agenthost/pkg/store/sqlstore/mysql"
@@ -31,13 +32,16 @@ import (
 	"agenthost/pkg/tool/httptool"
 	"agenthost/wing/apptest"
 	"agenthost/wing/bucketstore"
+	"agenthost/wing/chatpage"
 	connections "agenthost/wing/connection"
 	"agenthost/wing/evaluation/evalgate"
 	"agenthost/wing/gemini"
 	"agenthost/wing/live"
+	"agenthost/wing/mcpserver"
 	"agenthost/wing/mcptool"
 	"agenthost/wing/openapitool"
 	"agenthost/wing/programs"
+	"agenthost/wing/rollout"
 	"agenthost/wing/skills"
 	"agenthost/wing/vertex/vertexstore"
 	"agenthost/wing/vertex/vertextool"
@@ -127,6 +131,7 @@ func Kinds() loader.Kinds {
 		AgentTools:  loader.AgentToolKinds(),
 		Connections: connections.NewKind(nil),
 		Plugins:     loader.PluginKinds(),
+		Sections:    spec.Kinds[loader.SectionEnv, any]{chatpage.Section(), mcpserver.Section(), rollout.Section()},
 		Executors:   slices.Concat(wasi.Executors(), programs.Executors()),
 		Programs:    programs.Opener(nil),
 		Live:        live.Driver{},

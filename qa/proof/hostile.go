@@ -14,10 +14,18 @@ import (
 	"time"
 
 	"agenthost/pkg/server"
+	"agenthost/wing/apptest/testweb"
+	"agenthost/wing/chatpage"
 	"agenthost/wing/connection/oauthweb"
 	"agenthost/wing/devui"
 	"agenthost/wing/evaluation/evalweb"
 	"agenthost/wing/live/liveweb"
+	"agenthost/wing/mcpserver"
+	"agenthost/wing/operator"
+	"agenthost/wing/outcomes"
+	"agenthost/wing/revisions"
+	"agenthost/wing/rollout"
+	"agenthost/wing/why"
 )
 
 const (
@@ -229,5 +237,5 @@ func (g *attackProof) countStuckSessions(ctx context.Context) (stuck int) {
 
 // serverExtensions lists what adds routes to agenthost's server.
 func serverExtensions() []func(*server.Services) *server.Extension {
-	return []func(*server.Services) *server.Extension{liveweb.Extend(nil), devui.Extend(nil), evalweb.Extend(nil), oauthweb.Extend(nil)}
+	return []func(*server.Services) *server.Extension{liveweb.Extend(nil), devui.Extend(nil), evalweb.Extend(nil), why.Extend(nil), testweb.Extend(nil), oauthweb.Extend(nil), chatpage.Extend(&chatpage.Options{All: true}), outcomes.Extend(), revisions.Extend(nil), mcpserver.Extend(&mcpserver.Options{All: true}), operator.Extend(nil), rollout.Extend(nil)}
 }
