@@ -36,8 +36,8 @@ func (r *recorder) drawSVG() []byte {
 	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img">`+"\n", width, height)
 	fmt.Fprintf(b, "<title>An app is edited during a conversation</title>\n<desc>%s</desc>\n", html.EscapeString(strings.Join(r.screen, "\n")))
 	fmt.Fprintf(b, "<style>%s", style)
-	r.animateStrip(b, "editor", r.editor, editorHeight)
-	r.animateStrip(b, "terminal", r.terminal, terminalHeight)
+	b.WriteString(renderAnimation("editor", r.editor, editorHeight, r.now))
+	b.WriteString(renderAnimation("terminal", r.terminal, terminalHeight, r.now))
 	b.WriteString("</style>\n")
 	texts := &textCache{ids: map[string]int{}}
 	strips := new(bytes.Buffer)
@@ -53,13 +53,15 @@ func (r *recorder) drawSVG() []byte {
 
 func paneHeight(rows int) int { return barHeight + rows*rowHeight + margin }
 
-// animateStrip writes the CSS animation that moves a strip from frame to frame.
-func (r *recorder) animateStrip(b *bytes.Buffer, name string, frames []frame, height int) {
-	fmt.Fprintf(b, "#%s{animation:%s %.2fs steps(1,end) infinite}\n@keyframes %s{", name, name, r.now.Seconds(), name)
+// renderAnimation returns the CSS animation that moves a strip from frame to frame until end.
+func renderAnimation(name string, frames []frame, height int, end time.Duration) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "#%s{animation:%s %.2fs steps(1,end) infinite}\n@keyframes %s{", name, name, end.Seconds(), name)
 	for i, f := range frames {
-		fmt.Fprintf(b, "%.3f%%{transform:translateY(%dpx)}", 100*float64(f.at)/float64(r.now+time.Millisecond), -i*height)
+		fmt.Fprintf(&b, "%.3f%%{transform:translateY(%dpx)}", 100*float64(f.at)/float64(end+time.Millisecond), -i*height)
 	}
-	fmt.Fprintf(b, "}\n@media (prefers-reduced-motion:reduce){#%s{animation:none;transform:translateY(%dpx)}}\n", name, -(len(frames)-1)*height)
+	fmt.Fprintf(&b, "}\n@media (prefers-reduced-motion:reduce){#%s{animation:none;transform:translateY(%dpx)}}\n", name, -(len(frames)-1)*height)
+	return b.String()
 }
 
 // pane is a strip's position.
@@ -93,7 +95,11 @@ func (t *textCache) drawStrip(b *bytes.Buffer, name string, frames []frame, p pa
 			if p.terminal {
 				paint = paintTerminal
 			}
-			t.placeLine(b, y, line, paint(line))
+			painted := paint(line)
+			if f.painted != nil {
+				painted = f.painted[row]
+			}
+			t.placeLine(b, y, line, painted)
 		}
 		b.WriteString("</g>\n")
 	}

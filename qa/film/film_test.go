@@ -24,17 +24,11 @@ func stableLines(svg []byte) []string {
 // TestFilmFresh records the README's film and compares it with the stored one, which make film
 // updates.
 func TestFilmFresh(t *testing.T) {
-	root, bin := filepath.Join("..", ".."), filepath.Join(t.TempDir(), "agenthost")
-	build := exec.Command("go", "build", "-o", bin, "./cmd/agenthost")
-	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	got, err := Record(t.Context(), bin)
+	got, err := Record(t.Context(), buildProgram(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(root, "docs", "film.svg")
+	file := filepath.Join("..", "..", "docs", "film.svg")
 	if *update {
 		if err := os.WriteFile(file, got, 0o644); err != nil {
 			t.Fatal(err)
@@ -47,4 +41,16 @@ func TestFilmFresh(t *testing.T) {
 	if diff := cmp.Diff(stableLines(want), stableLines(got)); diff != "" {
 		t.Errorf("the film is not fresh: run make film (-want +got):\n%s", diff)
 	}
+}
+
+// buildProgram builds agenthost, and returns its path.
+func buildProgram(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "agenthost")
+	build := exec.Command("go", "build", "-o", bin, "./cmd/agenthost")
+	build.Dir, build.Env = filepath.Join("..", ".."), append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return bin
 }

@@ -23,6 +23,8 @@ type frame struct {
 	at    time.Duration
 	title string
 	lines []string
+	// painted are the lines as SVG after "<text ", nil if their text decides how they look.
+	painted []string
 	// row and col are the cursor's position; row is -1 without a cursor.
 	row, col int
 }
@@ -54,14 +56,14 @@ func newRecorder(ctx context.Context, bin, dir, text string) *recorder {
 func (r *recorder) advanceClock(d time.Duration) { r.now += d }
 
 func (r *recorder) drawEditor(status string, row, col int) {
-	r.editor = append(r.editor, frame{r.now, file + status, slices.Clone(r.text), row, col})
+	r.editor = append(r.editor, frame{at: r.now, title: file + status, lines: slices.Clone(r.text), row: row, col: col})
 }
 
 // drawTerminal adds a frame with the terminal's last lines, and the cursor at their end.
 func (r *recorder) drawTerminal() {
 	lines := slices.Clone(r.screen[max(0, len(r.screen)-terminalRows):])
 	last := len(lines) - 1
-	r.terminal = append(r.terminal, frame{r.now, "terminal", lines, last, len([]rune(lines[last]))})
+	r.terminal = append(r.terminal, frame{at: r.now, title: "terminal", lines: lines, row: last, col: len([]rune(lines[last]))})
 }
 
 // typeText types text at the end of the terminal's last line.
