@@ -100,6 +100,8 @@ test('a case is opened, edited and saved', async () => {
   await page.locator('app-event-row, .message-row-container').getByText('delete', { exact: true }).first().click();
   await shot('edited case');
   await requested('PUT', 'eval_sets/greetings/evals/edited', () => page.getByRole('button', { name: 'Save' }).click());
+  // The page then selects the case again, which would undo a step that is taken before.
+  await page.getByText('Eval case updated').waitFor();
   const [greeting, edited] = file().eval_cases;
   assert.equal(greeting.conversation[0].final_response.parts.length, 1);
   assert.deepEqual(edited.conversation[0].final_response.parts ?? [], [], 'the response was deleted');

@@ -62,6 +62,17 @@ const panel = () => page.locator('app-side-panel');
 const icon = (name) => panel().locator('button.mat-mdc-icon-button', { hasText: new RegExp(`^\\s*${name}\\s*$`) }).first();
 const escape = async () => { await page.keyboard.press('Escape'); await page.locator('.cdk-overlay-backdrop').waitFor({ state: 'detached' }); };
 
+// inSelector opens the drawer that the button opens, of apps or of sessions, and returns it. The
+// drawer's contents appear later than its backdrop, which covers icons of the same name elsewhere.
+async function inSelector(button) {
+  await button.click();
+  const drawer = page.locator('mat-drawer.selector-drawer.mat-drawer-opened:not(.mat-drawer-animating)');
+  await drawer.locator('.selector-drawer-header').waitFor();
+  return drawer;
+}
+const appSelector = () => page.locator('.selector-button').first();
+const sessionSelector = () => page.locator('.selector-button').nth(1);
+
 // open opens an app.
 async function open(app) {
   await page.goto(`${host.url}/dev-ui/?app=${app}`);
@@ -86,8 +97,8 @@ async function requestOf(act) {
 
 test('an app is selected', async () => {
   await page.goto(`${host.url}/dev-ui/`);
-  await page.locator('.selector-button').first().click();
-  await page.getByText('desk', { exact: true }).last().click();
+  const drawer = await inSelector(appSelector());
+  await drawer.getByText('desk', { exact: true }).click();
   await page.waitForURL(/\/dev-ui\/\?app=desk/);
   await box().waitFor();
   await shot('app');
@@ -184,14 +195,14 @@ test('sessions: a new one, back to the first one, and one is deleted', async () 
   await page.getByRole('button', { name: 'New Session' }).click();
   await sendMessage('hello from the second session');
   await sees('What can I do');
-  await page.locator('.selector-button').nth(1).click();
+  await inSelector(sessionSelector());
   const items = page.locator('app-session-tab .session-item');
   await items.nth(1).waitFor();
   await shot('sessions');
   await items.filter({ hasNotText: 'second session' }).first().click();
   await sees('You chose {"result":"tea"}.');
   const url = new URL(page.url());
-  await page.locator('.selector-button').nth(1).click();
+  await inSelector(sessionSelector());
   await items.filter({ hasText: 'second session' }).hover();
   await items.filter({ hasText: 'second session' }).locator('button[title="Delete session"]').click();
   await page.locator('mat-dialog-container').getByRole('button', { name: /delete/i }).click();
@@ -227,8 +238,8 @@ test('the visual builder changes an app, and the next turn uses the change', asy
 });
 
 test('the visual builder creates an app', async () => {
-  await page.locator('.selector-button').first().click();
-  await page.getByText('add', { exact: true }).first().click();
+  const drawer = await inSelector(appSelector());
+  await drawer.getByText('add', { exact: true }).click();
   await write(page.locator('app-add-item-dialog input'), 'fresh');
   await reloaded(() => page.locator('app-add-item-dialog').getByText('Create', { exact: true }).click());
   await page.waitForURL(/app=fresh.*mode=builder/);

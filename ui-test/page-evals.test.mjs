@@ -8,7 +8,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { apps, serve } from './host.mjs';
 import { shot, tab } from './page/browser.mjs';
-import { idle, sendMessage, start } from './page/see.mjs';
+import { actOnSession, idle, sendMessage, start } from './page/see.mjs';
 
 const { see, chrome, file, save } = await start('ui-test/page/apps/shop', 'apps/hello');
 
@@ -102,7 +102,7 @@ see('a conversation becomes a case of a new set, then of that set', async (page)
   await sendMessage(page, 'Where is order 7?');
   await page.waitForSelector('.text:has-text("Order 7 is shipped.")');
   await idle(page);
-  await page.click('#session >> text=Save as case');
+  await actOnSession(page, 'Save as case');
   await page.waitForSelector('dialog.save');
   assert.equal(await page.inputValue('dialog.save [aria-label="Name of the case"]'), 'where_is_order_7');
   await shot(page, 'page evals save');
@@ -110,7 +110,7 @@ see('a conversation becomes a case of a new set, then of that set', async (page)
   await page.waitForSelector('.lists .entry[aria-current]:has-text("conversations.evalset.json"):has-text("1 case")');
   assert.deepEqual(await page.locator('.caselist tbody th').allTextContents(), ['where_is_order_7']);
   await page.click('#views >> text=Agents and chat');
-  await page.click('#session >> text=Save as case');
+  await actOnSession(page, 'Save as case');
   await page.click('dialog.save >> text=Save case');
   await page.waitForSelector('dialog.save .bad:has-text("already exists")');
   await page.fill('dialog.save [aria-label="Name of the case"]', 'again');
@@ -303,7 +303,7 @@ test('without --dev, sets can be read, and the page shows how to change them', a
     await page.click('#views >> text=Agents and chat');
     await sendMessage(page, 'Where is order 7?');
     await idle(page);
-    await page.click('#session >> text=Save as case');
+    await actOnSession(page, 'Save as case');
     await page.waitForSelector('dialog.save .bad:has-text("--dev")');
     assert.ok(await page.isDisabled('dialog.save >> text=Save case'));
     assert.deepEqual(complaints, []);

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { shot } from './page/browser.mjs';
-import { idle, sendMessage, start } from './page/see.mjs';
+import { chooseApp, idle, sendMessage, start } from './page/see.mjs';
 
 const { see, file, save } = await start('apps/hello', 'apps/pipeline', 'ui-test/page/apps/desk', 'ui-test/page/apps/writer');
 
@@ -24,7 +24,7 @@ const cutOff = (page, selector) => page.evaluate((sought) => [...document.queryS
     ? [`${element.tagName}.${element.getAttribute('class')} ${Math.round(box.left)}..${Math.round(box.right)} of ${Math.round(pane.left)}..${Math.round(pane.right)}, scrolls ${element.scrollWidth} of ${element.clientWidth}: ${element.textContent.slice(0, 40)}`] : [];
 }), selector);
 
-for (const width of [1920, 1280, 960, 700, 500, 390, 320]) {
+for (const width of [2560, 1920, 1280, 960, 700, 500, 390, 320]) {
   for (const colorScheme of ['light', 'dark']) {
     see(`problems, tree and chat fit ${width} pixels, ${colorScheme}`, async (page) => {
       const name = `page ${width} ${colorScheme}`;
@@ -36,28 +36,31 @@ for (const width of [1920, 1280, 960, 700, 500, 390, 320]) {
       }));
       assert.ok(carets.length > 0 && carets.every(Boolean));
       await shot(page, `${name} problems`);
-      await page.click('#apps button[data-app=pipeline]');
+      await chooseApp(page, 'pipeline');
       await page.waitForSelector('.node[data-agent=critic]');
       assert.deepEqual(await cutOff(page, '.tree, .tree svg, .node rect'), []);
       await panes(page, 'talk');
+      const chrome = await page.locator('#events').boundingBox();
+      assert.ok(chrome.y < 60, `${chrome.y} pixels are above the first message: more than one row`);
+      if (width >= 1920) assert.ok(chrome.width > width * 0.35, `the chat has ${chrome.width} of ${width} pixels`);
       await sendMessage(page, 'Tea in winter');
       await idle(page);
       await panes(page, 'app');
       await page.waitForSelector('#state th');
       assert.deepEqual(await cutOff(page, '#state table, #changes *'), []);
       await shot(page, `${name} tree`);
-      await page.click('#apps button[data-app=desk]');
+      await chooseApp(page, 'desk');
       await page.waitForSelector('#head h1:text("desk")');
       await panes(page, 'talk');
       await sendMessage(page, 'refund it all');
       await page.waitForSelector('.question');
       await idle(page);
-      assert.deepEqual(await cutOff(page, '#talk *:not(select, option)'), []);
+      assert.deepEqual(await cutOff(page, '#talk *, #top *:not(.title)'), []);
       await shot(page, `${name} chat`);
       await panes(page, 'app');
-      await page.click('#apps button[data-app=writer]');
+      await chooseApp(page, 'writer');
       await panes(page, 'talk');
-      await page.waitForSelector('#session select');
+      await page.waitForSelector('#session .title');
       await sendMessage(page, 'What is the refund policy?');
       await page.waitForSelector('.md .task');
       await idle(page);

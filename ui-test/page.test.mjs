@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { apps, serve } from './host.mjs';
-import { shot, tab } from './page/browser.mjs';
+import { shot, tab, until } from './page/browser.mjs';
 import { idle, sendMessage, start } from './page/see.mjs';
 
 const { see, chrome, file, save } = await start('apps/hello', 'apps/pipeline', 'apps/team', 'apps/tools', 'apps/memory', 'ui-test/page/apps/desk');
@@ -48,7 +48,7 @@ see('a streamed response does not move when it completes', async (page) => {
 see('a call that requires approval, denied and then approved', async (page) => {
   await sendMessage(page, 'refund it');
   await page.waitForSelector('.question');
-  assert.match(await page.textContent('.question'), /refund waits for approval.*refund\(amount: 500\)/);
+  assert.match(await page.textContent('.question'), /refund waits for approvalamount500/);
   await idle(page);
   await shot(page, 'page approval');
   await page.click('.question >> text=Deny');
@@ -253,7 +253,9 @@ test('fifty apps, a long instruction and 500 events', async () => {
       const [end, box] = [[...document.querySelectorAll('.event')].at(-1), document.getElementById('events')].map((e) => e.getBoundingClientRect());
       return end.bottom <= box.bottom && end.top > box.top;
     });
-    assert.equal(await page.locator('.event').count(), 500);
+    assert.ok(await page.locator('.event').count() < 200, 'the beginning is drawn when the user scrolls to it');
+    await page.focus('#events');
+    await until(async () => await page.locator('.event:has-text("number 0.")').count() || page.keyboard.press('Home'), 'the first message is drawn');
     assert.equal(await page.locator('#apps li').count(), 50);
     await page.click('.node[data-agent=agent0]');
     await page.fill('#apps input', 'app4');

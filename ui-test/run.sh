@@ -25,7 +25,7 @@ export CHROMIUM
 [ -d node_modules ] && [ node_modules -nt package-lock.json ] || npm ci --ignore-scripts --no-audit --no-fund
 shots=${CI_ARTIFACTS:-$PWD/screenshots}
 mkdir -p "$shots"
-rm -f "$shots/"{page,dev-ui}' '*.png
+rm -f "$shots/"{page,dev-ui,chat}' '*.png
 trap 'echo "screenshots are in $shots"' EXIT
 # Run sequentially: each file has its own browser and host. spec prints a line per test.
 timeout -k 10 900 node --test --test-concurrency=1 --test-reporter=spec ./*.test.mjs

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { chromium } from 'playwright-core';
 
 // A long timeout for machines that run other tests.
-const patience = 60_000;
+const patience = Number(process.env.UI_TIMEOUT || 60_000);
 const shots = process.env.CI_ARTIFACTS || join(import.meta.dirname, '..', 'screenshots');
 
 /** browser starts the Chromium that run.sh found, with more arguments. */
@@ -16,6 +16,16 @@ export function browser(...more) {
 
 /** DEVICES are arguments for a microphone that beeps once a second and a camera that shows a clock. */
 export const DEVICES = ['--use-fake-device-for-media-stream', '--autoplay-policy=no-user-gesture-required'];
+
+/** until polls until isTrue resolves to something true, which it returns. It fails after the timeout of all waits. */
+export async function until(isTrue, what) {
+  for (const end = Date.now() + patience; Date.now() < end;) {
+    const value = await isTrue();
+    if (value) return value;
+    await new Promise((done) => { setTimeout(done, 20); });
+  }
+  throw new Error(`${what}: still not true after ${patience} ms`);
+}
 
 /** blank opens an empty page. */
 export async function blank(chrome, options = {}) {

@@ -45,5 +45,17 @@ export async function sendMessage(page, text) {
   await page.press('#message', 'Enter');
 }
 
+/** chooseApp selects an app in the list, which is in a drawer on narrow screens. */
+export async function chooseApp(page, app) {
+  if (await page.isVisible('#menu')) await page.click('#menu');
+  await page.click(`#apps button[data-app=${app}]`);
+}
+
+/** actOnSession clicks an entry in the menu of the open session. */
+export async function actOnSession(page, action) {
+  await page.click('#session [aria-label="Session actions"]');
+  await page.click(`[role=menuitem]:has-text("${action}")`);
+}
+
 /** idle waits until no response is in progress. */
 export const idle = (page) => page.waitForFunction(() => document.getElementById('send').textContent === 'Send');
