@@ -115,7 +115,7 @@ func Open(ctx context.Context, opts *Options) (*Host, error) {
 	run.LoadRevision = func(ctx context.Context, app, revision string) (*runtime.App, error) {
 		return h.watch.LoadRevision(ctx, app, revision) // set before the first run
 	}
-	watch.Logger, watch.Problems, watch.Revisions = opts.Logger, opts.Problems, st.Revisions
+	watch.Logger, watch.Problems, watch.Revisions, watch.Store = opts.Logger, opts.Problems, st.Revisions, st
 	h.Host = runtime.NewHost(st, run)
 	h.watch = loader.NewWatch(loader.New(opts.Kinds, load), h.Host, opts.Folders, watch)
 	h.closeAll = sync.OnceValue(func() error {

@@ -71,6 +71,7 @@ func TestHostileOutput(t *testing.T) {
 		{"rollout promote", append([]string{app}, at...)},
 		{"rollout abort", append([]string{app}, at...)},
 		{"cost", append([]string{app}, at...)},
+		{"replay", append([]string{app, "--show"}, at...)},
 		{"plan", append([]string{app, saved}, at...)},
 		{"diff", append([]string{app, hostileText}, at...)},
 		{"rollback", append([]string{app, hostileText}, at...)},

@@ -46,6 +46,7 @@ import (
 	"agenthost/wing/operator"
 	"agenthost/wing/outcomes"
 	"agenthost/wing/programs"
+	"agenthost/wing/replay"
 	"agenthost/wing/revisions"
 	"agenthost/wing/rollout"
 	"agenthost/wing/skills"
@@ -71,12 +72,12 @@ func listKinds() loader.Kinds {
 		AgentTools:  loader.AgentToolKinds(),
 		Connections: connections.NewKind(nil),
 		Plugins:     loader.PluginKinds(),
-		Sections:    spec.Kinds[loader.SectionEnv, any]{chatpage.Section(), mcpserver.Section(), rollout.Section()},
+		Sections:    spec.Kinds[loader.SectionEnv, any]{chatpage.Section(), mcpserver.Section(), replay.Section(), rollout.Section()},
 		Executors:   slices.Concat(wasi.Executors(), programs.Executors()),
 		Programs:    programs.Opener(programs.DefaultHelper()),
 		Live:        live.Driver{},
 		Files:       []loader.FileKind{apptest.Files(), evals.Files(), loader.PolicyFiles(), authFiles()},
-		Gates:       []loader.Gate{apptest.Gate(), evals.Gate()},
+		Gates:       []loader.Gate{apptest.Gate(), evals.Gate(), replay.Gate()},
 		Evaluator:   openEvaluator,
 	}
 }
@@ -95,6 +96,7 @@ func wingCommands(env command.Env) []*cobra.Command {
 		outcomes.Commands(env),
 		mcpcommand.Commands(env),
 		rollout.Commands(env),
+		replay.Commands(env),
 	)
 }
 

@@ -50,3 +50,20 @@ func tQuantile(freedom int64) float64 {
 	v := float64(freedom)
 	return z + (z3+z)/(4*v) + (5*z5+16*z3+3*z)/(96*v*v) + (3*z7+19*z5+17*z3-15*z)/(384*v*v*v)
 }
+
+// McNemar returns the probability of at least so unequal counts of pairs that differ in one direction or
+// in the other, if both are equally likely: McNemar's exact two-sided test. Without such a pair it is 1.
+func McNemar(b, c int64) float64 {
+	n, least := b+c, min(b, c)
+	if b < 0 || c < 0 || n == 0 {
+		return 1
+	}
+	sum := 0.0
+	for i := range least + 1 {
+		choose, _ := math.Lgamma(float64(n + 1))
+		above, _ := math.Lgamma(float64(i + 1))
+		below, _ := math.Lgamma(float64(n - i + 1))
+		sum += math.Exp(choose - above - below - float64(n)*math.Ln2)
+	}
+	return min(1, 2*sum)
+}

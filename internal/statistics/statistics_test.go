@@ -57,3 +57,15 @@ func TestMeanInterval(t *testing.T) {
 		}
 	}
 }
+
+// McNemar's exact test: values from the binomial distribution.
+func TestMcNemar(t *testing.T) {
+	for _, test := range []struct {
+		b, c int64
+		want float64
+	}{{0, 0, 1}, {1, 0, 1}, {5, 0, 0.0625}, {0, 5, 0.0625}, {10, 2, 0.038574}, {6, 6, 1}, {1000, 0, 0}, {-1, 3, 1}} {
+		if got := McNemar(test.b, test.c); math.Abs(got-test.want) > 1e-6 {
+			t.Errorf("McNemar(%d, %d) = %v, want %v", test.b, test.c, got, test.want)
+		}
+	}
+}

@@ -41,6 +41,7 @@ func Commands() []Command {
 		{"outcomes", "echo", Reads},
 		{"cost", "echo --by user,agent", Reads},
 		{"rollout status", "echo", Reads},
+		{"replay", "echo", Reads},
 		{"preview", "echo --session s hi", Reads},
 		{"record", "echo s", Reads},
 		{"db import", "$DB --session-db $OTHER", Reads},

@@ -41,6 +41,7 @@ import (
 	"agenthost/wing/mcptool"
 	"agenthost/wing/openapitool"
 	"agenthost/wing/programs"
+	"agenthost/wing/replay"
 	"agenthost/wing/rollout"
 	"agenthost/wing/skills"
 	"agenthost/wing/vertex/vertexstore"
@@ -131,12 +132,12 @@ func Kinds() loader.Kinds {
 		AgentTools:  loader.AgentToolKinds(),
 		Connections: connections.NewKind(nil),
 		Plugins:     loader.PluginKinds(),
-		Sections:    spec.Kinds[loader.SectionEnv, any]{chatpage.Section(), mcpserver.Section(), rollout.Section()},
+		Sections:    spec.Kinds[loader.SectionEnv, any]{chatpage.Section(), mcpserver.Section(), replay.Section(), rollout.Section()},
 		Executors:   slices.Concat(wasi.Executors(), programs.Executors()),
 		Programs:    programs.Opener(nil),
 		Live:        live.Driver{},
 		Files:       []loader.FileKind{apptest.Files(), evals.Files(), loader.PolicyFiles(), authFiles()},
-		Gates:       []loader.Gate{apptest.Gate(), evals.Gate()},
+		Gates:       []loader.Gate{apptest.Gate(), evals.Gate(), replay.Gate()},
 		Evaluator:   openEvaluator,
 	}
 }

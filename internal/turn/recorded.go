@@ -134,3 +134,10 @@ func renderDecisions(responses []*genai.FunctionResponse) ([]string, error) {
 	text, err := provider.YAMLMapping(answers)
 	return []string{"respond: " + text}, err
 }
+
+// IsModelAnswer reports whether an agent's event comes from a model, not from a callback
+// or an agent without a model.
+func IsModelAnswer(ev *session.Event) bool {
+	return ev.ModelVersion != "" || ev.UsageMetadata != nil || ev.FinishReason != "" ||
+		len(ev.Calls()) > 0 || ev.ErrorCode != "" && ev.Content == nil
+}

@@ -430,7 +430,7 @@ func (d *document) reloadOptions() *runtime.ReloadOptions {
 // reloadConfig is reload.
 type reloadConfig struct {
 	Sessions      runtime.SessionPolicy `yaml:"sessions" enum:"next_turn|new_sessions|manual" default:"next_turn" doc:"When a change takes effect: for every session with its next turn, only for new sessions, or only after SIGHUP, POST /-/reload or a restart."`
-	Gate          []string              `yaml:"gate" enum:"tests|evals" doc:"Checks that must pass before a change is published: tests runs all tests of the app, evals its eval sets, with its own models. If one fails, the current revision keeps serving."`
+	Gate          []string              `yaml:"gate" enum:"tests|evals|replay" doc:"Checks that must pass before a change is published: tests runs all tests of the app, evals its eval sets, with its own models, and replay stored sessions, without models. If one fails, the current revision keeps serving."`
 	EvalSets      []string              `yaml:"eval_sets" doc:"The eval sets that evals runs: names or IDs, each with optional cases, such as orders:status,refund. Default: all of the app."`
 	Budget        budgetConfig          `yaml:"budget" doc:"Limits of the gate. A change that exceeds one is not published."`
 	KeepRevisions int                   `yaml:"keep_revisions" default:"20" doc:"Number of revisions whose files the session database keeps, including the current one."`

@@ -24,24 +24,26 @@ import (
 // RunGate runs the gates that the app configures with reload: {gate: […]}, in [Kinds].Gates order.
 // It returns the failures.
 func (l *Loader) RunGate(ctx context.Context, dir string, app *runtime.App) spec.Diagnostics {
-	return l.runGateChecks(ctx, dir, app, app.Reload().Gate)
+	return l.runGateChecks(ctx, &GateRun{Dir: dir, App: app}, app.Reload().Gate)
 }
 
 // runGateChecks runs some gates within the app's time budget.
-func (l *Loader) runGateChecks(ctx context.Context, dir string, app *runtime.App, names []string) spec.Diagnostics {
-	limit := app.Reload().Budget.Time
+func (l *Loader) runGateChecks(ctx context.Context, run *GateRun, names []string) spec.Diagnostics {
+	limit := run.App.Reload().Budget.Time
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, NewBudgetError(fmt.Sprintf("time budget of %s", limit), "budget: {time: …}"))
 	defer cancel()
 	var ds spec.Diagnostics
 	for _, name := range names {
 		if !slices.ContainsFunc(l.kinds.Gates, func(g Gate) bool { return g.Name == name }) {
-			g := GateRun{Dir: dir, rule: "value"}
+			g := GateRun{Dir: run.Dir, rule: "value"}
 			ds = append(ds, g.DescribeFailure("this program has no gate "+name))
 		}
 	}
 	for _, g := range l.kinds.Gates {
 		if slices.Contains(names, g.Name) && !ds.HasErrors() {
-			ds = append(ds, g.Run(ctx, &GateRun{Loader: l, Dir: dir, App: app, rule: g.Rule})...)
+			own := *run
+			own.Loader, own.rule = l, g.Rule
+			ds = append(ds, g.Run(ctx, &own)...)
 		}
 	}
 	return ds
@@ -56,7 +58,7 @@ func (w *Watch) gateApp(ctx context.Context, dir string, app *runtime.App) spec.
 			names = slices.DeleteFunc(slices.Clone(names), w.isUnsteadyGate)
 		}
 	}
-	return w.loader.runGateChecks(ctx, dir, app, names)
+	return w.loader.runGateChecks(ctx, &GateRun{Dir: dir, App: app, Store: w.opts.Store}, names)
 }
 
 func (w *Watch) isUnsteadyGate(name string) bool {

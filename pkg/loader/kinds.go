@@ -13,6 +13,7 @@ import (
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/store"
 	"agenthost/pkg/tool"
 )
 
@@ -158,6 +159,8 @@ type GateRun struct {
 	Dir string
 	// App is the app that waits for the gate, which owns it.
 	App *runtime.App
+	// Store has the host's sessions; nil without a host.
+	Store *store.Store
 
 	rule string
 }

@@ -89,6 +89,8 @@ type WatchOptions struct {
 	Clock func() time.Time
 	// Logger logs every load; nil disables it.
 	Logger *slog.Logger
+	// Store has the sessions for gates that read them; nil has none.
+	Store *store.Store
 	// Gate decides whether an app is published. Default: [Loader.RunGate], without the evals for a
 	// revision that Revisions has. A newer save ends its context.
 	Gate GateFunc

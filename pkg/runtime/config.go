@@ -276,6 +276,8 @@ const (
 const (
 	GateTests = "tests" // the app's tests pass
 	GateEvals = "evals" // the app's eval sets pass
+	// stored sessions replay as replay.allow in app.yaml has it
+	GateReplay = "replay"
 )
 
 // DefaultGateTime is the default of [GateBudget].Time.
@@ -289,7 +291,7 @@ type ReloadOptions struct {
 	// Sessions selects the revision for existing sessions.
 	Sessions SessionPolicy
 	// Gate lists the checks that must pass before a change is published:
-	// [GateTests], [GateEvals].
+	// [GateTests], [GateEvals], [GateReplay].
 	Gate []string
 	// EvalSets are the eval sets that GateEvals runs, each as SET or SET:CASE,CASE; empty for all
 	// in the app.

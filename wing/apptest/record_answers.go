@@ -24,7 +24,7 @@ func (m *recorder) recordEvent(ev *session.Event) error {
 		return m.recordResponses(ev)
 	case len(calls) > 0 && runtime.IsRequest(ev, calls[0]):
 		return nil
-	case !isModelResponse(ev):
+	case !turn.IsModelAnswer(ev):
 		return nil
 	}
 	entry, err := provider.AnswerEntry(&ev.Response)
@@ -38,13 +38,6 @@ func (m *recorder) recordEvent(ev *session.Event) error {
 		}
 	}
 	return nil
-}
-
-// isModelResponse reports whether the event comes from a model, not from a callback
-// or an agent without a model.
-func isModelResponse(ev *session.Event) bool {
-	return ev.ModelVersion != "" || ev.UsageMetadata != nil || ev.FinishReason != "" ||
-		len(ev.Calls()) > 0 || ev.ErrorCode != "" && ev.Content == nil
 }
 
 // runsUnstubbed reports whether a tool runs in a test without a stub.

@@ -1,0 +1,221 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"agenthost/internal/command"
+	"agenthost/internal/terminal"
+	"agenthost/pkg/loader"
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/store"
+)
+
+// replayFlags are the flags for replay.
+type replayFlags struct {
+	command.StoreFlags
+	load    command.LoadFlags
+	since   string
+	sample  int
+	session string
+	user    string
+	values  bool
+	json    bool
+}
+
+// Commands returns the command replay.
+func Commands(env command.Env) []*cobra.Command {
+	var f replayFlags
+	cmd := f.SetupCommand(env, &cobra.Command{
+		Use:   "replay APPDIR",
+		Short: "Run stored sessions on these files and show what differs",
+		Long: `Replay runs the turns of stored sessions again, on the files of APPDIR and on the revision
+that answered them. Models and tools answer from the record; nothing is called and nothing
+is stored. A difference counts if the revision that answered does not have it as well. The
+exit status is 0 when nothing or only texts differ, 4 when something else does, and 1 when
+the app has problems.`,
+		Args: command.RequireArgs(1, 1),
+	}, command.ReadDatabase, func(ctx context.Context, st *store.Store, args []string) error {
+		return f.replayApp(ctx, env, st, args[0])
+	})
+	flags := cmd.Flags()
+	f.load.RegisterFlags(env, flags)
+	flags.StringVar(&f.since, "since", "", "replay sessions with an event newer than this, such as 24h (default: replay in app.yaml, else 7d)")
+	flags.IntVar(&f.sample, "sample", 0, "maximum number of sessions (default: replay in app.yaml, else 200)")
+	flags.StringVar(&f.session, "session", "", "replay only this session")
+	flags.StringVar(&f.user, "user", "user", "user of --session")
+	flags.BoolVar(&f.values, "show", false, "print the texts and values that differ")
+	command.RegisterOutput(flags, &f.json, false)
+	return []*cobra.Command{cmd}
+}
+
+// replayApp runs a replay and prints its report.
+func (f *replayFlags) replayApp(ctx context.Context, env command.Env, st *store.Store, dir string) error {
+	opts, err := f.load.LoaderOptions(nil, dir)
+	if err != nil {
+		return err
+	}
+	req := &Request{Loader: env.NewLoader(opts), Dir: dir, Store: st, Now: time.Now()}
+	if err := f.applyFlags(ctx, req); err != nil {
+		return err
+	}
+	report, ds, err := Run(ctx, req)
+	if err != nil {
+		return command.FailWith(err)
+	}
+	if report == nil {
+		if err := env.WriteDiagnostics(ds); err != nil {
+			return err
+		}
+		return &command.ExitError{Code: command.ExitProblems, Err: fmt.Errorf("cannot replay sessions on app %s: its files have problems", loader.AppName(dir))}
+	}
+	if req.Session != nil && report.Gone > 0 {
+		return command.FailWithf("user %s has no session %s in app %s", f.user, f.session, report.App)
+	}
+	if !f.values {
+		report.hideValues()
+	}
+	if f.json {
+		err = env.PrintJSON(report)
+	} else {
+		err = command.FailWith(report.printReport(env))
+	}
+	if err == nil && report.countWithout(ClassText) > 0 {
+		err = &command.ExitError{Code: command.ExitChanges}
+	}
+	return err
+}
+
+// applyFlags sets the sessions that the flags select.
+func (f *replayFlags) applyFlags(ctx context.Context, req *Request) error {
+	if f.session != "" {
+		if f.since != "" || f.sample != 0 {
+			return errors.New("--session selects one session, without --since and --sample")
+		}
+		req.Session = &session.Key{App: loader.AppName(req.Dir), User: f.user, ID: f.session}
+		return nil
+	}
+	if f.since == "" && f.sample == 0 {
+		return nil
+	}
+	rules, ds := readRules(ctx, req)
+	if ds != nil {
+		return nil // Run reports them
+	}
+	if f.since != "" {
+		var age spec.Duration
+		if ds := age.DecodeSpec(&spec.Node{Kind: spec.Scalar, Value: f.since}); ds.HasErrors() || age <= 0 || time.Duration(age) > maxSince {
+			return fmt.Errorf("--since must be a duration above zero and at most 365d, such as 24h, got %q", f.since)
+		}
+		rules.Since = time.Duration(age)
+	}
+	if f.sample < 0 || f.sample > maxSample {
+		return fmt.Errorf("--sample must be from 1 to %d, got %d", maxSample, f.sample)
+	}
+	if f.sample > 0 {
+		rules.Sample = f.sample
+	}
+	req.Rules = rules
+	return nil
+}
+
+// hideValues removes what people and models wrote.
+func (r *Report) hideValues() {
+	for i := range r.Differences {
+		r.Differences[i].Before, r.Differences[i].After = "", ""
+	}
+}
+
+// printReport prints a report for people.
+func (r *Report) printReport(env command.Env) error {
+	if r.Sessions == 0 {
+		fmt.Fprintf(env.Out, "%s: no session to replay%s\n", r.App, r.describeRest())
+		return nil
+	}
+	fmt.Fprintf(env.Out, "%s: %s with %s on revision %s: %d same", r.App, command.FormatCount(r.Sessions, "session"), command.FormatCount(r.Turns, "turn"), r.Revision, r.Same)
+	if texts := r.Counts[ClassText]; texts > 0 {
+		fmt.Fprintf(env.Out, ", %d text only", texts)
+	}
+	if n := r.countWithout(ClassText); n > 0 {
+		fmt.Fprintf(env.Out, ", %d differ", n)
+	}
+	fmt.Fprintf(env.Out, "%s\n", r.describeRest())
+	if len(r.Differences) == 0 {
+		fmt.Fprintf(env.Out, "at most %.3g %% of the sessions differ, with 95 %% confidence\n", 100*r.Most)
+	} else if err := r.printDifferences(env); err != nil {
+		return err
+	}
+	return r.printIncomparable(env)
+}
+
+// describeRest describes the sessions that are not in the counts.
+func (r *Report) describeRest() string {
+	var parts []string
+	for _, part := range []struct {
+		n    int
+		text string
+	}{
+		{r.Unpaired, "compared with the record alone, without their revision"},
+		{r.Gone, "deleted meanwhile"},
+		{r.Unreadable, "without a turn to replay"},
+	} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.text))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+// maxPrinted limits the lines of a table; --output json has all.
+const maxPrinted = 50
+
+func (r *Report) printDifferences(env command.Env) error {
+	fmt.Fprintln(env.Out)
+	table := terminal.NewTable(terminal.Column{Title: "DIFFERS"}, terminal.Column{Title: "USER"}, terminal.Column{Title: "SESSION", Whole: true}, terminal.Column{Title: "TURN", Right: true}, terminal.Column{Title: "FIRST DIFFERENCE"}, terminal.Column{Title: "CHANGED LINES"})
+	for _, d := range r.Differences[:min(len(r.Differences), maxPrinted)] {
+		table.AddRow(string(d.Class), d.User, d.Session, fmt.Sprint(d.Turn), d.Place, strings.Join(d.Lines, ", "))
+	}
+	if err := table.Print(env.Out); err != nil {
+		return err
+	}
+	if more := len(r.Differences) - maxPrinted; more > 0 {
+		fmt.Fprintf(env.Out, "and %d more: --output json has all\n", more)
+	}
+	for _, d := range r.Differences[:min(len(r.Differences), maxPrinted)] {
+		if d.Before != "" || d.After != "" {
+			fmt.Fprintf(env.Out, "\n%s turn %d\n  before  %s\n  after   %s\n", terminal.CleanLine(d.Session), d.Turn, terminal.CleanLine(d.Before), terminal.CleanLine(d.After))
+		}
+	}
+	return nil
+}
+
+// printIncomparable prints how many turns the old revision does not repeat, by reason.
+func (r *Report) printIncomparable(env command.Env) error {
+	counts := map[string]int{}
+	var reasons []string
+	for _, c := range r.Incomparable {
+		if counts[c.Reason]++; counts[c.Reason] == 1 {
+			reasons = append(reasons, c.Reason)
+		}
+	}
+	if len(reasons) == 0 {
+		return nil
+	}
+	fmt.Fprintf(env.Out, "\n%s cannot be compared, because the revision that answered does not repeat them:\n", command.FormatCount(len(r.Incomparable), "turn"))
+	for _, reason := range reasons[:min(len(reasons), maxPrinted)] {
+		fmt.Fprintf(env.Out, "  %d  %s\n", counts[reason], terminal.CleanLine(reason))
+	}
+	return nil
+}
+
+// countWithout returns how many sessions differ in another way than this class.
+func (r *Report) countWithout(class Class) int { return len(r.Differences) - r.Counts[class] }

@@ -1,0 +1,328 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/genai"
+
+	"agenthost/internal/safe"
+	"agenthost/internal/turn"
+	"agenthost/pkg/loader"
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/store"
+)
+
+const (
+	// workers is how many sessions are replayed at the same time.
+	workers = 2
+	// maxTurns is how many turns a session replays, the latest ones.
+	maxTurns = 100
+	// maxBaselines is how many revisions are built to compare with.
+	maxBaselines = 16
+)
+
+// A Request is a replay.
+type Request struct {
+	// Loader builds the app as for serving; the replay isolates it.
+	Loader *loader.Loader
+	// Dir is the app's folder.
+	Dir   string
+	Store *store.Store
+	// Rules replace those in app.yaml; nil uses them.
+	Rules *Rules
+	// Session is the only session; nil chooses by the rules.
+	Session *session.Key
+	// Now is the time for Rules.Since.
+	Now time.Time
+	// OnProgress, if set, is called after each session, on several goroutines but not concurrently.
+	OnProgress func(done, total int)
+}
+
+// Run replays sessions on an app's files. It returns nil and the problems if the app cannot be built.
+func Run(ctx context.Context, req *Request) (*Report, spec.Diagnostics, error) {
+	r, ds := openReplay(ctx, req)
+	if r == nil {
+		return nil, ds, nil
+	}
+	defer r.closeApps()
+	chosen := &cohort{examined: 1}
+	if req.Session != nil {
+		chosen.keys = []session.Key{*req.Session}
+	} else {
+		var err error
+		if chosen, err = chooseSessions(ctx, req.Store, r.app, r.rules, req.Now); err != nil {
+			return nil, nil, err
+		}
+	}
+	report := newReport(r.app, r.draft.app.Revision(), chosen)
+	if err := r.playSessions(ctx, chosen.keys, report); err != nil {
+		return nil, nil, err
+	}
+	report.sortDifferences()
+	return report, nil, nil
+}
+
+// replay is one run of a replay.
+type replay struct {
+	*Request
+	app      string
+	rules    *Rules
+	isolated *loader.Loader
+	draft    *player
+	lines    *lineFinder
+
+	mu        sync.Mutex
+	baselines map[string]*baseline
+}
+
+// A baseline is a revision that answered sessions; its player is nil if it cannot be built.
+type baseline struct {
+	once   sync.Once
+	player *player
+	rev    *store.Revision
+}
+
+// openReplay builds the app from the files.
+func openReplay(ctx context.Context, req *Request) (*replay, spec.Diagnostics) {
+	r := &replay{Request: req, baselines: map[string]*baseline{}}
+	r.isolated = req.Loader.Isolate(recordedModel{}, &http.Client{Transport: blockedTransport{}})
+	tools := &toolPlayer{}
+	app, ds := r.isolated.Inspect(ctx, req.Dir, func(_ context.Context, in *loader.Inspection) { tools.session = in.SessionTools() })
+	if app == nil {
+		return nil, ds
+	}
+	loaded, more := r.isolated.LoadFiles(ctx, req.Dir)
+	if loaded == nil {
+		app.Close()
+		return nil, more
+	}
+	loaded.App.Close()
+	r.app, r.rules = app.Name(), req.Rules
+	if r.rules == nil {
+		r.rules = rulesOf(app.Section(sectionKey))
+	}
+	r.draft = &player{app: app, tools: tools, rules: r.rules}
+	r.lines = &lineFinder{loader: r.isolated, draft: &store.Revision{App: r.app, ID: app.Revision(), Files: loaded.Files}, found: map[string]string{}}
+	return r, nil
+}
+
+func (r *replay) closeApps() {
+	r.draft.app.Close()
+	for _, b := range r.baselines {
+		if b.player != nil && b.player != r.draft {
+			b.player.app.Close()
+		}
+	}
+}
+
+// findBaseline returns the revision that answered a turn. Its player is nil if it is not stored, or
+// cannot be built any more.
+func (r *replay) findBaseline(ctx context.Context, revision string) *baseline {
+	r.mu.Lock()
+	b := r.baselines[revision]
+	if b == nil {
+		b = &baseline{}
+		if len(r.baselines) == maxBaselines {
+			r.mu.Unlock()
+			return b
+		}
+		r.baselines[revision] = b
+	}
+	r.mu.Unlock()
+	b.once.Do(func() {
+		if revision == r.draft.app.Revision() {
+			b.player = r.draft
+			return
+		}
+		rev, err := r.Store.Revisions.Get(ctx, r.app, revision)
+		if err != nil {
+			return
+		}
+		app, err := r.isolated.LoadRevision(ctx, rev, r.Dir)
+		if err != nil {
+			return
+		}
+		b.rev, b.player = rev, &player{app: app, tools: r.draft.tools, rules: r.rules}
+	})
+	return b
+}
+
+// playSessions replays sessions, and adds what they show to the report.
+func (r *replay) playSessions(ctx context.Context, keys []session.Key, report *Report) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	next := make(chan session.Key)
+	done := 0
+	for range workers {
+		wg.Go(func() {
+			defer safe.Recover(func(p *safe.Panic) { cancel(fmt.Errorf("the replay panicked, which is a bug in agenthost: %s", p)) })
+			for key := range next {
+				found, err := r.playSession(ctx, key)
+				r.mu.Lock()
+				if err != nil {
+					cancel(err)
+				} else {
+					report.addSession(found)
+				}
+				if done++; r.OnProgress != nil && ctx.Err() == nil {
+					r.OnProgress(done, len(keys))
+				}
+				r.mu.Unlock()
+			}
+		})
+	}
+send:
+	for _, key := range keys {
+		select {
+		case next <- key:
+		case <-ctx.Done():
+			break send
+		}
+	}
+	close(next)
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+// playSession replays a session's turns, each with the recorded past. Later turns than the first
+// difference are not replayed.
+func (r *replay) playSession(ctx context.Context, key session.Key) (*sessionResult, error) {
+	result := &sessionResult{key: key}
+	sess, err := r.Store.Sessions.Get(ctx, key, nil)
+	if errors.Is(err, session.ErrNotFound) {
+		result.gone = true
+		return result, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("session %s of user %s: %w", key.ID, key.User, err)
+	}
+	initial, err := r.Store.Sessions.Initial(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("session %s of user %s: %w", key.ID, key.User, err)
+	}
+	turns, _, err := turn.SplitSession(sess)
+	if err != nil {
+		result.unreadable = err.Error()
+		return result, nil
+	}
+	before := &past{key: key, initial: maps.Clone(turn.EmptyIfNil(initial))}
+	maps.Copy(before.initial, turn.SharedState(sess))
+	delete(before.initial, session.MetadataKey)
+	events := sess.Events()
+	at := 0
+	for i, t := range turns {
+		for events[at] != t.User {
+			at++
+		}
+		before.events = events[:at]
+		if i < len(turns)-maxTurns || t.User.Content == nil {
+			result.omitted++
+			continue
+		}
+		result.turns++
+		if err := r.playBoth(ctx, result, i, before, t); err != nil {
+			return nil, err
+		}
+		if result.difference != nil {
+			result.omitted += len(turns) - i - 1
+			break
+		}
+	}
+	return result, nil
+}
+
+// playBoth replays a turn on the revision that answered it and on the files.
+func (r *replay) playBoth(ctx context.Context, result *sessionResult, index int, before *past, t *turn.Recorded) error {
+	record := r.rules.listSteps(t.Events)
+	played := func(p *player) (*divergence, string, error) {
+		steps, lacks, err := p.playTurn(ctx, before, t)
+		switch {
+		case ctx.Err() != nil:
+			return nil, "", context.Cause(ctx)
+		case err != nil:
+			return &divergence{class: ClassError, place: err.Error()}, "", nil
+		}
+		return findDivergence(record, steps), lacks, nil
+	}
+	b := r.findBaseline(ctx, revisionOf(t))
+	var was *divergence
+	var reason string
+	if b.player != nil {
+		var err error
+		if was, reason, err = played(b.player); err != nil {
+			return err
+		}
+	} else {
+		result.unpaired = true
+	}
+	is, lacks := was, reason
+	if b.player != r.draft {
+		var err error
+		if is, lacks, err = played(r.draft); err != nil {
+			return err
+		}
+	}
+	if was != nil {
+		result.strays = result.strays || is == nil
+		result.incomparable = append(result.incomparable, Incomparable{User: before.key.User, Session: before.key.ID, Turn: index + 1, Class: was.class, Place: was.place, Reason: explainStray(t, reason)})
+		return nil
+	}
+	if is != nil {
+		if is.agent == "" { // the turn failed before an agent's first event
+			is.agent = t.Events[0].NodeName()
+		}
+		result.difference = &Difference{
+			User: before.key.User, Session: before.key.ID, Turn: index + 1, Event: t.User.ID, Class: is.class, Place: is.place, Agent: is.agent,
+			Lacks: lacks, Lines: r.lines.findLines(ctx, b.rev, is.agent), Before: is.before, After: is.after, Baseline: b.player != nil,
+		}
+	}
+	return nil
+}
+
+// revisionOf returns the revision that answered a turn; empty if it is unknown.
+func revisionOf(t *turn.Recorded) string {
+	for _, ev := range t.Events {
+		if ev.Provenance.Revision != "" && !ev.Provenance.Unverified {
+			return ev.Provenance.Revision
+		}
+	}
+	return ""
+}
+
+// explainStray returns the likely reason why a revision does not repeat its own turn.
+func explainStray(t *turn.Recorded, lacks string) string {
+	uses := func(name string) bool {
+		return slices.ContainsFunc(t.Events, func(ev *session.Event) bool {
+			return slices.ContainsFunc(ev.Calls(), func(c *genai.FunctionCall) bool { return c.Name == name })
+		})
+	}
+	switch {
+	case lacks != "":
+		return lacks
+	case slices.ContainsFunc(t.Events, func(ev *session.Event) bool { return len(ev.Actions.ArtifactDelta) > 0 }) || uses("load_artifacts"):
+		return "files are not replayed"
+	case uses("load_memory"):
+		return "memories are not replayed"
+	}
+	return "it depends on the time, on chance, or on what the session does not store"
+}
+
+// readRules returns the rules in app.yaml, or the problems that keep the app from being built.
+func readRules(ctx context.Context, req *Request) (*Rules, spec.Diagnostics) {
+	app, ds := req.Loader.Isolate(recordedModel{}, &http.Client{Transport: blockedTransport{}}).Load(ctx, req.Dir)
+	if app == nil {
+		return nil, ds
+	}
+	defer app.Close()
+	own := *rulesOf(app.Section(sectionKey))
+	return &own, nil
+}
