@@ -42,7 +42,7 @@ see('a changed amount runs, and the model and why report the change', async (pag
   await page.waitForSelector('.answered >> text=Approved with amount: 120');
 }, { hash: '/#till' });
 
-see('wrong values are rejected in words, and the request stays open', async (page) => {
+see('wrong values are rejected in words at their field, and the form keeps what was entered', async (page) => {
   await sendMessage(page, 'pay it back');
   const form = page.locator('form.question');
   await form.waitFor();
@@ -53,15 +53,28 @@ see('wrong values are rejected in words, and the request stays open', async (pag
     await form.locator('text=Approve').last().click();
     assert.ok(await amount.evaluate((input) => !input.validity.valid && input.validationMessage.length > 5), value);
   }
+  await form.getByLabel('note').fill('Two pots');
+  await form.getByLabel('urgent').check();
   const reject = async (name, value, words) => {
     await setField(form, name, value);
     await form.getByRole('button', { name: 'Approve' }).click();
-    await page.locator('#events .bad', { hasText: words }).last().waitFor();
+    await form.locator('.bad', { hasText: words }).waitFor();
     await idle(page);
-    assert.ok(await amount.isEnabled());
+    const field = form.getByLabel(name, { exact: true });
+    assert.ok(await field.isEnabled());
+    assert.equal(await field.inputValue(), value, 'the rejected value can be corrected');
+    assert.equal(await field.getAttribute('aria-invalid'), 'true');
+    assert.ok(await field.evaluate((input) => input === document.activeElement && document.getElementById(input.getAttribute('aria-describedby')).textContent.includes(input.getAttribute('aria-label'))));
+    assert.equal(await form.locator('[aria-invalid]').count(), 1);
+    assert.equal(await form.getByLabel('urgent').isChecked(), true, 'edits of other fields are kept');
+    assert.equal(await page.locator('#events .bad:visible').count(), 1, 'the reason appears once');
+    await noMarkup(page, '#events');
   };
   await reject('amount', '<b>much</b>', 'the changed arguments do not fit tool refund: amount: got null, want number');
   await reject('amount', '2000', 'amount: maximum');
+  assert.equal(await form.getByLabel('note').inputValue(), 'Two pots');
+  await setField(form, 'amount', '70');
+  await reject('note', 'long '.repeat(20), 'note: maxLength');
   await shot(page, 'page approve wrong');
   await setField(form, 'note', '<img src=x onerror=window.ran=1>');
   await setField(form, 'amount', '70');
@@ -69,6 +82,23 @@ see('wrong values are rejected in words, and the request stays open', async (pag
   await page.waitForSelector('.event:not(.mine) >> text=Paid 70 to Ana');
   await noMarkup(page, '#events');
 }, { hash: '/#till', forgive: /400/ });
+
+see('a form keeps what was entered while another client writes to the session', async (page) => {
+  await sendMessage(page, 'pay it back');
+  const form = page.locator('form.question');
+  await form.waitFor();
+  await idle(page);
+  await form.getByLabel('amount').fill('33');
+  const sessionId = decodeURIComponent(new URL(page.url()).hash.split('/')[1]);
+  const body = { appName: 'till', userId: 'user', sessionId, newMessage: { role: 'user', parts: [{ text: 'are you there' }] } };
+  await (await fetch(`${host.url}/run_sse`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) })).text();
+  await page.waitForSelector('.event.mine >> text=are you there');
+  const first = form.first();
+  assert.equal(await first.getByLabel('amount').inputValue(), '33');
+  assert.ok(await first.getByLabel('amount').evaluate((input) => input === document.activeElement));
+  await first.getByRole('button', { name: 'Approve' }).click();
+  await page.waitForSelector('.answered >> text=Approved with amount: 33');
+}, { hash: '/#till' });
 
 see('an unchanged approval runs the call as the model made it, and a denial runs nothing', async (page) => {
   await sendMessage(page, 'pay it back');
@@ -121,11 +151,20 @@ see('chat: wrong values are rejected in words', async (page) => {
   }
   await amount.evaluate((input) => { input.type = 'text'; input.removeAttribute('max'); input.value = '2000'; });
   await form.locator('text=Approve').click();
-  await form.locator('.bad', { hasText: 'This answer does not fit the question.' }).waitFor();
+  const reject = async (field, words) => {
+    await form.locator('text=Approve').click();
+    await form.locator('.bad', { hasText: words }).waitFor();
+    assert.ok(await field.evaluate((input) => input === document.activeElement && input.getAttribute('aria-invalid') === 'true'));
+    assert.equal(await form.locator('[aria-invalid]').count(), 1);
+  };
+  await reject(amount, /^Amount must be a number from 0 to 1000\.$/);
+  await shot(page, 'chat approve wrong');
   await amount.fill('<b>much</b>');
-  await form.locator('text=Approve').click();
-  await form.locator('.bad', { hasText: 'This answer does not fit the question.' }).waitFor();
+  await reject(amount, /^Amount must be a number from 0 to 1000\.$/);
+  assert.equal(await amount.inputValue(), '<b>much</b>');
   await amount.fill('60');
+  await form.getByLabel('Note').evaluate((input) => { input.removeAttribute('maxlength'); input.value = 'long '.repeat(20); });
+  await reject(form.getByLabel('Note'), /^Note must be at most 80 characters\.$/);
   await form.getByLabel('Note').fill('<script>window.ran=1</script>');
   await form.locator('text=Approve').click();
   await page.waitForSelector('.from-app >> text=Paid 60 to Ana');

@@ -212,6 +212,30 @@ func TestForgedAnswers(t *testing.T) {
 	}
 }
 
+// A rejected answer names the fields whose values do not fit, and describes no value.
+func TestRejectedFieldsAreNamed(t *testing.T) {
+	e := newEnv(t, newOptions(nil), readApp(t, "till"))
+	base := "/chat/till/conversations/" + createConversation(t, e, "till", guestA)
+	stream := send(e, "POST", base+"/messages", `{"text":"refund"}`, guestA).Body.String()
+	_, rest, _ := strings.Cut(stream, `"questions":[{"id":"`)
+	id, _, _ := strings.Cut(rest, `"`)
+	one := func(kind, name, text string) string {
+		return `{"type":"` + kind + `","loc":["body","fields","` + name + `"],"msg":"` + text + `"}`
+	}
+	wrong := func(name string) string { return one("value_error", name, "The value does not fit") }
+	for _, tc := range []struct{ fields, want string }{
+		{`{"amount":2000,"note":"SECRET"}`, `{"detail":[` + wrong("amount") + `]}`},
+		{`{"amount":"much","note":"` + strings.Repeat("x", 81) + `"}`, `{"detail":[` + wrong("amount") + `,` + wrong("note") + `]}`},
+		{`{"amount":null}`, `{"detail":[` + wrong("amount") + `]}`},
+		{`{"to":"me"}`, `{"detail":"The answer does not fit the question"}`},
+	} {
+		w := send(e, "POST", base+"/answers", `{"question":"`+id+`","approve":true,"fields":`+tc.fields+`}`, guestA)
+		if w.Code != 422 || strings.TrimSpace(w.Body.String()) != tc.want {
+			t.Errorf("%s = %d %s, want 422 %s", tc.fields, w.Code, w.Body, tc.want)
+		}
+	}
+}
+
 // The page is off unless the app has chat or the host serves all, and --chat off wins.
 func TestChatIsOffByDefault(t *testing.T) {
 	const plain = "-- apps/plain/root_agent.yaml --\nname: plain\nagent_class: SequentialAgent\n"

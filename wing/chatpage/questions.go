@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/jsonbody"
 	"agenthost/internal/number"
 	"agenthost/internal/terminal"
 	"agenthost/pkg/connection"
@@ -435,7 +436,7 @@ func (a *answerRequest) readAnswer(ctx context.Context, call *genai.FunctionCall
 		if a.Text == nil || strings.TrimSpace(*a.Text) == "" {
 			return nil, errNoAnswer
 		}
-		return readBySchema(ctx, call, *a.Text)
+		return readBySchema(ctx, call, *a.Text, nil)
 	case askFields:
 		if a.Fields == nil {
 			return nil, errNoAnswer
@@ -444,7 +445,7 @@ func (a *answerRequest) readAnswer(ctx context.Context, call *genai.FunctionCall
 		if err != nil {
 			return nil, errNoAnswer
 		}
-		return readBySchema(ctx, call, string(text))
+		return readBySchema(ctx, call, string(text), a.Fields)
 	case askAuthorization:
 		return map[string]any{}, nil // the host has received the authorization server's answer
 	}
@@ -475,7 +476,7 @@ func (a *answerRequest) buildPayload(ctx context.Context, request *runtime.Appro
 	}
 	if schema, err := declare.Schema(written); err == nil {
 		if _, err := schema.Check(ctx, content); err != nil {
-			return nil, errNoAnswer
+			return nil, newFieldsError(ctx, written, content)
 		}
 	}
 	if request.Editable != nil {
@@ -487,9 +488,44 @@ func (a *answerRequest) buildPayload(ctx context.Context, request *runtime.Appro
 	return payload, nil
 }
 
-// readBySchema parses an answer by the request's schema, and as text without one. A model may write
-// an invalid schema: then any answer is valid.
-func readBySchema(ctx context.Context, call *genai.FunctionCall, text string) (map[string]any, error) {
+// newFieldsError returns an error that names the values of an answer that do not fit their own part
+// of an object's schema. It describes no value and no schema: the page has the fields' bounds.
+func newFieldsError(ctx context.Context, schema, values map[string]any) error {
+	properties, _ := schema["properties"].(map[string]any)
+	required, _ := schema["required"].([]any)
+	wrong := &jsonbody.InvalidError{}
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		own, _ := properties[name].(map[string]any)
+		value, given := values[name]
+		if !given && !slices.Contains(required, any(name)) || given && fitsSchema(ctx, own, value) {
+			continue
+		}
+		kind, text := "value_error", "The value does not fit"
+		if !given {
+			kind, text = "missing", "The value is required"
+		}
+		wrong.Details = append(wrong.Details, jsonbody.Detail{Type: kind, Loc: []any{"body", "fields", name}, Msg: text})
+	}
+	if len(wrong.Details) == 0 {
+		return errNoAnswer
+	}
+	return wrong
+}
+
+// fitsSchema reports whether a value fits a property's schema. One that refers to other parts of its
+// document cannot be compiled alone, and fits.
+func fitsSchema(ctx context.Context, written map[string]any, value any) bool {
+	schema, err := declare.Schema(written)
+	if err != nil {
+		return true
+	}
+	_, err = schema.Check(ctx, value)
+	return err == nil
+}
+
+// readBySchema parses an answer by the request's schema, and as text without one. fields are the
+// values of an answer that has them. A model may write an invalid schema: then any answer is valid.
+func readBySchema(ctx context.Context, call *genai.FunctionCall, text string, fields map[string]any) (map[string]any, error) {
 	written, _ := call.Args["response_schema"].(map[string]any)
 	if written == nil {
 		return map[string]any{"result": text}, nil
@@ -501,7 +537,7 @@ func readBySchema(ctx context.Context, call *genai.FunctionCall, text string) (m
 	v, err := schema.Parse(ctx, text)
 	if err != nil {
 		if v, err = schema.Check(ctx, text); err != nil {
-			return nil, errNoAnswer
+			return nil, newFieldsError(ctx, written, fields)
 		}
 	}
 	if m, ok := v.(map[string]any); ok {

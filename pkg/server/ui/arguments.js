@@ -22,6 +22,7 @@ function drawValue(value) {
 /**
  * newFields creates fields for an object's values. A JSON Schema with properties names their
  * types, choices and titles. read returns the object with the edited values, or throws an error.
+ * mark marks the fields that an error names, and moves to the first one.
  */
 export function newFields(values, schema = {}) {
   const names = [...new Set([...Object.keys(schema.properties ?? {}), ...Object.keys(values ?? {})])];
@@ -29,7 +30,28 @@ export function newFields(values, schema = {}) {
   return {
     node: el('div', { class: 'fields' }, fields.map((f) => el('label', {}, el('span', {}, escapeControls(f.title)), f.node))),
     read: () => Object.fromEntries(fields.map((f) => [f.name, f.read()]).filter(([, value]) => value !== undefined)),
+    mark: (message, line) => markFields(fields, namesIn(message), line),
   };
+}
+
+// namesIn returns the words at which an error names a value: "fields X: amount: got null; note.text: …",
+// "missing amount, note", "Note is not valid JSON: …".
+const namesIn = (message) => new Set(message.split(/[;:,]\s+/).flatMap((part) => {
+  const name = part.replace(/^missing /, '').replace(/ is not valid JSON$/, '');
+  return [name, name.split('.')[0]];
+}));
+
+function markFields(fields, names, line) {
+  const wrong = fields.filter((f) => names.has(f.name) || names.has(f.title));
+  for (const { node } of fields) {
+    node.removeAttribute('aria-invalid');
+    node.removeAttribute('aria-describedby');
+  }
+  for (const { node } of wrong) {
+    node.setAttribute('aria-invalid', 'true');
+    node.setAttribute('aria-describedby', line.id);
+  }
+  wrong[0]?.node.focus();
 }
 
 function newField(name, value, schema, isRequired) {
@@ -73,14 +95,14 @@ function readJSON(title, text) {
 export function payloadFields(payload) {
   if (payload === null || typeof payload !== 'object' || Array.isArray(payload)) {
     const one = newFields({ value: payload });
-    return { node: one.node, read: () => one.read().value ?? null };
+    return { ...one, read: () => one.read().value ?? null };
   }
   // The question of an MCP server has the form of its answer next to it.
   const schema = Object.values(payload).map((part) => part?.requestedSchema).find((s) => s && typeof s === 'object');
   if (schema && payload.content && typeof payload.content === 'object') {
     const content = newFields(payload.content, schema);
-    return { node: content.node, read: () => ({ ...payload, content: content.read() }) };
+    return { ...content, read: () => ({ ...payload, content: content.read() }) };
   }
   const all = newFields(payload);
-  return { node: all.node, read: () => ({ ...payload, ...all.read() }) };
+  return { ...all, read: () => ({ ...payload, ...all.read() }) };
 }

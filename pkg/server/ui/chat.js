@@ -173,7 +173,8 @@ export class Chat {
     await this.run({ newMessage: content });
   }
 
-  async run(request) {
+  // run returns the outcome; isQuiet leaves a rejection to the caller.
+  async run({ isQuiet, ...request }) {
     const { app, view } = this;
     const text = request.newMessage?.parts?.[0]?.text;
     this.transcript.setLine(null);
@@ -182,7 +183,7 @@ export class Chat {
     const outcome = await this.talk.run({ streaming: byId('streaming').checked, state: this.initial.get(app), title: titleFrom(text ?? ''), ...request });
     if (!outcome.isAccepted && !outcome.isStopped && text && !this.isLeaving) this.restoreDraft(app, text);
     if (view !== this.view) return outcome;
-    if (outcome.error && !outcome.isStopped) this.transcript.addNotice(outcome.error, 'bad');
+    if (outcome.error && !outcome.isStopped && (outcome.isAccepted || !isQuiet)) this.transcript.addNotice(outcome.error, 'bad');
     if (outcome.isStopped) await this.showStopped(outcome, text);
     if (!this.session || view !== this.view) return outcome;
     if (outcome.hasFailed && !outcome.isStopped) await this.offerRetryOfFailed(view);
@@ -244,7 +245,8 @@ export class Chat {
 
   // Tools of the events.
 
-  // answer responds to a call unless another window already did.
+  // answer responds to a call unless another window already did. The form stays until the server has
+  // taken the answer, and gets the reason if it does not.
   async answer(event, call, response) {
     if (this.talk.running) throw new Error('Wait until the current answer is complete.');
     if (this.blocked) throw new Error(this.blocked);
@@ -262,11 +264,12 @@ export class Chat {
       return;
     }
     const resume = this.page.isResumable() ? { invocationId: event.invocationId } : {};
-    this.transcript.add({ id: `mine-${performance.now()}`, author: 'user', content: { role: 'user', parts } });
-    const outcome = await this.run({ newMessage: { role: 'user', parts }, ...resume });
+    const content = { role: 'user', parts };
+    const onAccepted = () => view === this.view && this.transcript.add({ id: `mine-${performance.now()}`, author: 'user', content });
+    const outcome = await this.run({ newMessage: content, onAccepted, isQuiet: true, ...resume });
     if (outcome.isAccepted || view !== this.view) return;
-    await this.sync(true); // the question is unanswered again
-    this.transcript.addNotice(outcome.error, 'bad');
+    await this.sync(true); // another window may have answered it
+    throw new Error(outcome.error);
   }
 
   async request(event, app = this.app) {

@@ -86,15 +86,16 @@ export class Conversation {
 
   /**
    * run sends a message, or resumes without one, and reports each event. A new
-   * session starts with state and a title. The run continues if the page is closed. The outcome has isStopped, isAccepted, hasFailed,
+   * session starts with state and a title. onAccepted is called once the server has the message. The run
+   * continues if the page is closed. The outcome has isStopped, isAccepted, hasFailed,
    * and the error, which is '' if an event already contains it.
    */
-  run({ newMessage, state, title, ...more }) {
+  run({ newMessage, state, title, onAccepted, ...more }) {
     const { app, user } = this;
     return this.during(async (signal, outcome) => {
       if (!this.id) await this.create(state, title, signal);
       this.running.isSent = true;
-      await this.read({ appName: app, userId: user, sessionId: this.id, newMessage, ...more }, { signal, outcome });
+      await this.read({ appName: app, userId: user, sessionId: this.id, newMessage, ...more }, { signal, outcome, onAccepted });
     });
   }
 
@@ -114,9 +115,10 @@ export class Conversation {
     this.handlers.onCreated(made);
   }
 
-  async read(body, { signal, outcome, headers }) {
+  async read(body, { signal, outcome, headers, onAccepted }) {
     const answer = await fetchOK('POST', 'run_sse?provenance=true&detach=true', body, { signal, headers });
     outcome.isAccepted = true;
+    onAccepted?.();
     this.handlers.onStored();
     let shown = '';
     for await (const frame of frames(answer)) {

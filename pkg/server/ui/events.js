@@ -39,6 +39,7 @@ export class Transcript {
     this.line = null;
     this.answer = null;
     this.messages = 0; // of the user
+    this.forms = new Map(); // that a person has begun to fill in, by event and call
     this.spoken = new Set(); // invocations of live conversations, whose requests the server does not keep
   }
 
@@ -105,15 +106,19 @@ export class Transcript {
     answer.meta.prepend(el('span', { class: 'chip' }, 'interrupted'));
   }
 
-  /** show draws the stored events of a session and keeps the scroll position. */
+  /** show draws the stored events of a session and keeps the scroll position, and what a person has entered in forms. */
   show(events) {
     const isAtEnd = this.atEnd();
     const fromEnd = this.root.scrollHeight - this.root.scrollTop;
+    const { forms } = this;
+    const focused = document.activeElement?.closest('#events form.question') && document.activeElement;
     this.clear();
+    this.forms = forms;
     this.tree = new TurnTree(events);
     this.older = new Older(this.tree.events);
     for (const event of this.older.shown) this.draw(event);
     this.root.scrollTop = isAtEnd ? this.root.scrollHeight : this.root.scrollHeight - fromEnd;
+    if (focused?.isConnected) focused.focus({ preventScroll: true });
     this.window.plan();
   }
 
@@ -260,11 +265,26 @@ export class Transcript {
     const result = el('span', { class: 'result' });
     const known = { call, event, result, response: undefined, question: null };
     this.calls.set(call.id, known);
-    if (waits) known.question = question(call, (response) => this.tools.answer(event, call, response));
+    if (waits) known.question = this.form(call, event);
     for (const early of this.older.take(call.id)) this.response(early.response, early.event);
     if (isQuestion(call)) return known.question ?? [];
     return [fold([el('b', {}, callText(call.name, call.args)), result],
       () => [this.tools.why && el('p', { class: 'bar' }, el('button', { type: 'button', class: 'act', onclick: () => this.tools.why(event) }, 'Why this call')), json(call.args ?? {}), known.body = el('div', {}, known.response !== undefined ? json(known.response) : '')], { class: 'call', 'data-call': call.id }), known.question].filter(Boolean);
+  }
+
+  form(call, event) {
+    const key = `${event.id} ${call.id}`;
+    if (this.forms.has(key)) return this.forms.get(key);
+    const form = question(call, async (response) => {
+      try {
+        await this.tools.answer(event, call, response);
+      } catch (error) {
+        if (!form.isConnected && error.message) this.addNotice(error.message, 'bad');
+        throw error;
+      }
+    });
+    for (const type of ['input', 'submit']) form.addEventListener(type, () => this.forms.set(key, form));
+    return form;
   }
 
   response(response, event) {

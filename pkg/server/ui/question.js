@@ -33,13 +33,16 @@ export function question(call, answer) {
   node.addEventListener('submit', async (event) => {
     event.preventDefault();
     const errorLine = node.querySelector('.bad');
+    errorLine.textContent = '';
+    if (fields) fields.mark('', errorLine);
     try {
       const response = read(node, event.submitter, call, fields);
       for (const field of node.elements) field.disabled = true;
       await answer(response);
     } catch (error) {
       for (const field of node.elements) field.disabled = false;
-      errorLine.textContent = error.message;
+      errorLine.textContent = escapeControls(error.message);
+      if (fields) fields.mark(error.message, errorLine);
     }
   });
   return node;
@@ -55,12 +58,13 @@ function approvalFields({ payload, editable }) {
       const removed = Object.keys(payload ?? {}).map((name) => [name, null]);
       return Object.fromEntries([...removed, ...values]);
     };
-    return { node: fields.node, read };
+    return { ...fields, read };
   }
   return payload != null && payloadFields(payload);
 }
 
-const failure = () => el('p', { class: 'bad', role: 'alert' });
+let failures = 0;
+const failure = () => el('p', { class: 'bad', role: 'alert', id: `failure-${failures++}` });
 const button = (value, text, cls) => el('button', { type: 'submit', value, class: cls }, text);
 
 // Arguments that may change are fields; the others are shown as the call has them.

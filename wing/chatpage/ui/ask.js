@@ -10,22 +10,47 @@ const button = (value, text, cls) => el('button', { type: 'submit', value, class
 export function drawQuestion(question, answer) {
   const { id, kind, open, outcome } = question;
   const form = el('form', { class: 'ask', 'data-question': id, 'data-kind': kind });
-  const error = el('p', { class: 'bad', role: 'alert' });
+  const error = el('p', { class: 'bad', role: 'alert', id: `wrong-${id}` });
   const close = (text, values) => form.replaceChildren(...headOf({ ...question, details: closedDetails(question, values) }), el('p', { class: 'outcome', dir: 'auto' }, OUTCOMES[text] ?? text));
   form.append(...headOf(question), ...(open ? fieldsOf(question) : [el('p', { class: 'outcome', dir: 'auto' }, OUTCOMES[outcome] ?? (outcome || 'No answer is needed any more'))]), error);
   form.addEventListener('submit', async (event) => {
     event.preventDefault();
     error.textContent = '';
+    markFields(form, [], error);
     const { body, text } = read(question, form, event.submitter);
     for (const field of form.elements) field.disabled = true;
     try {
       await answer({ question: id, ...body }, () => close(text, body.fields));
     } catch (refusal) {
       for (const field of form.elements) field.disabled = false;
-      error.textContent = refusal.message;
+      const wrong = (question.fields ?? []).filter((field) => refusal.fields?.includes(field.name));
+      error.textContent = wrong.map(describeWrong).join(' ') || refusal.message;
+      markFields(form, wrong, error);
     }
   });
   return form;
+}
+
+/** markFields marks the inputs with rejected values, and moves to the first one. */
+function markFields(form, wrong, error) {
+  for (const input of form.querySelectorAll('[aria-invalid]')) {
+    input.removeAttribute('aria-invalid');
+    input.removeAttribute('aria-describedby');
+  }
+  const inputs = wrong.map(({ name }) => form.elements[name]).filter((input) => input instanceof Element);
+  for (const input of inputs) {
+    input.setAttribute('aria-invalid', 'true');
+    input.setAttribute('aria-describedby', error.id);
+  }
+  inputs[0]?.focus();
+}
+
+/** describeWrong names a field in words, and what its value must be. */
+function describeWrong({ label, kind, options, whole, min, max, maxLength }) {
+  const range = min != null && max != null ? ` from ${min} to ${max}` : min != null ? ` of at least ${min}` : max != null ? ` of at most ${max}` : '';
+  const kinds = { number: `${whole ? 'a whole number' : 'a number'}${range}`, email: 'an e-mail address', url: 'a web address', date: 'a date', yes: 'yes or no' };
+  const want = options ? 'one of the choices' : kinds[kind] ?? (maxLength != null ? `at most ${maxLength} characters` : '');
+  return want ? `${label} must be ${want}.` : `${label} does not fit the question.`;
 }
 
 /** closedDetails returns what an answer let run: the details, and the fields with the values that were sent. */

@@ -6,12 +6,24 @@ const GUEST = 'agenthost-chat.guest';
 const TOKEN = 'agenthost-chat.token';
 const MAX_ATTEMPTS = 5; // to sign in
 
-/** A Refusal is a failure in words for people. kind is one of the server's, or offline or signin. */
+/**
+ * A Refusal is a failure in words for people. kind is one of the server's, or offline or signin, and
+ * fields are the names of the values that the server has rejected.
+ */
 export class Refusal extends Error {
-  constructor(kind, status = 0) {
+  constructor(kind, status = 0, fields = []) {
     super(WORDS[kind] ?? WORDS.failed);
-    Object.assign(this, { kind, status });
+    Object.assign(this, { kind, status, fields });
   }
+}
+
+const MAX_FIELDS = 30;
+
+// rejectedFields reads the names of the rejected values in a response. That of a proxy may have any form.
+async function rejectedFields(response) {
+  const { detail } = await response.json().catch(() => null) ?? {};
+  if (!Array.isArray(detail)) return [];
+  return detail.slice(0, MAX_FIELDS).map((d) => d?.loc).filter((loc) => loc?.[1] === 'fields').map((loc) => String(loc[2]));
 }
 
 const WORDS = {
@@ -106,9 +118,10 @@ export class Door {
     for (let attempt = 0; ; attempt++) {
       const response = await this.fetch(method, url, body, options);
       if (response.ok) return response;
+      const fields = response.status === 422 ? await rejectedFields(response) : [];
       response.body?.cancel().catch(() => {});
       if (response.status === 401 && attempt < MAX_ATTEMPTS && await this.onSignIn()) continue;
-      throw new Refusal(options.kinds?.[response.status] ?? KINDS[response.status] ?? 'failed', response.status);
+      throw new Refusal(options.kinds?.[response.status] ?? KINDS[response.status] ?? 'failed', response.status, fields);
     }
   }
 
