@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"net/url"
 	"testing"
 
 	"agenthost/pkg/store"
@@ -12,12 +13,12 @@ func TestConformance(t *testing.T) {
 	for _, be := range backends()[1:] {
 		t.Run(be.name, func(t *testing.T) {
 			t.Parallel()
-			url := be.emptyURL(t)
+			empty := be.emptyURL(t)
 			suite := &storetest.Suite{Durable: true, LocalClock: be.name == "sqlite"}
 			suite.Create = func(t testing.TB) storetest.Database {
-				url := url(t)
+				at := patientURL(t, empty(t))
 				return func(ctx context.Context, o *store.Options) (*store.Backends, error) {
-					d, err := allEngines().Open(ctx, url, &Options{Owner: o.Owner, Clock: o.Clock, Logger: o.Logger})
+					d, err := allEngines().Open(ctx, at, &Options{Owner: o.Owner, Clock: o.Clock, Logger: o.Logger})
 					if err != nil {
 						return nil, err
 					}
@@ -27,4 +28,20 @@ func TestConformance(t *testing.T) {
 			suite.Run(t)
 		})
 	}
+}
+
+// patientURL gives a server's requests a minute: the suite tests results, and other tests load the machine.
+func patientURL(t testing.TB, at string) string {
+	t.Helper()
+	u, err := url.Parse(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u.Scheme == "sqlite" {
+		return at
+	}
+	q := u.Query()
+	q.Set("timeout", "60")
+	u.RawQuery = q.Encode()
+	return u.String()
 }
