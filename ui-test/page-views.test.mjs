@@ -123,6 +123,39 @@ see('operations stop a turn, and show hostile and many rows as text', async (pag
   await shot(page, 'page views operations hostile');
 }, { hash: '/#desk' });
 
+// A changed file is replayed with one click: the first difference of each session, with the line that
+// changed. Names in a report always stay text.
+see('sessions are replayed on the files', async (page) => {
+  await sendMessage(page, 'hello');
+  await idle(page);
+  await page.click('#views >> text=Revisions');
+  const replay = page.locator('#view').getByRole('button', { name: 'Replay sessions' });
+  await replay.click();
+  await page.waitForSelector('#view .replay [data-same]');
+  assert.match(await page.textContent('#view .replay'), /At most [\d.]+ % of the sessions differ/);
+  save(readFileSync(file('desk', 'root_agent.yaml'), 'utf8').replace(/^instruction:.*$/m, 'instruction: Be kind to {customer}.'), 'desk', 'root_agent.yaml');
+  await page.waitForSelector('#view .diff .is >> text=Be kind to {customer}.');
+  await replay.click();
+  const row = page.locator('#view .replay tbody tr').first();
+  await row.waitFor();
+  assert.match(await row.textContent(), /^fails.*fails with MISSING_VALUE.*root_agent\.yaml:\d+$/);
+  assert.deepEqual(await findings(page), []);
+  await shot(page, 'page views replay');
+  await page.setViewportSize({ width: 390, height: 800 });
+  assert.deepEqual(await cutOff(page), []);
+  await shot(page, 'page views replay 390');
+  await page.route('**/replay', (route) => route.fulfill({ json: {
+    app: EVIL, problems: [], revision: EVIL, sessions: 20_000, turns: 20_000, same: 0, counts: { tool: 10_000, [EVIL]: 1 }, most: 1,
+    differences: Array.from({ length: 500 }, () => ({ user: EVIL, session: EVIL, turn: 1, class: EVIL, place: EVIL, lines: [EVIL, EVIL] })), moreDifferences: 9500,
+    incomparable: Array.from({ length: 500 }, (_, n) => ({ reason: `${EVIL}${n}` })),
+  } }));
+  await replay.click();
+  await page.waitForSelector('#view .replay >> text=9900 more');
+  assert.equal(await page.locator('#view img').count(), 0);
+  assert.ok(!/[\u202e\u0007]/.test(await page.textContent('#view')), 'control characters are visible');
+  assert.equal(await page.evaluate(() => window.ran), undefined);
+}, { hash: '/#desk' });
+
 for (const [width, height] of [[1920, 1080], [960, 900], [700, 800], [390, 800]]) {
   for (const colorScheme of ['light', 'dark']) {
     see(`operations at ${width} px, ${colorScheme}`, async (page) => {

@@ -129,6 +129,7 @@ type extensionOptions struct {
 	grants *connections.Grants
 	chats  *chatpage.Options
 	stored *revisions.Options
+	played *replay.Options
 	mcps   *mcpserver.Options
 	watch  *operator.Options
 	staged *rollout.Controller
@@ -136,10 +137,10 @@ type extensionOptions struct {
 
 // serverExtensions lists what adds routes to the server: live conversations, ADK's web client,
 // evaluations, explanations, tests, answers from authorization servers, the chat page, outcomes,
-// revisions, MCP servers, operations, and rollouts.
+// revisions, replays, MCP servers, operations, and rollouts.
 func serverExtensions(o extensionOptions) []func(*server.Services) *server.Extension {
 	return []func(*server.Services) *server.Extension{
-		liveweb.Extend(o.talks), devui.Extend(o.ui), evalweb.Extend(o.evals), why.Extend(o.why), testweb.Extend(o.tests), oauthweb.Extend(o.grants), chatpage.Extend(o.chats), outcomes.Extend(), revisions.Extend(o.stored), mcpserver.Extend(o.mcps), operator.Extend(o.watch), rollout.Extend(o.staged),
+		liveweb.Extend(o.talks), devui.Extend(o.ui), evalweb.Extend(o.evals), why.Extend(o.why), testweb.Extend(o.tests), oauthweb.Extend(o.grants), chatpage.Extend(o.chats), outcomes.Extend(), revisions.Extend(o.stored), replay.Extend(o.played), mcpserver.Extend(o.mcps), operator.Extend(o.watch), rollout.Extend(o.staged),
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"agenthost/wing/live/liveweb"
 	"agenthost/wing/mcpserver"
 	"agenthost/wing/operator"
+	"agenthost/wing/replay"
 	"agenthost/wing/revisions"
 	"agenthost/wing/why"
 )
@@ -66,8 +67,9 @@ func (m *serveMain) addExtensions(opts *server.Options, grants *connections.Gran
 	}
 	reasons := &why.Options{Loader: m.loader, Folders: ui.Folders, Dev: ui.Dev}
 	stored := &revisions.Options{Loader: m.loader, Folders: ui.Folders}
+	played := &replay.Options{Loader: m.loader, Folders: ui.Folders}
 	tests := &testweb.Options{Loader: m.loader, Folders: ui.Folders, Dev: ui.Dev}
-	opts.Extensions = serverExtensions(extensionOptions{talks, ui, evals, reasons, tests, grants, m.flags.chatOptions(), stored, m.flags.mcpOptions(), &operator.Options{Log: &m.problems}, m.staged})
+	opts.Extensions = serverExtensions(extensionOptions{talks, ui, evals, reasons, tests, grants, m.flags.chatOptions(), stored, played, m.flags.mcpOptions(), &operator.Options{Log: &m.problems}, m.staged})
 	return opts
 }
 

@@ -38,6 +38,8 @@ type Request struct {
 	Store *store.Store
 	// Rules replace those in app.yaml; nil uses them.
 	Rules *Rules
+	// MaxSample limits Rules.Sample; zero does not.
+	MaxSample int
 	// Session is the only session; nil chooses by the rules.
 	Session *session.Key
 	// Now is the time for Rules.Since.
@@ -108,6 +110,10 @@ func openReplay(ctx context.Context, req *Request) (*replay, spec.Diagnostics) {
 	r.app, r.rules = app.Name(), req.Rules
 	if r.rules == nil {
 		r.rules = rulesOf(app.Section(sectionKey))
+	}
+	if req.MaxSample > 0 && r.rules.Sample > req.MaxSample {
+		own := *r.rules
+		own.Sample, r.rules = req.MaxSample, &own
 	}
 	r.draft = &player{app: app, tools: tools, rules: r.rules}
 	r.lines = &lineFinder{loader: r.isolated, draft: &store.Revision{App: r.app, ID: app.Revision(), Files: loaded.Files}, found: map[string]string{}}

@@ -7,6 +7,7 @@ import { hunks } from './diff.js';
 import { difference } from './apps.js';
 import { escapeControls } from './text.js';
 import { loading } from './sheet.js';
+import { replaySessions } from './replay.js';
 import { drawRollout } from './rollout.js';
 
 const SHOWN = 50;
@@ -26,7 +27,7 @@ export function drawRevisions(data, page) {
   const show = (load) => detail.replaceChildren(loading(load));
   const table = new RevisionTable(data, (from, to) => show(async () => drawDiff(await get(`${path('dev', 'apps', data.app, 'revisions', 'diff')}?${new URLSearchParams({ from, to })}`))));
   const node = el('div', { class: 'columns' },
-    el('div', {}, drawPlan(data.plan, () => show(async () => drawDiff(data.plan, 'Files on disk'))),
+    el('div', {}, drawPlan(data.plan, { open: () => show(async () => drawDiff(data.plan, 'Files on disk')), replay: () => show(() => replaySessions(data.app)) }),
       data.rollout.revision && drawRollout(data.rollout, page),
       el('section', { 'aria-label': 'Stored revisions' }, el('h2', {}, 'Stored revisions', el('button', { type: 'button', class: 'quiet', 'data-key': 'refresh', onclick: () => page.refresh() }, 'Refresh')), table.node)),
     detail);
@@ -44,7 +45,7 @@ const REACH = {
   manual: 'every session after a manual reload',
 };
 
-function drawPlan(plan, open) {
+function drawPlan(plan, { open, replay }) {
   const errors = plan.problems?.filter((p) => p.severity === 'error').length;
   const line = plan.error ? el('p', { class: 'dim' }, escapeControls(plan.error))
     : !plan.to ? el('p', { class: 'bad' }, `The files have ${count(errors || 1, 'error')}: they would not be activated.`, plan.serving ? ` Revision ${short(plan.serving)} keeps running.` : '')
@@ -53,7 +54,8 @@ function drawPlan(plan, open) {
           : [el('p', {}, 'The files on disk differ from revision ', revision(plan.from), `: ${count(plan.files.length + (plan.moreFiles ?? 0), 'file')}, ${count(plan.changes.length, 'change')}. `,
             el('button', { type: 'button', class: 'quiet', onclick: open }, 'Show')),
           el('p', { class: 'dim' }, `They would apply to ${REACH[plan.reach] ?? 'every session from its next turn'}: ${plan.moreSessions ? 'more than ' : ''}${count(plan.sessions, 'session')}, ${plan.live} with an event in the last day.`)];
-  return el('section', { 'aria-label': 'Files on disk', class: 'plan' }, el('h2', {}, 'Files on disk'), line);
+  return el('section', { 'aria-label': 'Files on disk', class: 'plan' }, el('h2', {}, 'Files on disk',
+    plan.to && el('button', { type: 'button', class: 'quiet', 'data-key': 'replay', title: 'Run stored sessions on the files, with recorded answers of models and tools', onclick: replay }, 'Replay sessions')), line);
 }
 
 const revision = (id) => el('code', { title: id }, short(escapeControls(id)));
