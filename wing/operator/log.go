@@ -80,12 +80,12 @@ func (h *ringHandler) Enabled(ctx context.Context, level slog.Level) bool {
 // Handle implements [slog.Handler].
 func (h *ringHandler) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level >= slog.LevelWarn {
-		e := LogEntry{Time: r.Time, Level: r.Level.String(), Message: cutText(redactText(r.Message), maxText), Attrs: slices.Clone(h.attrs)}
-		rest := maxText
+		e := LogEntry{Time: r.Time, Level: r.Level.String(), Message: redactText(r.Message, maxText), Attrs: slices.Clone(h.attrs)}
 		r.Attrs(func(a slog.Attr) bool {
 			e.Attrs = appendAttr(e.Attrs, h.group, a)
-			return len(e.Attrs) < maxAttrs
+			return len(e.Attrs) < maxAttrs && sumLengths(e.Attrs) <= maxText
 		})
+		rest := maxText
 		for i, text := range e.Attrs {
 			if rest -= len(text); rest < 0 {
 				e.Attrs = append(e.Attrs[:i], "…")
@@ -139,31 +139,44 @@ func appendAttr(all []string, prefix string, a slog.Attr) []string {
 	case secretKey.MatchString(a.Key):
 		return append(all, prefix+cutText(a.Key, maxValue)+"=***")
 	}
-	return append(all, prefix+cutText(a.Key, maxValue)+"="+cutText(redactText(fmt.Sprint(v.Any())), maxValue))
+	return append(all, prefix+cutText(a.Key, maxValue)+"="+redactText(fmt.Sprint(v.Any()), maxValue))
 }
 
 var (
 	// secretKey matches attribute keys whose values are not kept.
 	secretKey = regexp.MustCompile(`(?i)pass(word|wd)|secret|token$|authorization|credential|api_?key|cookie`)
-	// secretTexts match credentials in texts: in URLs, in headers, and as parameters.
+	// secretTexts match credentials in texts: in URLs, in headers, and as parameters. A text without any
+	// of the signs, in lower case, has no match: finding them costs far less than the pattern.
 	secretTexts = []struct {
+		signs   []string
 		pattern *regexp.Regexp
 		to      string
 	}{
-		{regexp.MustCompile(`(://)[^/@\s]+@`), "$1***@"},
-		{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[\w.~+/=-]+`), "$1 ***"},
-		{regexp.MustCompile(`(?i)\b(password|passwd|secret|token|api_?key|access_token|key|authorization)(["']?\s*[=:]\s*["']?)[^\s"'&,;]+`), "$1$2***"},
-		{regexp.MustCompile(`\b(sk|pk|ghp|gho|xox[a-z])[-_][\w-]{12,}|\bAIza[\w-]{20,}|\beyJ[\w-]+\.[\w-]+\.[\w-]*`), "***"},
+		{[]string{"://"}, regexp.MustCompile(`(://)[^/@\s]+@`), "$1***@"},
+		{[]string{"bearer", "basic"}, regexp.MustCompile(`(?i)\b(bearer|basic)\s+[\w.~+/=-]+`), "$1 ***"},
+		{[]string{"pass", "secret", "token", "key", "authorization"}, regexp.MustCompile(`(?i)\b(password|passwd|secret|token|api_?key|access_token|key|authorization)(["']?\s*[=:]\s*["']?)[^\s"'&,;]+`), "$1$2***"},
+		{[]string{"sk", "pk", "ghp", "gho", "xox", "aiza", "eyj"}, regexp.MustCompile(`\b(sk|pk|ghp|gho|xox[a-z])[-_][\w-]{12,}|\bAIza[\w-]{20,}|\beyJ[\w-]+\.[\w-]+\.[\w-]*`), "***"},
 	}
 )
 
-// redactText replaces texts that match a credential pattern.
-func redactText(text string) string {
-	text = cutText(text, 4*maxText) // before patterns, whose cost grows with it
+// redactText replaces credentials by pattern, and returns at most limit bytes.
+func redactText(text string, limit int) string {
+	text = cutText(text, 2*limit) // before the patterns, whose cost grows with it
 	for _, s := range secretTexts {
+		lower := strings.ToLower(text)
+		if !slices.ContainsFunc(s.signs, func(sign string) bool { return strings.Contains(lower, sign) }) {
+			continue
+		}
 		text = s.pattern.ReplaceAllString(text, s.to)
 	}
-	return text
+	return cutText(text, limit)
+}
+
+func sumLengths(texts []string) (n int) {
+	for _, text := range texts {
+		n += len(text)
+	}
+	return n
 }
 
 // cutText returns at most limit bytes of a valid text, with an ellipsis.
