@@ -38,7 +38,7 @@ func listSaveCommands(t *conversation.Conversation, env command.Env, host *runti
 }
 
 func (s *savedConversation) explainEvent(ctx context.Context, event string) error {
-	x, err := why.Explain(ctx, &why.Source{Store: s.host.Store(), Loader: newLoader(nil)}, s.Key(), event)
+	x, err := why.Explain(ctx, &why.Source{Store: s.host.Store(), Loader: newLoader(nil), Rollout: describeRollouts(s.host.Store())}, s.Key(), event)
 	if err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ func (m *serveMain) addExtensions(opts *server.Options, grants *connections.Gran
 	if ui.Dev {
 		evals.Evaluator = &evalrun.HostRunner{Host: m.host.Host, Apps: m.host.Watch(), Logger: m.logger}
 	}
-	reasons := &why.Options{Loader: m.loader, Folders: ui.Folders, Dev: ui.Dev}
+	reasons := &why.Options{Loader: m.loader, Folders: ui.Folders, Rollout: describeRollouts(m.store), Dev: ui.Dev}
 	stored := &revisions.Options{Loader: m.loader, Folders: ui.Folders}
 	played := &replay.Options{Loader: m.loader, Folders: ui.Folders}
 	tests := &testweb.Options{Loader: m.loader, Folders: ui.Folders, Dev: ui.Dev}

@@ -10,6 +10,7 @@ import (
 	"agenthost/pkg/loader"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/wing/rollout"
 	"agenthost/wing/why"
 )
 
@@ -27,7 +28,7 @@ is an event ID or a prefix of one; the default is the last event.`,
 		Args: command.RequireArgs(2, 3),
 	}, command.ReadDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		key := session.Key{App: loader.AppName(args[0]), User: user, ID: args[1]}
-		x, err := why.Explain(ctx, &why.Source{Store: st, Loader: newLoader(nil)}, key, strings.Join(args[2:], ""))
+		x, err := why.Explain(ctx, &why.Source{Store: st, Loader: newLoader(nil), Rollout: describeRollouts(st)}, key, strings.Join(args[2:], ""))
 		if err != nil {
 			return command.FailWith(err)
 		}
@@ -38,4 +39,11 @@ is an event ID or a prefix of one; the default is the last event.`,
 	}))
 	cmd.Flags().StringVar(&user, "user", "user", "user of the session")
 	return cmd
+}
+
+// describeRollouts returns the function that describes a revision's place in rollouts.
+func describeRollouts(st *store.Store) func(ctx context.Context, app, revision string) (string, error) {
+	return func(ctx context.Context, app, revision string) (string, error) {
+		return rollout.DescribeRevision(ctx, st.Rollouts, app, revision)
+	}
 }

@@ -145,8 +145,8 @@ func appendAttr(all []string, prefix string, a slog.Attr) []string {
 var (
 	// secretKey matches attribute keys whose values are not kept.
 	secretKey = regexp.MustCompile(`(?i)pass(word|wd)|secret|token$|authorization|credential|api_?key|cookie`)
-	// secretTexts match credentials in texts: in URLs, in headers, and as parameters. A text without any
-	// of the signs, in lower case, has no match: finding them costs far less than the pattern.
+	// secretTexts match credentials in texts: in URLs, in headers, and as parameters. Texts without any
+	// of the signs, in lower case, have no match: looking for signs costs far less than the pattern.
 	secretTexts = []struct {
 		signs   []string
 		pattern *regexp.Regexp

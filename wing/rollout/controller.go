@@ -255,18 +255,27 @@ func (c *Controller) readState(ctx context.Context, app string) (*state, error) 
 // FindStable returns the revision that serves an app's new sessions apart from a rollout; empty for an app
 // without one.
 func FindStable(ctx context.Context, stored *store.Rollouts, app string) (string, error) {
+	s, err := readStored(ctx, stored, app)
+	if err != nil || s == nil {
+		return "", err
+	}
+	return s.Stable, nil
+}
+
+// readStored returns an app's state without a controller; nil if none is stored.
+func readStored(ctx context.Context, stored *store.Rollouts, app string) (*state, error) {
 	row, err := stored.Get(ctx, app)
 	if errors.Is(err, session.ErrNotFound) || errors.Is(err, store.ErrNoRollouts) {
-		return "", nil
+		return nil, nil
 	}
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	s, err := decodeState(row.Data)
 	if err != nil {
-		return "", fmt.Errorf("app %s: %w", app, err)
+		return nil, fmt.Errorf("app %s: %w", app, err)
 	}
-	return s.Stable, nil
+	return s, nil
 }
 
 // applyAction changes an app's rollout for a person. The error is an [actionError] if the action does not fit.

@@ -266,6 +266,34 @@ func TestWithoutRollout(t *testing.T) {
 	}
 }
 
+// Explanations have a revision's place in the rollouts of its app.
+func TestDescribeRevision(t *testing.T) {
+	d := newDesk(t)
+	stable := d.status().Revision
+	expect := func(revision, want string) {
+		t.Helper()
+		got, err := rollout.DescribeRevision(t.Context(), d.store.Rollouts, "desk", revision)
+		if err != nil || got != want {
+			t.Errorf("got  %q, %v\nwant %q", got, err, want)
+		}
+	}
+	expect(stable, "")
+	d.save(bad)
+	draft := d.status().PendingRevision
+	expect(stable, "stable revision in a rollout, running at 50 % of the new sessions for revision "+draft)
+	expect(draft, "new revision in a rollout, running at 50 % of the new sessions")
+	expect("unknown", "")
+	d.serve(40)
+	d.check(2 * time.Minute)
+	got, err := rollout.DescribeRevision(t.Context(), d.store.Rollouts, "desk", draft)
+	if err != nil || !strings.HasPrefix(got, "taken back by a rollout on 2026-11-27 12:02:00: above(failed, 0.3): ") {
+		t.Errorf("after the abort: %q, %v", got, err)
+	}
+	expect(stable, "")
+	d.save(fine)
+	expect(draft, "taken back by an earlier rollout")
+}
+
 // Files that go back end the rollout.
 func TestFilesGoBack(t *testing.T) {
 	d := newDesk(t)

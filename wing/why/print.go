@@ -15,6 +15,9 @@ func (w *Explanation) WriteText(out io.Writer) error {
 	p := &printer{out: out}
 	p.printLine(fmt.Sprintf("event %s of session %s: %s", w.Event, w.Session, w.Description))
 	p.printList("produced by", w.describeOrigin())
+	if w.Rollout != "" {
+		p.printList("rollout", []string{w.Rollout})
+	}
 	if w.Agent != nil {
 		p.printList("definition", strings.Split(strings.TrimSuffix(w.Agent.YAML, "\n"), "\n"))
 	}

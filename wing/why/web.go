@@ -1,6 +1,7 @@
 package why
 
 import (
+	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,8 @@ type Options struct {
 	Loader *loader.Loader
 	// Folders has the app folders, whose paths a person's editor needs; nil has none.
 	Folders appfolder.Folders
+	// Rollout describes a revision's place in rollouts; nil does not.
+	Rollout func(ctx context.Context, app, revision string) (string, error)
 	// Dev includes the app folder's path in responses to clients on this machine.
 	Dev bool
 }
@@ -63,7 +66,7 @@ func (s *handlers) handleWhy(w http.ResponseWriter, r *http.Request) error {
 		return server.ErrPermissionDenied
 	}
 	key := server.PathKey(r)
-	x, err := Explain(r.Context(), &Source{Store: s.Host().Store(), Loader: s.opts.Loader}, key, r.PathValue("event"))
+	x, err := Explain(r.Context(), &Source{Store: s.Host().Store(), Loader: s.opts.Loader, Rollout: s.opts.Rollout}, key, r.PathValue("event"))
 	var unknown *EventError
 	if errors.As(err, &unknown) || err == nil && x.Event != r.PathValue("event") {
 		return server.NewError(http.StatusNotFound, "Event not found: "+r.PathValue("event"))

@@ -67,7 +67,9 @@ admin: claims.sub == "ops"`))
 		t.Fatal(ds)
 	}
 	t.Cleanup(callers.Close)
-	opts := &why.Options{Loader: e.Loader, Folders: folder(dir), Dev: isDev}
+	opts := &why.Options{Loader: e.Loader, Folders: folder(dir), Dev: isDev, Rollout: func(_ context.Context, app, revision string) (string, error) {
+		return "place of " + app + " " + revision, nil
+	}}
 	return server.New(e.Host, &server.Options{Auth: callers, Extensions: []func(*server.Services) *server.Extension{why.Extend(opts)}}), dir, event
 }
 
@@ -96,7 +98,7 @@ func TestExplanation(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &x); err != nil {
 		t.Fatalf("%v in %s", err, w.Body)
 	}
-	if x.Event != event || x.Agent == nil || x.Agent.At != "root_agent.yaml:1:1" || x.Serving != x.Revision || x.Revision == "" {
+	if x.Event != event || x.Agent == nil || x.Agent.At != "root_agent.yaml:1:1" || x.Serving != x.Revision || x.Revision == "" || x.Rollout != "place of desk "+x.Revision {
 		t.Errorf("the explanation is %s", w.Body)
 	}
 	if len(x.Instructions) != 1 || x.Instructions[0].Text != "Serve a gold customer." || len(x.Read) != 1 || x.Read[0].By != "initial state of the session" {

@@ -24,6 +24,8 @@ type Explanation struct {
 	Invocation string `json:"invocation"`
 	Author     string `json:"author"`
 	Revision   string `json:"revision,omitempty"`
+	// Rollout is the revision's place in a rollout, in words; empty if it has none.
+	Rollout string `json:"rollout,omitempty"`
 	// Description describes the event in words.
 	Description string `json:"description"`
 	// Agent is the author's definition in the revision.
@@ -77,6 +79,8 @@ type Source struct {
 	Store *store.Store
 	// Loader reads the revisions that events name.
 	Loader *loader.Loader
+	// Rollout describes a revision's place in rollouts; nil does not.
+	Rollout func(ctx context.Context, app, revision string) (string, error)
 }
 
 // Explain collects what the store contains about an event in a session, which id names: its ID,
@@ -97,6 +101,11 @@ func Explain(ctx context.Context, src *Source, key session.Key, id string) (*Exp
 	}
 	if ev.Author != session.UserAuthor {
 		if err := w.findAgent(ctx, src, ev.NodeName()); err != nil {
+			return nil, err
+		}
+	}
+	if src.Rollout != nil && w.Revision != "" {
+		if w.Rollout, err = src.Rollout(ctx, key.App, w.Revision); err != nil {
 			return nil, err
 		}
 	}

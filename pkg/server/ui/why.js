@@ -39,6 +39,7 @@ function drawExplanation(x, request) {
   const sections = [
     section('Produced by', drawOrigin(x, at)),
     isOld && el('p', { class: 'dim' }, `Places are those of revision ${short(x.revision)}. The app has revision ${short(x.serving)} now, so lines may have moved.`),
+    x.rollout && section('Rollout', el('p', {}, escapeControls(x.rollout))),
     x.instructions.map((text) => section([text.field, ' ', at(text.at)], block(text.text, 'instruction'))),
     x.read.length > 0 && section('Read', drawKeys(x.read, at)),
     x.wrote.length > 0 && section('Wrote', drawKeys(x.wrote, at)),

@@ -1,0 +1,36 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"agenthost/pkg/store"
+)
+
+// DescribeRevision describes a revision's place in its app's rollouts, for explanations; empty if it has none.
+func DescribeRevision(ctx context.Context, rollouts *store.Rollouts, app, revision string) (string, error) {
+	s, err := readStored(ctx, rollouts, app)
+	if err != nil || s == nil || revision == "" {
+		return "", err
+	}
+	return s.describeRevision(revision), nil
+}
+
+func (s *state) describeRevision(revision string) string {
+	isDraft := s.Draft == revision
+	switch {
+	case isDraft && s.isActive():
+		return fmt.Sprintf("new revision in a rollout, %s at %.4g %% of the new sessions", s.Status, 100*s.currentShare())
+	case isDraft && s.Status == statusPromoted:
+		return fmt.Sprintf("promoted by a rollout on %s: %s", s.Ended.UTC().Format(time.DateTime), s.Reason)
+	case isDraft && s.Status == statusAborted:
+		return fmt.Sprintf("taken back by a rollout on %s: %s", s.Ended.UTC().Format(time.DateTime), s.Reason)
+	case s.Stable == revision && s.isActive():
+		return fmt.Sprintf("stable revision in a rollout, %s at %.4g %% of the new sessions for revision %s", s.Status, 100*s.currentShare(), s.Draft)
+	case slices.Contains(s.Rejected, revision):
+		return "taken back by an earlier rollout"
+	}
+	return ""
+}
