@@ -257,6 +257,8 @@ func (c *call) runTurn(ctx context.Context, message *genai.Content) (*turn, erro
 			return nil, c.describeError(ctx, server.WrapRunError(c.key, err))
 		}
 		c.reportProgress(ctx, ev)
+		c.logEvent(ctx, ev)
+		c.notifyArtifacts(ctx, ev)
 		t.readEvent(c.key.ID, ev)
 	}
 	c.creates = false
@@ -289,6 +291,19 @@ func (c *call) reportProgress(ctx context.Context, ev *session.Event) {
 		params.Message = truncateText(plainText(ev.Content), maxProgressText)
 	}
 	_ = c.req.Session.NotifyProgress(ctx, params) // a client that has left ends the call by itself
+}
+
+// logEvent sends a log message, if the client has set a level: which agent has come further, or its
+// error.
+func (c *call) logEvent(ctx context.Context, ev *session.Event) {
+	if ev.Partial || ev.IsFromUser() {
+		return
+	}
+	params := &mcp.LoggingMessageParams{Level: "info", Logger: c.p.name, Data: map[string]any{"agent": ev.Author, "event": ev.ID}}
+	if ev.ErrorCode != "" {
+		params.Level, params.Data = "error", map[string]any{"agent": ev.Author, "event": ev.ID, "error": ev.ErrorCode}
+	}
+	_ = c.req.Session.Log(ctx, params) // a client that has left ends the call by itself
 }
 
 func truncateText(text string, most int) string {

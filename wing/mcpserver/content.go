@@ -1,12 +1,15 @@
 package mcpserver
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"mime"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +18,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/genai"
 
+	"agenthost/internal/safe"
 	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
 )
 
 // readEvent adds what a client sees of an event: the final text without thoughts, media, and links
@@ -128,30 +133,6 @@ func parseArtifactURI(uri string) (id, name string, version int, ok bool) {
 	return id, name, version, ok && found && idErr == nil && nameErr == nil && id != "" && name != ""
 }
 
-// handleArtifact reads an artifact in one of the caller's sessions.
-func (p *publishedApp) handleArtifact(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
-	id, name, version, ok := parseArtifactURI(req.Params.URI)
-	if !ok || isInternal(name) {
-		return nil, mcp.ResourceNotFoundError(req.Params.URI)
-	}
-	key, st := session.Key{App: p.name, User: p.callerOf(req), ID: id}, p.h.Host().Store()
-	if _, err := st.Sessions.Get(ctx, key, nil); err != nil {
-		return nil, mcp.ResourceNotFoundError(req.Params.URI)
-	}
-	part, err := st.Artifacts.Load(ctx, key, name, version)
-	if err != nil || part == nil {
-		return nil, mcp.ResourceNotFoundError(req.Params.URI)
-	}
-	contents := &mcp.ResourceContents{URI: req.Params.URI, MIMEType: "text/plain", Text: part.Text}
-	switch {
-	case part.InlineData != nil:
-		contents.Text, contents.Blob, contents.MIMEType = "", part.InlineData.Data, part.InlineData.MIMEType
-	case part.Text == "":
-		return nil, mcp.ResourceNotFoundError(req.Params.URI) // a reference to another place
-	}
-	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{contents}}, nil
-}
-
 func (t *Prompt) describePrompt() *mcp.Prompt {
 	described := &mcp.Prompt{Name: t.Name, Description: t.Description}
 	for _, a := range t.Arguments {
@@ -161,7 +142,7 @@ func (t *Prompt) describePrompt() *mcp.Prompt {
 }
 
 // handlePrompt renders a prompt. An argument's value is not rendered again.
-func (p *publishedApp) handlePrompt(_ context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+func (p *publishedApp) handlePrompt(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 	settings := p.currentSettings()
 	i := slices.IndexFunc(settings.Prompts, func(t Prompt) bool { return t.Name == req.Params.Name })
 	if i < 0 {
@@ -176,6 +157,291 @@ func (p *publishedApp) handlePrompt(_ context.Context, req *mcp.GetPromptRequest
 		}
 		pairs = append(pairs, "{"+a.Name+"}", value)
 	}
-	text := strings.NewReplacer(pairs...).Replace(t.Text)
-	return &mcp.GetPromptResult{Description: t.Description, Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: text}}}}, nil
+	render := strings.NewReplacer(pairs...)
+	var attached []string
+	for _, uri := range t.Attach {
+		attached = append(attached, render.Replace(uri))
+	}
+	messages, err := p.attachResources(ctx, req, attached)
+	if err != nil {
+		return nil, err
+	}
+	messages = append(messages, &mcp.PromptMessage{Role: "user", Content: &mcp.TextContent{Text: render.Replace(t.Text)}})
+	return &mcp.GetPromptResult{Description: t.Description, Messages: messages}, nil
+}
+
+// A Resource is text or bytes that clients read by URI. A resource whose URI has a {NAME} is a
+// template: the name stands for one segment, whose value replaces {NAME} in the text.
+type Resource struct {
+	URI, Description, MIMEType, Text string
+	Data                             []byte
+	Arguments                        []PromptArgument
+	// pattern matches the URIs of a template; nil for a resource with one URI.
+	pattern *regexp.Regexp
+}
+
+var uriParameter = regexp.MustCompile(`\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+
+// checkResource reports problems in a resource.
+func (e *exposeConfig) checkResource(at *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	if e.Resource == "" {
+		if e.Data != "" || e.MIMEType != "" {
+			ds = append(ds, at.Errorf(sectionKey, "data and mime_type belong to a resource: resource is required"))
+		}
+		return ds
+	}
+	u, err := url.Parse(uriParameter.ReplaceAllString(e.Resource, "x"))
+	switch {
+	case err != nil || u.Scheme == "" || strings.ContainsAny(u.String(), "{}") || strings.Contains(u.String(), "%7B"):
+		ds = append(ds, at.Get("resource").Errorf(sectionKey, "resource must be a URI with a scheme, such as docs://returns or docs://{name}, got %q", e.Resource))
+	case strings.HasPrefix(strings.ToLower(e.Resource), artifactScheme):
+		ds = append(ds, at.Get("resource").Errorf(sectionKey, "resource cannot begin with %s, which artifacts have", artifactScheme))
+	}
+	if (e.Text == "") == (e.Data == "") {
+		ds = append(ds, at.Errorf(sectionKey, "exactly one of text and data is required for a resource"))
+	}
+	if _, err := base64.StdEncoding.DecodeString(e.Data); err != nil {
+		ds = append(ds, at.Get("data").Errorf(sectionKey, "data must be base64: %s", err))
+	}
+	if n := len(e.Text) + len(e.Data); n > maxResource {
+		ds = append(ds, at.Errorf(sectionKey, "resource exceeds the limit of %d bytes, got %d", maxResource, n))
+	}
+	return ds
+}
+
+func (e *exposeConfig) buildResource() Resource {
+	r := Resource{URI: e.Resource, Description: e.Description, MIMEType: e.MIMEType, Text: e.Text, Arguments: e.buildArguments()}
+	if e.Data != "" {
+		r.Data, _ = base64.StdEncoding.DecodeString(e.Data) // Check has reported an error
+	}
+	switch {
+	case r.MIMEType != "":
+	case r.Data != nil:
+		r.MIMEType = "application/octet-stream"
+	default:
+		r.MIMEType = "text/plain"
+	}
+	if !uriParameter.MatchString(r.URI) {
+		return r
+	}
+	var pattern strings.Builder
+	rest := r.URI
+	for _, at := range uriParameter.FindAllStringSubmatchIndex(r.URI, -1) {
+		begin := len(r.URI) - len(rest)
+		pattern.WriteString(regexp.QuoteMeta(r.URI[begin:at[0]]) + "([^/?#]+)")
+		rest = r.URI[at[1]:]
+	}
+	r.pattern = regexp.MustCompile("^" + pattern.String() + regexp.QuoteMeta(rest) + "$")
+	return r
+}
+
+// contentsFor returns the contents at a URI; nil if it is not the resource's.
+func (r *Resource) contentsFor(uri string) *mcp.ResourceContents {
+	contents := &mcp.ResourceContents{URI: uri, MIMEType: r.MIMEType, Text: r.Text, Blob: r.Data}
+	if r.pattern == nil {
+		if uri != r.URI {
+			return nil
+		}
+		return contents
+	}
+	values := r.pattern.FindStringSubmatch(uri)
+	if values == nil {
+		return nil
+	}
+	var pairs []string
+	for i, name := range uriParameter.FindAllString(r.URI, -1) {
+		value, err := url.PathUnescape(values[i+1])
+		if err != nil {
+			return nil
+		}
+		pairs = append(pairs, name, value)
+	}
+	contents.Text = strings.NewReplacer(pairs...).Replace(r.Text)
+	return contents
+}
+
+// findResource returns the contents at a URI; nil without.
+func (s *Settings) findResource(uri string) *mcp.ResourceContents {
+	for i := range s.Resources {
+		if contents := s.Resources[i].contentsFor(uri); contents != nil {
+			return contents
+		}
+	}
+	return nil
+}
+
+// updateResources makes the server list the resources in settings, and notifies the subscribers of
+// those that have changed. The caller holds the lock.
+func (p *publishedApp) updateResources(settings *Settings) (changed []string) {
+	listed := map[string][]byte{}
+	for i := range settings.Resources {
+		r := &settings.Resources[i]
+		listed[r.URI] = encodeEntry(r)
+		if bytes.Equal(listed[r.URI], p.listedResources[r.URI]) {
+			continue
+		}
+		if caught := safe.Call(func() { p.addResource(r) }); caught != nil {
+			p.h.Logger().Error("MCP resource rejected", "app", p.name, "resource", r.URI, "reason", caught.Value)
+			delete(listed, r.URI)
+		} else if p.listedResources[r.URI] != nil {
+			changed = append(changed, r.URI)
+		}
+	}
+	missing := listMissing(p.listedResources, listed)
+	p.server.RemoveResources(missing...)
+	p.server.RemoveResourceTemplates(missing...)
+	if settings.Artifacts && !p.hasArtifacts {
+		p.server.AddResourceTemplate(&mcp.ResourceTemplate{Name: "artifact", Description: "A file that an answer has saved.", URITemplate: artifactTemplate}, p.handleResource)
+	} else if !settings.Artifacts && p.hasArtifacts {
+		p.server.RemoveResourceTemplates(artifactTemplate)
+	}
+	p.listedResources, p.hasArtifacts = listed, settings.Artifacts
+	return append(changed, missing...)
+}
+
+func (p *publishedApp) addResource(r *Resource) {
+	name := path.Base(r.URI)
+	if r.pattern != nil {
+		p.server.AddResourceTemplate(&mcp.ResourceTemplate{Name: name, Description: r.Description, MIMEType: r.MIMEType, URITemplate: r.URI}, p.handleResource)
+		return
+	}
+	p.server.AddResource(&mcp.Resource{Name: name, Description: r.Description, MIMEType: r.MIMEType, URI: r.URI}, p.handleResource)
+}
+
+// handleResource reads a resource, or an artifact in one of the caller's sessions.
+func (p *publishedApp) handleResource(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+	contents := p.readResource(ctx, p.callerOf(req), req.Params.URI)
+	if contents == nil {
+		return nil, mcp.ResourceNotFoundError(req.Params.URI)
+	}
+	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{contents}}, nil
+}
+
+// readResource returns what a user reads at a URI; nil if there is nothing.
+func (p *publishedApp) readResource(ctx context.Context, user, uri string) *mcp.ResourceContents {
+	settings := p.currentSettings()
+	if strings.HasPrefix(uri, artifactScheme) {
+		if !settings.Artifacts {
+			return nil
+		}
+		return p.readArtifact(ctx, user, uri)
+	}
+	return settings.findResource(uri)
+}
+
+// readArtifact returns an artifact in one of a user's sessions; nil without.
+func (p *publishedApp) readArtifact(ctx context.Context, user, uri string) *mcp.ResourceContents {
+	id, name, version, ok := parseArtifactURI(uri)
+	if !ok || isInternal(name) {
+		return nil
+	}
+	key, st := session.Key{App: p.name, User: user, ID: id}, p.h.Host().Store()
+	if _, err := st.Sessions.Get(ctx, key, nil); err != nil {
+		return nil
+	}
+	part, err := st.Artifacts.Load(ctx, key, name, version)
+	switch {
+	case err != nil || part == nil:
+		return nil
+	case part.InlineData != nil:
+		return &mcp.ResourceContents{URI: uri, Blob: part.InlineData.Data, MIMEType: part.InlineData.MIMEType}
+	case part.Text == "":
+		return nil // a reference to another place
+	}
+	return &mcp.ResourceContents{URI: uri, MIMEType: "text/plain", Text: part.Text}
+}
+
+// handleSubscribe accepts a subscription to what the caller can read.
+func (p *publishedApp) handleSubscribe(ctx context.Context, req *mcp.SubscribeRequest) error {
+	if p.readResource(ctx, p.callerOf(req), req.Params.URI) == nil {
+		return mcp.ResourceNotFoundError(req.Params.URI)
+	}
+	return nil
+}
+
+func (p *publishedApp) handleUnsubscribe(context.Context, *mcp.UnsubscribeRequest) error { return nil }
+
+// notifySubscribers notifies the subscribers of changed resources.
+func (p *publishedApp) notifySubscribers(ctx context.Context, uris ...string) {
+	for _, uri := range uris {
+		_ = p.server.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: uri}) // clients may have left
+	}
+}
+
+// notifyArtifacts notifies the subscribers of the files that an event has saved.
+func (c *call) notifyArtifacts(ctx context.Context, ev *session.Event) {
+	if !c.settings.Artifacts {
+		return
+	}
+	for name := range ev.Actions.ArtifactDelta {
+		if !isInternal(name) {
+			latest, _, _ := strings.Cut(artifactURI(c.key.ID, name, 0), "?")
+			c.p.notifySubscribers(ctx, latest)
+		}
+	}
+}
+
+// handleComplete completes an argument of a prompt or a template by the values in app.yaml.
+func (p *publishedApp) handleComplete(_ context.Context, req *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
+	settings := p.currentSettings()
+	arguments, found := settings.listArguments(req.Params.Ref)
+	if !found {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "unknown prompt or resource template"}
+	}
+	values := []string{}
+	begin := strings.ToLower(req.Params.Argument.Value)
+	for i := range arguments {
+		if arguments[i].Name != req.Params.Argument.Name {
+			continue
+		}
+		for _, value := range arguments[i].Values {
+			if strings.HasPrefix(strings.ToLower(value), begin) {
+				values = append(values, value)
+			}
+		}
+	}
+	return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: values, Total: len(values)}}, nil
+}
+
+// listArguments returns the arguments of what a reference names.
+func (s *Settings) listArguments(ref *mcp.CompleteReference) (arguments []PromptArgument, found bool) {
+	switch {
+	case ref == nil:
+	case ref.Type == "ref/prompt":
+		if i := slices.IndexFunc(s.Prompts, func(t Prompt) bool { return t.Name == ref.Name }); i >= 0 {
+			return s.Prompts[i].Arguments, true
+		}
+	case ref.URI == artifactTemplate:
+		return nil, s.Artifacts
+	default:
+		if i := slices.IndexFunc(s.Resources, func(r Resource) bool { return r.URI == ref.URI }); i >= 0 {
+			return s.Resources[i].Arguments, true
+		}
+	}
+	return nil, false
+}
+
+// attachResources returns what precedes a prompt's text.
+func (p *publishedApp) attachResources(ctx context.Context, req *mcp.GetPromptRequest, uris []string) ([]*mcp.PromptMessage, error) {
+	var messages []*mcp.PromptMessage
+	for _, uri := range uris {
+		contents := p.readResource(ctx, p.callerOf(req), uri)
+		if contents == nil {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("resource %q not found", truncateText(uri, maxErrorLine))}
+		}
+		messages = append(messages, &mcp.PromptMessage{Role: "user", Content: attachedContent(contents)})
+	}
+	return messages, nil
+}
+
+func attachedContent(contents *mcp.ResourceContents) mcp.Content {
+	family, _, _ := strings.Cut(contents.MIMEType, "/")
+	switch {
+	case contents.Blob != nil && family == "image":
+		return &mcp.ImageContent{Data: contents.Blob, MIMEType: contents.MIMEType}
+	case contents.Blob != nil && family == "audio":
+		return &mcp.AudioContent{Data: contents.Blob, MIMEType: contents.MIMEType}
+	}
+	return &mcp.EmbeddedResource{Resource: contents}
 }

@@ -45,7 +45,9 @@ type publishedApp struct {
 	settings *Settings
 	// listed are the tools and prompts that the server lists, in JSON, by name.
 	listed, listedPrompts map[string][]byte
-	hasArtifacts          bool
+	// listedResources are the resources by URI.
+	listedResources map[string][]byte
+	hasArtifacts    bool
 	// owners are the users of the open sessions by their ID, and opening those of sessions to come.
 	owners  map[string]string
 	opening map[string]int
@@ -100,7 +102,13 @@ func (h *handlers) newPublished(name string, settings *Settings) *publishedApp {
 	}
 	opts.Instructions = settings.Instructions
 	if opts.Capabilities == nil {
-		opts.Capabilities = &mcp.ServerCapabilities{}
+		opts.Capabilities = &mcp.ServerCapabilities{Logging: &mcp.LoggingCapabilities{}}
+	}
+	if opts.CompletionHandler == nil {
+		opts.CompletionHandler = p.handleComplete
+	}
+	if opts.SubscribeHandler == nil {
+		opts.SubscribeHandler, opts.UnsubscribeHandler = p.handleSubscribe, p.handleUnsubscribe
 	}
 	opts.SetCacheable = func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
 		c.CacheScope, c.TTLMs = "private", int(listTTL/time.Millisecond)
@@ -142,6 +150,8 @@ func (p *publishedApp) recoverPanics(next mcp.MethodHandler) mcp.MethodHandler {
 // updateLists makes the server list what the app's revision offers. The SDK notifies clients of a
 // change.
 func (p *publishedApp) updateLists(app *runtime.App, settings *Settings) {
+	var changed []string
+	defer func() { p.notifySubscribers(context.Background(), changed...) }()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.app == app {
@@ -169,12 +179,8 @@ func (p *publishedApp) updateLists(app *runtime.App, settings *Settings) {
 	}
 	p.server.RemoveTools(listMissing(p.listed, tools)...)
 	p.server.RemovePrompts(listMissing(p.listedPrompts, prompts)...)
-	if settings.Artifacts && !p.hasArtifacts {
-		p.server.AddResourceTemplate(&mcp.ResourceTemplate{Name: "artifact", Description: "A file that an answer has saved.", URITemplate: artifactTemplate}, p.handleArtifact)
-	} else if !settings.Artifacts && p.hasArtifacts {
-		p.server.RemoveResourceTemplates(artifactTemplate)
-	}
-	p.listed, p.listedPrompts, p.hasArtifacts = tools, prompts, settings.Artifacts
+	p.listed, p.listedPrompts = tools, prompts
+	changed = p.updateResources(settings)
 }
 
 func encodeEntry(v any) []byte {

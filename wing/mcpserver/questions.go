@@ -135,7 +135,7 @@ func isFlat(schema map[string]any) bool {
 	}
 	for _, v := range properties {
 		property, _ := v.(map[string]any)
-		if !isSimpleValue(property) {
+		if !isSimpleValue(property) && !isSelection(property) {
 			return false
 		}
 	}
@@ -145,6 +145,14 @@ func isFlat(schema map[string]any) bool {
 func isSimpleValue(schema map[string]any) bool {
 	kind, _ := schema["type"].(string)
 	return slices.Contains([]string{"string", "number", "integer", "boolean"}, kind)
+}
+
+// isSelection reports whether a schema is a list of options, several of which a person can choose.
+func isSelection(schema map[string]any) bool {
+	items, _ := schema["items"].(map[string]any)
+	_, hasValues := items["enum"].([]any)
+	_, hasTitles := items["anyOf"].([]any)
+	return schema["type"] == "array" && (hasValues || hasTitles)
 }
 
 // readAuthorization returns the address where a user authorizes a connection, and a code to enter.

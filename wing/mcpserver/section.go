@@ -37,21 +37,29 @@ type exposeConfig struct {
 	Description string           `yaml:"description" doc:"The description of the tool or prompt. Default: the agent's."`
 	Artifacts   bool             `yaml:"artifacts" doc:"The artifacts of the caller's sessions as resources artifact://SESSION/NAME."`
 	Prompt      string           `yaml:"prompt" doc:"A prompt with this name, whose text is text."`
-	Text        string           `yaml:"text" doc:"The prompt's text; {NAME} is replaced by an argument's value."`
-	Arguments   []argumentConfig `yaml:"arguments" doc:"The prompt's arguments, at most 16."`
+	Resource    string           `yaml:"resource" doc:"A resource with this URI. A {NAME} in the URI matches one segment and makes the resource a template."`
+	Text        string           `yaml:"text" doc:"The text of the prompt or resource; {NAME} is replaced by an argument's value."`
+	Data        string           `yaml:"data" doc:"The resource's bytes as base64, instead of text."`
+	MIMEType    string           `yaml:"mime_type" doc:"The resource's media type. Default: text/plain, and for data application/octet-stream."`
+	Attach      []string         `yaml:"attach" doc:"URIs whose contents precede the prompt's text: resources in expose, or the caller's artifacts. At most 8; {NAME} is replaced by an argument's value."`
+	Arguments   []argumentConfig `yaml:"arguments" doc:"The arguments of the prompt, or of the resource's URI; at most 16."`
 }
 
-// argumentConfig is a prompt's argument.
+// argumentConfig is an argument of a prompt or a template.
 type argumentConfig struct {
-	Name        string `yaml:"name" required:"true" doc:"The argument's name."`
-	Description string `yaml:"description" doc:"What the argument means."`
-	Required    bool   `yaml:"required" doc:"Whether the argument is required."`
+	Name        string   `yaml:"name" required:"true" doc:"The argument's name."`
+	Description string   `yaml:"description" doc:"What the argument means."`
+	Required    bool     `yaml:"required" doc:"Whether the argument is required."`
+	Values      []string `yaml:"values" doc:"Values that clients can complete, at most 100. Others are valid too."`
 }
 
 // Limits for mcp_server.
 const (
 	maxExposed      = 64
 	maxArguments    = 16
+	maxValues       = 100
+	maxAttached     = 8
+	maxResource     = 512 << 10
 	maxInstructions = 4000
 )
 
@@ -89,6 +97,8 @@ func (e *exposeConfig) entryName() string {
 		return fmt.Sprintf("tool %q", e.Agent)
 	case e.Prompt != "":
 		return fmt.Sprintf("prompt %q", e.Prompt)
+	case e.Resource != "":
+		return fmt.Sprintf("resource %q", e.Resource)
 	}
 	return ""
 }
@@ -96,13 +106,13 @@ func (e *exposeConfig) entryName() string {
 func (e *exposeConfig) checkEntry(at *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	kinds := 0
-	for _, is := range []bool{e.Agent != "", e.Artifacts, e.Prompt != ""} {
+	for _, is := range []bool{e.Agent != "", e.Artifacts, e.Prompt != "", e.Resource != ""} {
 		if is {
 			kinds++
 		}
 	}
 	if kinds != 1 {
-		ds = append(ds, at.Errorf(sectionKey, "exactly one of agent, artifacts and prompt is required"))
+		ds = append(ds, at.Errorf(sectionKey, "exactly one of agent, artifacts, prompt and resource is required"))
 	}
 	if e.Tool != "" && !toolName.MatchString(e.Tool) {
 		ds = append(ds, at.Get("tool").Errorf(sectionKey, "tool %q must have 1 to 64 characters: letters, digits, _ and -", e.Tool))
@@ -113,13 +123,24 @@ func (e *exposeConfig) checkEntry(at *spec.Node) spec.Diagnostics {
 	if e.Prompt != "" && e.Text == "" {
 		ds = append(ds, at.Errorf(sectionKey, "text is required for a prompt"))
 	}
-	if e.Prompt == "" && (e.Text != "" || len(e.Arguments) > 0) {
-		ds = append(ds, at.Errorf(sectionKey, "text and arguments belong to a prompt: prompt is required"))
+	if e.Prompt == "" && e.Resource == "" && (e.Text != "" || len(e.Arguments) > 0) {
+		ds = append(ds, at.Errorf(sectionKey, "text and arguments belong to a prompt or resource: prompt or resource is required"))
+	}
+	if e.Prompt == "" && len(e.Attach) > 0 {
+		ds = append(ds, at.Get("attach").Errorf(sectionKey, "attach belongs to a prompt: prompt is required"))
+	}
+	if len(e.Attach) > maxAttached {
+		ds = append(ds, at.Get("attach").Errorf(sectionKey, "attach exceeds the limit of %d, got %d", maxAttached, len(e.Attach)))
 	}
 	if len(e.Arguments) > maxArguments {
 		ds = append(ds, at.Get("arguments").Errorf(sectionKey, "arguments exceeds the limit of %d, got %d", maxArguments, len(e.Arguments)))
 	}
-	return ds
+	for i := range e.Arguments {
+		if n := len(e.Arguments[i].Values); n > maxValues {
+			ds = append(ds, at.Get("arguments").Items[i].Errorf(sectionKey, "values exceeds the limit of %d, got %d", maxValues, n))
+		}
+	}
+	return append(ds, e.checkResource(at)...)
 }
 
 // Settings are what an app offers to MCP clients.
@@ -128,6 +149,8 @@ type Settings struct {
 	Tools []AgentTool
 	// Prompts are texts with arguments.
 	Prompts []Prompt
+	// Resources are texts and bytes with a URI.
+	Resources []Resource
 	// Artifacts offers the artifacts in the caller's sessions.
 	Artifacts bool
 	// Session is argument, connection or call.
@@ -149,12 +172,16 @@ type AgentTool struct {
 type Prompt struct {
 	Name, Description, Text string
 	Arguments               []PromptArgument
+	// Attach are the URIs whose contents precede the text.
+	Attach []string
 }
 
-// A PromptArgument is replaced in a prompt's text.
+// A PromptArgument is replaced in the text of a prompt or a resource.
 type PromptArgument struct {
 	Name, Description string
 	Required          bool
+	// Values are those that a client can complete.
+	Values []string
 }
 
 // DefaultSettings returns the settings that offer the root agent.
@@ -188,11 +215,9 @@ func (c *sectionConfig) buildSettings(root runtime.Agent) (*Settings, error) {
 		case e.Artifacts:
 			s.Artifacts = true
 		case e.Prompt != "":
-			p := Prompt{Name: e.Prompt, Description: e.Description, Text: e.Text}
-			for _, a := range e.Arguments {
-				p.Arguments = append(p.Arguments, PromptArgument(a))
-			}
-			s.Prompts = append(s.Prompts, p)
+			s.Prompts = append(s.Prompts, Prompt{Name: e.Prompt, Description: e.Description, Text: e.Text, Attach: e.Attach, Arguments: e.buildArguments()})
+		case e.Resource != "":
+			s.Resources = append(s.Resources, e.buildResource())
 		default:
 			a := findAgent(root, e.Agent)
 			if a == nil {
@@ -209,6 +234,14 @@ func (c *sectionConfig) buildSettings(root runtime.Agent) (*Settings, error) {
 		}
 	}
 	return s, nil
+}
+
+func (e *exposeConfig) buildArguments() []PromptArgument {
+	var all []PromptArgument
+	for _, a := range e.Arguments {
+		all = append(all, PromptArgument(a))
+	}
+	return all
 }
 
 // findAgent returns the agent with a name, depth first, without workflows' nodes.

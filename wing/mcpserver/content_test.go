@@ -1,0 +1,164 @@
+package mcpserver_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"agenthost/wing/mcpserver"
+)
+
+// library is an app with resources and prompts.
+const library = `-- apps/library/app.yaml --
+models: {demo: {provider: scripted, script: demo.script.yaml}}
+mcp_server:
+  expose:
+    - agent: desk
+    - artifacts: true
+    - {resource: "docs://returns", description: How to return., text: "Within {days} days."}
+    - {resource: "docs://logo", data: aGVsbG8=, mime_type: image/png}
+    - {resource: "docs://orders/{id}/{part}", text: "{part} of {id}", arguments: [{name: part, values: [Lines, links, total]}]}
+    - prompt: explain
+      text: "Explain {what}."
+      attach: ["{what}", "docs://logo"]
+      arguments: [{name: what, required: true, values: ["docs://returns"]}]
+-- apps/library/root_agent.yaml --
+name: desk
+model: demo
+instruction: x
+tools:
+  - expr: {name: save_note, description: Saves., params: {text: string}, value: '"saved"', save_artifact: {note.txt: args.text}}
+-- apps/library/demo.script.yaml --
+- {when: responses.save_note != nil, text: "It is saved."}
+- {calls: [{name: save_note, args: {text: hello}}]}
+`
+
+// Clients of either era read resources and templates, whose names stand for one segment. A value is
+// not rendered again. A URI that matches no resource is not found.
+func TestResources(t *testing.T) {
+	_, url := newEnv(t, library, nil, nil)
+	for _, era := range eras {
+		s := connect(t, url+"/apps/library/mcp", era, "", nil)
+		list, err := s.ListResources(t.Context(), nil)
+		if err != nil || len(list.Resources) != 2 || list.Resources[1].URI != "docs://returns" {
+			t.Errorf("%s: the resources are %v, %v", era, list, err)
+		}
+		for uri, want := range map[string]string{
+			"docs://returns": "text/plain Within {days} days.", "docs://logo": "image/png hello",
+			"docs://orders/7/total": "text/plain total of 7", "docs://orders/%7Bpart%7D/%7Bid%7D": "text/plain {id} of {part}",
+			"docs://orders/a%2Fb/x": "text/plain x of a/b",
+		} {
+			read, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri})
+			if err != nil {
+				t.Errorf("%s %s: %v", era, uri, err)
+				continue
+			}
+			if c := read.Contents[0]; c.URI != uri || c.MIMEType+" "+c.Text+string(c.Blob) != want {
+				t.Errorf("%s %s is %v, want %q", era, uri, c, want)
+			}
+		}
+		for _, uri := range []string{"docs://orders/7", "docs://orders/7/8/9", "docs://orders//x", "docs://return", "docs://orders/%zz/x", "file:///etc/passwd", "artifact://none/x"} {
+			if read, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri}); err == nil {
+				t.Errorf("%s %s was read: %v", era, uri, read.Contents[0])
+			}
+		}
+	}
+}
+
+// A prompt attaches resources before its text, an image as such. An argument names only what the
+// caller can read.
+func TestPromptAttachesResources(t *testing.T) {
+	_, url := newEnv(t, library, nil, nil)
+	for _, era := range eras {
+		s := connect(t, url+"/apps/library/mcp", era, "", nil)
+		get := func(what string) (*mcp.GetPromptResult, error) {
+			return s.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "explain", Arguments: map[string]string{"what": what}})
+		}
+		got, err := get("docs://returns")
+		if err != nil || len(got.Messages) != 3 {
+			t.Fatalf("%s: %v %v", era, got, err)
+		}
+		first, _ := got.Messages[0].Content.(*mcp.EmbeddedResource)
+		image, _ := got.Messages[1].Content.(*mcp.ImageContent)
+		last, _ := got.Messages[2].Content.(*mcp.TextContent)
+		if first == nil || first.Resource.Text != "Within {days} days." || image == nil || string(image.Data) != "hello" || last == nil || last.Text != "Explain docs://returns." {
+			t.Errorf("%s: the messages are %v %v %v", era, first, image, last)
+		}
+		for _, what := range []string{"file:///etc/passwd", "artifact://none/x", ""} {
+			if _, err := get(what); err == nil || !strings.Contains(err.Error(), "not found") {
+				t.Errorf("%s: %q is attached: %v", era, what, err)
+			}
+		}
+	}
+}
+
+// Arguments of prompts and templates are completed by their values, whatever the case.
+func TestCompletion(t *testing.T) {
+	_, url := newEnv(t, library, nil, nil)
+	for _, era := range eras {
+		s := connect(t, url+"/apps/library/mcp", era, "", nil)
+		for _, tt := range []struct {
+			ref            mcp.CompleteReference
+			argument, text string
+			want           []string
+		}{
+			{mcp.CompleteReference{Type: "ref/prompt", Name: "explain"}, "what", "docs", []string{"docs://returns"}},
+			{mcp.CompleteReference{Type: "ref/prompt", Name: "explain"}, "other", "", []string{}},
+			{mcp.CompleteReference{Type: "ref/resource", URI: "docs://orders/{id}/{part}"}, "part", "L", []string{"Lines", "links"}},
+			{mcp.CompleteReference{Type: "ref/resource", URI: "artifact://{session}/{+name}"}, "session", "", []string{}},
+		} {
+			got, err := s.Complete(t.Context(), &mcp.CompleteParams{Ref: &tt.ref, Argument: mcp.CompleteParamsArgument{Name: tt.argument, Value: tt.text}})
+			if err != nil || !slices.Equal(got.Completion.Values, tt.want) {
+				t.Errorf("%s %v %s: %v %v, want %q", era, tt.ref, tt.argument, got, err, tt.want)
+			}
+		}
+		_, err := s.Complete(t.Context(), &mcp.CompleteParams{Ref: &mcp.CompleteReference{Type: "ref/prompt", Name: "none"}, Argument: mcp.CompleteParamsArgument{Name: "a"}})
+		if err == nil || !strings.Contains(err.Error(), "unknown prompt or resource template") {
+			t.Errorf("%s: an unknown prompt: %v", era, err)
+		}
+	}
+}
+
+// A client subscribes to what it can read, and is notified when an answer saves the artifact again.
+func TestSubscription(t *testing.T) {
+	_, url := newEnv(t, library, nil, nil)
+	updated := make(chan string, 10)
+	s := connect(t, url+"/apps/library/mcp", eras[0], "", &mcp.ClientOptions{ResourceUpdatedHandler: func(_ context.Context, req *mcp.ResourceUpdatedNotificationRequest) {
+		updated <- req.Params.URI
+	}})
+	_, structured := call(t, s, "desk", map[string]any{"request": "save"})
+	uri := "artifact://" + structured["session"].(string) + "/note.txt"
+	for _, other := range []string{uri + "x", "artifact://none/note.txt", "docs://none"} {
+		if err := s.Subscribe(t.Context(), &mcp.SubscribeParams{URI: other}); err == nil {
+			t.Errorf("subscribed to %s", other)
+		}
+	}
+	if err := s.Subscribe(t.Context(), &mcp.SubscribeParams{URI: uri}); err != nil {
+		t.Fatal(err)
+	}
+	call(t, s, "desk", map[string]any{"request": "save"})
+	if got := <-updated; got != uri {
+		t.Errorf("the notification is for %s, want %s", got, uri)
+	}
+}
+
+// A client that has set a level receives log messages with the agent's name, and no text of the run.
+func TestLogging(t *testing.T) {
+	_, url := newEnv(t, library, &mcpserver.Options{}, nil)
+	logged := make(chan *mcp.LoggingMessageParams, 10)
+	s := connect(t, url+"/apps/library/mcp", eras[0], "", &mcp.ClientOptions{LoggingMessageHandler: func(_ context.Context, req *mcp.LoggingMessageRequest) {
+		logged <- req.Params
+	}})
+	if err := s.SetLoggingLevel(t.Context(), &mcp.SetLoggingLevelParams{Level: "info"}); err != nil {
+		t.Fatal(err)
+	}
+	call(t, s, "desk", map[string]any{"request": "save"})
+	got := <-logged
+	data, _ := got.Data.(map[string]any)
+	if got.Level != "info" || data["agent"] != "desk" || len(data) != 2 {
+		t.Errorf("the message is %+v", got)
+	}
+}
