@@ -7,7 +7,20 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
+
+// A slow measurement does not postpone the next one for long: a program with a million locks could
+// otherwise keep its memory until it ends.
+func TestPauseAfterMeasurement(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{
+		0: 50 * time.Millisecond, 5 * time.Millisecond: 50 * time.Millisecond, 50 * time.Millisecond: 450 * time.Millisecond, 3 * time.Second: time.Second,
+	} {
+		if got := pauseAfter(took); got != want {
+			t.Errorf("pause after %s: %s, want %s", took, got, want)
+		}
+	}
+}
 
 // TestHeldMemory runs programs that make the kernel hold memory for them outside their pages: four
 // times their limit, in each way. (They hold fewer locks and pipes, since those are slow, or

@@ -19,8 +19,17 @@ import (
 // takes between two measurements.
 
 // memoryInterval is how often all processes' memory is added up. A measurement takes at most a
-// tenth of the time.
-const memoryInterval = 50 * time.Millisecond
+// tenth of the time, unless it takes long: a program that makes measurements slow, such as by a
+// million locks, must not gain time by that.
+const (
+	memoryInterval    = 50 * time.Millisecond
+	maxMemoryInterval = time.Second
+)
+
+// pauseAfter returns how long the meter waits after a measurement.
+func pauseAfter(measurement time.Duration) time.Duration {
+	return min(max(memoryInterval, 9*measurement), maxMemoryInterval)
+}
 
 // Charges for open descriptors and locks, in bytes.
 const (

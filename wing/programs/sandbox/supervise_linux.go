@@ -163,6 +163,6 @@ func (w *watcher) watchMemory(m *memoryMeter, limit int64) {
 			w.memoryExceeded.Store(true)
 			killDescendants()
 		}
-		time.Sleep(max(memoryInterval, 9*time.Since(began)))
+		time.Sleep(pauseAfter(time.Since(began)))
 	}
 }
