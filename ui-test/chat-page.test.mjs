@@ -255,6 +255,31 @@ test('a turn that a restart has interrupted can be repeated', async () => {
   }
 });
 
+// A message that is sent before the page is ready is sent once it is.
+test('a message entered early is sent', async () => {
+  const folders = apps('ui-test/page/apps/helpdesk');
+  const server = await serve(folders.dir);
+  const { page, close } = await tab(chrome, 'about:blank');
+  try {
+    let release;
+    const held = new Promise((resolve) => (release = resolve));
+    await page.route(/\/chat\/helpdesk\/conversations/, async (route) => {
+      if (route.request().method() === 'GET') await held;
+      await route.continue();
+    });
+    await page.goto(`${server.url}/chat/helpdesk`);
+    await send(page, 'hello there');
+    assert.equal(await page.locator('.from-user').count(), 0);
+    release();
+    await page.waitForSelector('.from-user >> text=hello there');
+    assert.equal(await field(page).inputValue(), '');
+  } finally {
+    await close();
+    await server.stop();
+    folders.remove();
+  }
+});
+
 // With authentication the page asks for a token, and again once it has expired.
 test('a token signs in, and an expired one is replaced', async () => {
   const folders = apps('ui-test/page/apps/helpdesk');

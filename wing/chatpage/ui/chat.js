@@ -107,6 +107,7 @@ class Chat {
     await this.loadList().then(() => this.composer.setBlocked(false), (error) => this.toast(error.message));
     if (settings.signIn === 'required' && !this.door.token) this.account.hidden = this.composer.isBlocked === false;
     await this.open(id, true);
+    this.composer.submitWaiting();
   }
 
   useToken(token) {

@@ -124,6 +124,12 @@ export class Composer {
     this.error.textContent = text;
   }
 
+  /** submitWaiting sends what was entered before the page was ready. */
+  submitWaiting() {
+    if (this.isWaiting && !this.isBlocked && !this.isBusy) this.submit();
+    this.isWaiting = false;
+  }
+
   async submit() {
     if (this.isBusy) {
       this.handlers.stop();
@@ -131,7 +137,11 @@ export class Composer {
     }
     const text = this.field.value;
     const sent = this.files;
-    if (this.isBlocked || (!text.trim() && !sent.length)) return;
+    if (!text.trim() && !sent.length) return;
+    if (this.isBlocked) {
+      this.isWaiting = true;
+      return;
+    }
     this.error.textContent = '';
     let files;
     try {
