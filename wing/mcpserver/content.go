@@ -171,7 +171,7 @@ func (p *publishedApp) handlePrompt(ctx context.Context, req *mcp.GetPromptReque
 }
 
 // A Resource is text or bytes that clients read by URI. A resource whose URI has a {NAME} is a
-// template: the name stands for one segment, whose value replaces {NAME} in the text.
+// template: the name matches one segment, whose value replaces {NAME} in the text.
 type Resource struct {
 	URI, Description, MIMEType, Text string
 	Data                             []byte

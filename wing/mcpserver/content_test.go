@@ -38,7 +38,7 @@ tools:
 - {calls: [{name: save_note, args: {text: hello}}]}
 `
 
-// Clients of either era read resources and templates, whose names stand for one segment. A value is
+// Clients of either era read resources and templates, whose names match one segment. A value is
 // not rendered again. A URI that matches no resource is not found.
 func TestResources(t *testing.T) {
 	_, url := newEnv(t, library, nil, nil)
