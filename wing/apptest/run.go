@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/toolhttp"
 	"agenthost/internal/toolstub"
 	"agenthost/internal/turn"
 	"agenthost/pkg/model"
@@ -80,7 +81,7 @@ func (t *Test) Run(ctx context.Context, open Open) *Result {
 
 func (t *Test) runTurns(ctx context.Context, open Open, r *Result) error {
 	llm := newScriptedModel(t.answers)
-	app, err := open(ctx, &TestEnv{Model: llm, HTTP: &http.Client{Transport: blockedTransport{}}})
+	app, err := open(ctx, &TestEnv{Model: llm, HTTP: &http.Client{Transport: toolhttp.Blocked{Who: "tests"}}})
 	if err != nil {
 		return err
 	}
@@ -157,7 +158,7 @@ func (p *testRun) runTurn(ctx context.Context, n int, tu *testTurn) error {
 // error that shows the stub to add.
 func (p *testRun) runTool(ctx context.Context, x *tool.Execution) (*tool.Result, error) {
 	result, err := p.stubs.RunTool(ctx, x)
-	if out := (*networkError)(nil); errors.As(err, &out) {
+	if out := (*toolhttp.BlockedError)(nil); errors.As(err, &out) {
 		return nil, &tool.EndError{Err: fmt.Errorf("%w: add a stub, tools: {%s: {return: {…}}}", out, x.Call.Name)}
 	}
 	return result, err

@@ -2,7 +2,6 @@ package apptest
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"agenthost/internal/toolstub"
@@ -30,18 +29,3 @@ func (t *Test) beginStubs() *toolstub.Run {
 }
 
 func skipWait(ctx context.Context, _ time.Duration) error { return ctx.Err() }
-
-// blockedTransport rejects all requests: tests have no network access.
-type blockedTransport struct{}
-
-// RoundTrip returns an error; see [http.RoundTripper].
-func (blockedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	return nil, &networkError{req.URL.Host}
-}
-
-type networkError struct{ host string }
-
-// Error contains the host but not the URL, which may contain a key.
-func (e *networkError) Error() string {
-	return "tests have no network access, request to " + e.host + " rejected"
-}

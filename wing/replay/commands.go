@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,10 +63,10 @@ func (f *replayFlags) replayApp(ctx context.Context, env command.Env, st *store.
 		return err
 	}
 	req := &Request{Loader: env.NewLoader(opts), Dir: dir, Store: st, Now: time.Now()}
-	if err := f.applyFlags(ctx, req); err != nil {
+	if err := f.applyFlags(req); err != nil {
 		return err
 	}
-	report, ds, err := Run(ctx, req)
+	report, ds, err := PlaySessions(ctx, req)
 	if err != nil {
 		return command.FailWith(err)
 	}
@@ -93,7 +94,7 @@ func (f *replayFlags) replayApp(ctx context.Context, env command.Env, st *store.
 }
 
 // applyFlags sets the sessions that the flags select.
-func (f *replayFlags) applyFlags(ctx context.Context, req *Request) error {
+func (f *replayFlags) applyFlags(req *Request) error {
 	if f.session != "" {
 		if f.since != "" || f.sample != 0 {
 			return errors.New("--session selects one session, without --since and --sample")
@@ -101,27 +102,18 @@ func (f *replayFlags) applyFlags(ctx context.Context, req *Request) error {
 		req.Session = &session.Key{App: loader.AppName(req.Dir), User: f.user, ID: f.session}
 		return nil
 	}
-	if f.since == "" && f.sample == 0 {
-		return nil
-	}
-	rules, ds := readRules(ctx, req)
-	if ds != nil {
-		return nil // Run reports them
-	}
+	var age spec.Duration
 	if f.since != "" {
-		var age spec.Duration
 		if ds := age.DecodeSpec(&spec.Node{Kind: spec.Scalar, Value: f.since}); ds.HasErrors() || age <= 0 || time.Duration(age) > maxSince {
 			return fmt.Errorf("--since must be a duration above zero and at most 365d, such as 24h, got %q", f.since)
 		}
-		rules.Since = time.Duration(age)
 	}
 	if f.sample < 0 || f.sample > maxSample {
 		return fmt.Errorf("--sample must be from 1 to %d, got %d", maxSample, f.sample)
 	}
-	if f.sample > 0 {
-		rules.Sample = f.sample
+	req.Adjust = func(rules *Rules) {
+		rules.Since, rules.Sample = cmp.Or(time.Duration(age), rules.Since), cmp.Or(f.sample, rules.Sample)
 	}
-	req.Rules = rules
 	return nil
 }
 

@@ -25,7 +25,7 @@ func runGate(ctx context.Context, g *loader.GateRun) spec.Diagnostics {
 		return nil // check and tests have no sessions
 	}
 	rules := rulesOf(g.App.Section(sectionKey))
-	report, ds, err := Run(ctx, &Request{Loader: g.Loader, Dir: g.Dir, Store: g.Store, Rules: rules, Now: time.Now()})
+	report, ds, err := PlaySessions(ctx, &Request{Loader: g.Loader, Dir: g.Dir, Store: g.Store, Now: time.Now()})
 	switch {
 	case ctx.Err() != nil:
 		return spec.Diagnostics{g.DescribeStop(ctx, "a part of the replay")}

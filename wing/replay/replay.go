@@ -13,6 +13,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/safe"
+	"agenthost/internal/toolhttp"
 	"agenthost/internal/turn"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/session"
@@ -36,10 +37,8 @@ type Request struct {
 	// Dir is the app's folder.
 	Dir   string
 	Store *store.Store
-	// Rules replace those in app.yaml; nil uses them.
-	Rules *Rules
-	// MaxSample limits Rules.Sample; zero does not.
-	MaxSample int
+	// Adjust, if set, changes the rules in app.yaml.
+	Adjust func(*Rules)
 	// Session is the only session; nil chooses by the rules.
 	Session *session.Key
 	// Now is the time for Rules.Since.
@@ -48,8 +47,8 @@ type Request struct {
 	OnProgress func(done, total int)
 }
 
-// Run replays sessions on an app's files. It returns nil and the problems if the app cannot be built.
-func Run(ctx context.Context, req *Request) (*Report, spec.Diagnostics, error) {
+// PlaySessions replays sessions on an app's files. It returns nil and the problems if the app cannot be built.
+func PlaySessions(ctx context.Context, req *Request) (*Report, spec.Diagnostics, error) {
 	r, ds := openReplay(ctx, req)
 	if r == nil {
 		return nil, ds, nil
@@ -95,7 +94,7 @@ type baseline struct {
 // openReplay builds the app from the files.
 func openReplay(ctx context.Context, req *Request) (*replay, spec.Diagnostics) {
 	r := &replay{Request: req, baselines: map[string]*baseline{}}
-	r.isolated = req.Loader.Isolate(recordedModel{}, &http.Client{Transport: blockedTransport{}})
+	r.isolated = req.Loader.Isolate(recordedModel{}, &http.Client{Transport: toolhttp.Blocked{Who: "replays"}})
 	tools := &toolPlayer{}
 	app, ds := r.isolated.Inspect(ctx, req.Dir, func(_ context.Context, in *loader.Inspection) { tools.session = in.SessionTools() })
 	if app == nil {
@@ -107,14 +106,11 @@ func openReplay(ctx context.Context, req *Request) (*replay, spec.Diagnostics) {
 		return nil, more
 	}
 	loaded.App.Close()
-	r.app, r.rules = app.Name(), req.Rules
-	if r.rules == nil {
-		r.rules = rulesOf(app.Section(sectionKey))
+	rules := *rulesOf(app.Section(sectionKey))
+	if req.Adjust != nil {
+		req.Adjust(&rules)
 	}
-	if req.MaxSample > 0 && r.rules.Sample > req.MaxSample {
-		own := *r.rules
-		own.Sample, r.rules = req.MaxSample, &own
-	}
+	r.app, r.rules = app.Name(), &rules
 	r.draft = &player{app: app, tools: tools, rules: r.rules}
 	r.lines = &lineFinder{loader: r.isolated, draft: &store.Revision{App: r.app, ID: app.Revision(), Files: loaded.Files}, found: map[string]string{}}
 	return r, nil
@@ -320,15 +316,4 @@ func explainStray(t *turn.Recorded, lacks string) string {
 		return "memories are not replayed"
 	}
 	return "it depends on the time, on chance, or on what the session does not store"
-}
-
-// readRules returns the rules in app.yaml, or the problems that keep the app from being built.
-func readRules(ctx context.Context, req *Request) (*Rules, spec.Diagnostics) {
-	app, ds := req.Loader.Isolate(recordedModel{}, &http.Client{Transport: blockedTransport{}}).Load(ctx, req.Dir)
-	if app == nil {
-		return nil, ds
-	}
-	defer app.Close()
-	own := *rulesOf(app.Section(sectionKey))
-	return &own, nil
 }

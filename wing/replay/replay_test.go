@@ -80,7 +80,7 @@ func (s *shop) replay(app string, set func(*replay.Request)) *replay.Report {
 	if set != nil {
 		set(req)
 	}
-	report, ds, err := replay.Run(s.t.Context(), req)
+	report, ds, err := replay.PlaySessions(s.t.Context(), req)
 	if err != nil || report == nil {
 		s.t.Fatalf("replay of %s: %v, %v", app, ds.Err(), err)
 	}
@@ -150,8 +150,7 @@ func TestUnchanged(t *testing.T) {
 			}
 		}
 		report := s.replay(app, func(req *replay.Request) {
-			req.Rules = replay.DefaultRules()
-			req.Rules.Sample = each
+			req.Adjust = func(rules *replay.Rules) { rules.Sample = each }
 		})
 		if report.Same != each || len(report.Differences) > 0 || len(report.Incomparable) > 0 {
 			t.Errorf("%s: %d of %d sessions are the same; %v %v", app, report.Same, each, report.Differences, report.Incomparable)
@@ -346,8 +345,7 @@ func TestSampleHasEachKind(t *testing.T) {
 	s := newDesk(t, "hi", "broken", "pay", "hi", "hi", "hi", "hi")
 	s.edit("desk/root_agent.yaml", "Be kind.", "Be kind to {customer}.")
 	report := s.replay("desk", func(req *replay.Request) {
-		req.Rules = replay.DefaultRules()
-		req.Rules.Sample = 3
+		req.Adjust = func(rules *replay.Rules) { rules.Sample = 3 }
 	})
 	want := "s2 turn 1 s3 turn 1 s7 turn 1"
 	var got []string

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -98,11 +99,10 @@ func (h *handlers) handleReplay(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(r.Context(), routeTimeout, server.NewError(http.StatusGatewayTimeout, "The replay exceeded 2 minutes: replay fewer sessions, or run agenthost replay"))
 	defer cancel()
-	req := &Request{Loader: h.opts.Loader, Dir: root.Name(), Store: h.Host().Store(), Now: h.Now(), MaxSample: maxRouteSample}
-	if body.Sample > 0 {
-		req.MaxSample = body.Sample
-	}
-	report, ds, err := Run(ctx, req)
+	req := &Request{Loader: h.opts.Loader, Dir: root.Name(), Store: h.Host().Store(), Now: h.Now(), Adjust: func(rules *Rules) {
+		rules.Sample = min(cmp.Or(body.Sample, rules.Sample), maxRouteSample)
+	}}
+	report, ds, err := PlaySessions(ctx, req)
 	if err != nil {
 		return server.WithSessionKey(session.Key{App: app}, err)
 	}

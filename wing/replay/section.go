@@ -72,8 +72,8 @@ type Rules struct {
 	Allow map[Class]float64
 }
 
-// DefaultRules returns the rules without the section.
-func DefaultRules() *Rules {
+// defaultRules returns the rules without the section.
+func defaultRules() *Rules {
 	return &Rules{Since: 7 * 24 * time.Hour, Sample: 200, Allow: map[Class]float64{ClassText: 1}}
 }
 
@@ -110,7 +110,7 @@ func (c *sectionConfig) Check(n *spec.Node) spec.Diagnostics {
 
 // buildRules returns the rules of a config that was checked.
 func (c *sectionConfig) buildRules() *Rules {
-	r := DefaultRules()
+	r := defaultRules()
 	r.Since, r.Sample = time.Duration(c.Since), c.Sample
 	for _, path := range c.Ignore {
 		if key, isState := strings.CutPrefix(path.Value, "state."); isState {
@@ -130,7 +130,7 @@ func rulesOf(section any) *Rules {
 	if r, ok := section.(*Rules); ok {
 		return r
 	}
-	return DefaultRules()
+	return defaultRules()
 }
 
 func joinClasses() string {

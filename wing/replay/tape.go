@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/toolhttp"
 	"agenthost/internal/turn"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
@@ -192,7 +193,7 @@ func (p *toolPlayer) RunTool(ctx context.Context, x *tool.Execution) (*tool.Resu
 	}
 	if slices.Contains(p.session, x.Call.Name) {
 		result, err := x.Run(ctx)
-		if !errors.As(err, new(*networkError)) {
+		if !errors.As(err, new(*toolhttp.BlockedError)) {
 			return result, err
 		}
 	}
@@ -214,19 +215,4 @@ func (p *toolPlayer) RunTool(ctx context.Context, x *tool.Execution) (*tool.Resu
 		return nil, errors.New(text)
 	}
 	return &tool.Result{Response: a.response}, nil
-}
-
-// blockedTransport rejects all requests: a replay has no network access.
-type blockedTransport struct{}
-
-// RoundTrip returns an error; see [http.RoundTripper].
-func (blockedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	return nil, &networkError{req.URL.Host}
-}
-
-type networkError struct{ host string }
-
-// Error contains the host but not the URL, which may contain a key.
-func (e *networkError) Error() string {
-	return "replays have no network access, request to " + e.host + " rejected"
 }
