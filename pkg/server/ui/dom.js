@@ -74,6 +74,11 @@ export const hourOf = (time) => new Date(time).toLocaleTimeString([], { hour: '2
 /** count formats a number with its noun. */
 export const count = (n, word) => `${n} ${word}${n === 1 ? '' : 's'}`;
 
+/** dataTable returns a table with a title for assistive programs, which scrolls by itself. A head may be empty. */
+export const dataTable = (title, heads, rows) => el('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': title }, el('table', {},
+  el('thead', {}, el('tr', {}, heads.map((text) => (text ? el('th', { scope: 'col' }, text) : el('td'))))),
+  el('tbody', {}, rows)));
+
 /** copyButton copies the text that read returns. */
 export function copyButton(read, attrs = {}) {
   const copy = async ({ currentTarget: button }) => {

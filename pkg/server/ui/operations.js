@@ -1,6 +1,6 @@
 // The view Operations: replicas, running turns, the use of limits, and the last warnings and errors.
 
-import { el, short, clock, count } from './dom.js';
+import { el, short, clock, count, dataTable } from './dom.js';
 import { fetchOK, get, path } from './wire.js';
 import { escapeControls } from './text.js';
 import { formatDate } from './revisions.js';
@@ -21,12 +21,6 @@ export function drawOperations({ app, operations: o, cost }, page) {
 }
 
 const part = (title, ...body) => el('section', { 'aria-label': title }, el('h2', {}, title), body);
-
-function drawTable(title, heads, rows) {
-  return el('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': title }, el('table', {},
-    el('thead', {}, el('tr', {}, heads.map((text) => (text ? el('th', { scope: 'col' }, text) : el('td'))))),
-    el('tbody', {}, rows)));
-}
 
 // The turns, each with a button that stops it.
 
@@ -52,7 +46,7 @@ function drawTurns(o, page) {
   const more = o.turns.length - rows.length + (o.moreTurns ?? 0);
   return el('section', { 'aria-label': 'Running turns' },
     el('h2', {}, 'Running turns', el('button', { type: 'button', class: 'quiet', 'data-key': 'refresh', onclick: () => page.refresh() }, 'Refresh')),
-    rows.length ? drawTable('Turns', ['App', 'Session', 'Since', 'Replica', ''], rows) : el('p', { class: 'dim' }, 'No turn runs.'),
+    rows.length ? dataTable('Turns', ['App', 'Session', 'Since', 'Replica', ''], rows) : el('p', { class: 'dim' }, 'No turn runs.'),
     more > 0 && el('p', { class: 'dim' }, `${count(more, 'more turn')} not shown.`), error);
 }
 
@@ -72,7 +66,7 @@ function drawReplicas(o) {
     el('td', { 'data-head': 'Heap' }, r.memory ? bytes(r.memory) : ''),
     el('td', { 'data-head': 'State' }, r.draining ? 'shutting down' : r.here ? 'running' : 'runs turns')));
   const apps = o.replicas.find((r) => r.here)?.apps ?? [];
-  return part('Replicas', drawTable('Replicas', ['Replica', 'Version', 'Started', 'Turns', 'Heap', 'State'], rows),
+  return part('Replicas', dataTable('Replicas', ['Replica', 'Version', 'Started', 'Turns', 'Heap', 'State'], rows),
     el('p', { class: 'dim' }, o.leases ? `Other replicas are not known: ${escapeControls(o.leases)}.` : 'Other replicas are listed while they hold a session lease. Their versions are not stored, and idle ones are not known.'),
     apps.length > 0 && el('p', { class: 'dim' }, 'This replica serves ', apps.slice(0, SHOWN).map((a, i) => [i > 0 && ', ', escapeControls(a.app), ' ', el('code', { title: a.revision }, short(escapeControls(a.revision)))])));
 }
@@ -90,7 +84,7 @@ function drawUsage(o, app, cost) {
     el('td', { 'data-head': 'Used' }, amount(u, u.used)),
     el('td', { 'data-head': 'Limit' }, u.max ? [amount(u, u.max), ' ', el('meter', { value: u.used, max: u.max, high: u.max * 0.8, 'aria-label': `${escapeControls(u.name)}: ${u.used} of ${u.max}` })] : el('span', { class: 'dim' }, 'none'))));
   const days = (cost.rows ?? []).map((r) => `${r.day}: ${count(r.turns, 'turn')}, $${r.usd.toFixed(4)}${r.priced < r.calls ? ` for ${r.priced} of ${r.calls} model calls with a price` : ''}`);
-  return part('Limits and cost', drawTable('Limits', ['Limit of', 'Used', 'Limit'], rows),
+  return part('Limits and cost', dataTable('Limits', ['Limit of', 'Used', 'Limit'], rows),
     el('p', { class: 'dim' }, o.maxRunTime ? `Turns end after ${o.maxRunTime}.` : 'Turns have no time limit.'),
     el('p', { class: 'dim' }, cost.error ? `Cost of ${app}: ${escapeControls(cost.error)}` : `Cost of ${app} by UTC day: ${days.join('; ') || 'no turn since yesterday'}.`));
 }

@@ -1,6 +1,6 @@
 // The replay in the view Revisions: stored sessions on the files on disk, and the first difference of each.
 
-import { el, count, short } from './dom.js';
+import { el, count, short, dataTable } from './dom.js';
 import { fetchOK, path } from './wire.js';
 import { escapeControls } from './text.js';
 
@@ -36,7 +36,7 @@ function drawDifferences(r) {
     el('td', { 'data-head': 'Turn' }, d.turn), el('td', { 'data-head': 'First difference', title: d.lacks && escapeControls(d.lacks) }, escapeControls(d.place)),
     el('td', { 'data-head': 'Changed lines' }, d.lines.map((line, i) => [i > 0 && ', ', el('code', { class: 'at' }, escapeControls(line))]))));
   const more = r.differences.length - rows.length + (r.moreDifferences ?? 0);
-  return el('div', {}, drawTable('Differences', ['Differs', 'User', 'Session', 'Turn', 'First difference', 'Changed lines'], rows),
+  return el('div', {}, dataTable('Differences', ['Differs', 'User', 'Session', 'Turn', 'First difference', 'Changed lines'], rows),
     more > 0 && el('p', { class: 'dim' }, `${more} more: agenthost replay --output json has all.`));
 }
 
@@ -46,9 +46,4 @@ function drawIncomparable(r) {
   return el('section', { 'aria-label': 'Not comparable' }, el('h3', {}, 'Not comparable'),
     el('p', { class: 'dim' }, 'The revision that answered does not repeat these turns.'),
     el('ul', {}, [...reasons].slice(0, SHOWN).map(([reason, n]) => el('li', {}, `${count(n, 'turn')}: ${escapeControls(reason)}`))));
-}
-
-function drawTable(title, heads, rows) {
-  return el('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': title }, el('table', {},
-    el('thead', {}, el('tr', {}, heads.map((text) => el('th', { scope: 'col' }, text)))), el('tbody', {}, rows)));
 }

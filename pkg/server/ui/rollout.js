@@ -1,6 +1,6 @@
 // The rollout in the view Revisions: how far a change is, what was counted, and what a person can decide.
 
-import { el, short, clock } from './dom.js';
+import { el, short, clock, dataTable } from './dom.js';
 import { fetchOK, path } from './wire.js';
 import { escapeControls } from './text.js';
 import { formatDate } from './revisions.js';
@@ -20,7 +20,7 @@ function drawStatus(r) {
   const extra = [r.counted.selected && `${r.counted.selected} selected by an expression`, r.counted.uncompared && `${r.counted.uncompared} not compared`].filter(Boolean).join(', ');
   return el('div', {},
     el('p', { 'data-status': r.status }, 'The new revision ', el('b', {}, words[r.status] ?? escapeControls(r.status)), r.reason ? ` (${escapeControls(r.reason)})` : '', '.'),
-    drawTable('Revisions', ['', 'Revision', 'Counted sessions'], [
+    dataTable('Revisions', ['', 'Revision', 'Counted sessions'], [
       row('Stable', r.stable, r.counted.stable), row('New', r.revision, r.counted.draft, extra && el('span', { class: 'range' }, extra)),
     ]));
 }
@@ -53,7 +53,7 @@ function drawSteps(r) {
       el('th', { scope: 'row' }, percent(s.share)), el('td', { 'data-head': 'For' }, s.for ?? ''), el('td', { 'data-head': 'Sessions' }, s.min),
       el('td', { 'data-head': 'Began' }, s.began ? formatDate(s.began) : ''), el('td', { 'data-head': 'Ends' }, until));
   });
-  return el('section', { 'aria-label': 'Steps' }, el('h3', {}, 'Steps'), drawTable('Steps', ['Share', 'For', 'Sessions', 'Began', 'Ends'], rows));
+  return el('section', { 'aria-label': 'Steps' }, el('h3', {}, 'Steps'), dataTable('Steps', ['Share', 'For', 'Sessions', 'Began', 'Ends'], rows));
 }
 
 function drawConditions(r) {
@@ -62,11 +62,5 @@ function drawConditions(r) {
     el('th', { scope: 'row', class: 'long' }, el('code', {}, escapeControls(c.condition)), c.percentile ? el('span', { class: 'range' }, `p90 is ${+c.percentile.toPrecision(4)}`) : ''),
     el('td', { 'data-head': 'New' }, of(c.hits, c.sessions)), el('td', { 'data-head': 'Stable' }, of(c.stableHits, c.stableSessions)),
     el('td', { 'data-head': 'Verdict' }, c.exceeded ? el('b', { class: 'bad' }, 'exceeded') : c.sessions ? 'ok' : el('span', { class: 'dim' }, 'no sessions'))));
-  return el('section', { 'aria-label': 'Conditions' }, el('h3', {}, 'Conditions'), drawTable('Conditions', ['Condition', 'New', 'Stable', 'Verdict'], rows));
-}
-
-function drawTable(title, heads, rows) {
-  return el('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': title }, el('table', {},
-    el('thead', {}, el('tr', {}, heads.map((text) => (text ? el('th', { scope: 'col' }, text) : el('td'))))),
-    el('tbody', {}, rows)));
+  return el('section', { 'aria-label': 'Conditions' }, el('h3', {}, 'Conditions'), dataTable('Conditions', ['Condition', 'New', 'Stable', 'Verdict'], rows));
 }
