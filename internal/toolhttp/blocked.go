@@ -4,7 +4,7 @@ import "net/http"
 
 // Blocked is a transport that rejects all requests, for apps that must not reach a network.
 type Blocked struct {
-	// Who has no network access, in the plural: tests.
+	// Who names the apps in the error, in the plural: tests.
 	Who string
 }
 
