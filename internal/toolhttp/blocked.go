@@ -4,7 +4,7 @@ import "net/http"
 
 // Blocked is a transport that rejects all requests, for apps that must not reach a network.
 type Blocked struct {
-	// Who names the apps in the error, in the plural: tests.
+	// Plural noun for the apps in the error, such as tests.
 	Who string
 }
 
