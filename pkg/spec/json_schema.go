@@ -51,7 +51,7 @@ const (
 func schemaKeywords() map[keywordShape][]string {
 	return map[keywordShape][]string{
 		anyShape:        {"const", "default", "example"},
-		stringShape:     {"title", "description", "format", "$schema", "$id", "$comment", "contentEncoding", "contentMediaType"},
+		stringShape:     {"title", "description", "format", "$schema", "$id", "$anchor", "$comment", "contentEncoding", "contentMediaType"},
 		stringsShape:    {"required", "propertyOrdering"},
 		boolShape:       {"uniqueItems", "nullable", "deprecated", "readOnly", "writeOnly"},
 		numberShape:     {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"},

@@ -68,6 +68,10 @@ func TestShortSchema(t *testing.T) {
 			"type": "object", "$defs": object{"a": text},
 			"properties": object{"b": object{"$ref": "#/$defs/a"}, "c": object{"items": true}},
 		}},
+		{"{$defs: {a: {$anchor: name, type: string}}, properties: {b: {$ref: '#name'}}}", object{
+			"type": "object", "$defs": object{"a": object{"$anchor": "name", "type": "string"}},
+			"properties": object{"b": object{"$ref": "#name"}},
+		}},
 		{"{anyOf: [{properties: {a: {x-order: 1}}}, {}], dependentRequired: {a: [b]}}", object{
 			"type": "object", "anyOf": []any{object{"properties": object{"a": object{"x-order": int64(1)}}}, object{}},
 			"dependentRequired": object{"a": []any{"b"}},
@@ -128,6 +132,7 @@ func TestShortSchema_Problems(t *testing.T) {
 		{"{properties: {a: {minimum: low}}}", "1:31: expected a number, got a string [type]"},
 		{"{properties: {a: {nullable: 1}}}", "1:32: expected true or false, got an integer [type]"},
 		{"{properties: {a: {title: [x]}}}", "1:29: expected a string, got a list [type]"},
+		{"{type: object, $defs: {a: {$anchor: 1}}}", "1:40: expected a string, got an integer [type]"},
 		{"{properties: {a: {pattern: '('}}}", "1:31: invalid regular expression: error parsing regexp: missing closing ): `(` [value]"},
 		{"{properties: {a: {enum: b}}}", "1:28: expected a list, got a string [type]"},
 		{"{properties: {a: {anyOf: {}}}}", "1:29: expected a list, got a mapping [type]"},
