@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the public MCP conformance suite, with Node.js 24 from npm where there is no newer one, and
-# runs it on the program in AGENTHOST. Without npm it is skipped.
+# runs it on the programs in AGENTHOST, the client, and MCPSUITE, the server. Without npm it is skipped.
 set -euo pipefail
 cd "$(dirname "$0")"
 command -v npm >/dev/null || { echo "SKIPPED: the MCP suite needs npm" >&2; exit 0; }
