@@ -97,6 +97,9 @@ type Extension struct {
 	DevUI bool
 	// Sessions are sessions outside the store; nil for none.
 	Sessions ForeignSessions
+	// RunTalk runs live conversations for [Services.RunTalk]; nil for none. It is called
+	// concurrently.
+	RunTalk func(http.ResponseWriter, *http.Request, *Talk) error
 	// Metrics are served at GET /metrics if the server has Options.Metrics.
 	Metrics []prometheus.Collector
 	// Observe receives each Options.Metrics measurement, from the server's start; nil for

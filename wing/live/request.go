@@ -27,6 +27,11 @@ type Request struct {
 	otherBytes int
 }
 
+// NewContentRequest returns the request for a content of about size bytes.
+func NewContentRequest(content *genai.Content, size int) *Request {
+	return &Request{Content: content, otherBytes: size}
+}
+
 // checkInputs rejects a request with several realtime inputs, which have no order.
 func (r *Request) checkInputs() error {
 	inputs := 0

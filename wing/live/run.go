@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 
@@ -11,6 +12,8 @@ import (
 // A RunRequest describes one live run.
 type RunRequest struct {
 	App, UserID, SessionID string
+	// Protocol names the client's door in outcomes; empty means run_live.
+	Protocol string
 	// Requests are the client's requests. The run ends when the queue is closed and empty.
 	Requests *Queue
 	// Writer authors state deltas; the zero value is a client.
@@ -47,7 +50,7 @@ func Run(ctx context.Context, host *runtime.Host, req *RunRequest) runtime.Event
 		l := &liveRun{req: req, out: NewOutbox(), reconnects: Reconnects{Random: rand.Float64}}
 		defer l.stopLimits()
 		host.RunTwoWay(ctx, &runtime.RunRequest{
-			App: req.App, UserID: req.UserID, SessionID: req.SessionID, Protocol: "run_live", Writer: req.Writer,
+			App: req.App, UserID: req.UserID, SessionID: req.SessionID, Protocol: cmp.Or(req.Protocol, "run_live"), Writer: req.Writer,
 			CustomMetadata: req.CustomMetadata, Config: req.Config, CreateSession: req.CreateSession,
 		}, l.runAgent)(yield)
 	}

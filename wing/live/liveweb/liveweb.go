@@ -40,7 +40,7 @@ func Extend(opts *Options) func(*server.Services) *server.Extension {
 			Services: s, metrics: newLiveMetrics(), tickets: ticketStore{clock: s.Now},
 			sockets: liveSockets{most: most, mostPerUser: mostPerUser},
 		}
-		return &server.Extension{Routes: h.liveRoutes(), Components: components, Metrics: h.metrics.listCollectors(), Observe: h.metrics.countDropped}
+		return &server.Extension{Routes: h.liveRoutes(), Components: components, RunTalk: h.runTalk, Metrics: h.metrics.listCollectors(), Observe: h.metrics.countDropped}
 	}
 }
 

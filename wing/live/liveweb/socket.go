@@ -59,6 +59,17 @@ func (s *handlers) handleRunLive(w http.ResponseWriter, r *http.Request) error {
 	if s.Host().App(q.App) == nil {
 		return server.NewError(http.StatusNotFound, "App not found: "+q.App)
 	}
+	return s.serveSocket(w, r, q, nil)
+}
+
+// runTalk serves a live conversation in a door's own form.
+func (s *handlers) runTalk(w http.ResponseWriter, r *http.Request, t *server.Talk) error {
+	return s.serveSocket(w, r, &live.RunRequest{App: t.Key.App, UserID: t.Key.User, SessionID: t.Key.ID, Protocol: t.Protocol}, t)
+}
+
+// serveSocket upgrades a request, and runs its conversation until it ends. The form is ADK's if talk
+// is nil.
+func (s *handlers) serveSocket(w http.ResponseWriter, r *http.Request, q *live.RunRequest, talk *server.Talk) error {
 	if !isUpgrade(r) {
 		return errUpgradeRequired
 	}
@@ -73,12 +84,16 @@ func (s *handlers) handleRunLive(w http.ResponseWriter, r *http.Request) error {
 	defer func() { _ = socket.CloseNow() }() // closeSocket has sent the reason
 	if refusal != nil {
 		// Browsers show pages a close frame's code, but not a handshake's status.
-		closeLive(socket, conn, websocket.StatusTryAgainLater, refusal.Error())
+		reason := refusal.Error()
+		if talk != nil {
+			reason = talk.ExplainEnd(refusal)
+		}
+		closeLive(socket, conn, websocket.StatusTryAgainLater, reason)
 		return nil
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	c := &liveSocket{server: s, request: r, socket: socket, conn: conn, app: q.App, queue: live.NewQueue(), cancel: cancel}
+	c := &liveSocket{server: s, request: r, socket: socket, conn: conn, app: q.App, talk: talk, queue: live.NewQueue(), cancel: cancel}
 	q.Requests, q.Drain = c.queue, s.Stopping().Done()
 	c.runConversation(ctx, q)
 	return nil
@@ -114,8 +129,10 @@ type liveSocket struct {
 	socket  *websocket.Conn
 	conn    *liveConn
 	app     string
-	queue   *live.Queue
-	cancel  context.CancelFunc
+	// talk has the form of frames; nil is ADK's.
+	talk   *server.Talk
+	queue  *live.Queue
+	cancel context.CancelFunc
 	// farewell sends the shutdown notice, once and before the close.
 	farewell sync.Once
 }
@@ -188,6 +205,14 @@ func (c *liveSocket) writeEvents(ctx context.Context, q *live.RunRequest) error 
 
 // writeEvent sends an event. Left reports that the client has left, or does not read.
 func (c *liveSocket) writeEvent(ctx context.Context, ev *session.Event) (left bool, err error) {
+	if c.talk != nil {
+		for _, text := range c.talk.WriteEvent(ev) {
+			if c.writeText(ctx, text) != nil {
+				return true, nil
+			}
+		}
+		return false, nil
+	}
 	buffer := buffers.Take()
 	defer buffers.Return(buffer)
 	if *buffer, err = (session.Form{}).AppendEvent(*buffer, ev); err != nil {
@@ -248,9 +273,24 @@ func (c *liveSocket) passRequest(ctx context.Context, kind websocket.MessageType
 		}
 		return c.queue.Send(ctx, &live.Request{Blob: &genai.Blob{MIMEType: "audio/pcm;rate=16000", Data: bytes.Clone(text)}})
 	}
+	if c.talk != nil {
+		content, reply, err := c.talk.ReadFrame(ctx, text)
+		if err != nil {
+			return err
+		}
+		if content != nil {
+			if err = c.queue.Send(ctx, live.NewContentRequest(content, len(text))); err == nil && reply != nil {
+				_ = c.writeText(ctx, reply) // a client that is gone ends the reading
+			}
+			return err
+		}
+	}
 	req, err := live.DecodeRequest(text)
 	if err != nil {
 		return err
+	}
+	if c.talk != nil && (req.Content != nil || req.StateDelta != nil) {
+		return errMediaOnly
 	}
 	if err := c.server.AuthorizeWrites(c.request, c.app, req.StateDelta); err != nil {
 		return err
@@ -261,6 +301,9 @@ func (c *liveSocket) passRequest(ctx context.Context, kind websocket.MessageType
 // writeError reports a frame that is invalid. The conversation continues (adk-java sends
 // the same keys).
 func (c *liveSocket) writeError(ctx context.Context, err error) error {
+	if c.talk != nil {
+		return c.writeText(ctx, c.talk.ExplainFrame(err))
+	}
 	message := truncateText("Invalid live request: "+err.Error(), maxErrorText) // it may quote keys
 	text, _ := json.Marshal(map[string]string{"error": message})
 	return c.writeText(ctx, text)
@@ -284,6 +327,9 @@ func (c *liveSocket) closeSocket(q *live.RunRequest, err error) {
 	default:
 		code = websocket.StatusInternalError
 		reason = c.server.LogError(c.request, err).Detail
+	}
+	if c.talk != nil && err != nil {
+		reason = c.talk.ExplainEnd(err)
 	}
 	c.server.RefundMissing(q.App, err)
 	closeLive(c.socket, c.conn, code, reason)
