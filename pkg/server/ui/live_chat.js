@@ -1,7 +1,8 @@
 // Live conversations in the chat: speech becomes events of the session.
 
 import { byId } from './dom.js';
-import { LiveRows, spokenText } from './live_events.js';
+import { LiveRows, splitAudio, spokenText } from './live_events.js';
+import { LiveRoute } from './live_route.js';
 import { rememberTitle } from './memory.js';
 import { titleFrom, METADATA } from './titles.js';
 import { Voice } from './voice.js';
@@ -70,7 +71,8 @@ export class LiveChat {
     if (view !== chat.view) return null;
     const rows = new LiveRows(chat.transcript);
     return {
-      session: { app: chat.app, user: chat.talk.user, id: chat.session },
+      route: new LiveRoute({ app: chat.app, user: chat.talk.user, id: chat.session }),
+      split: splitAudio,
       onEvent: (event) => view === chat.view && this.show(event, rows),
       onLost: () => rows.finish(),
       onEnd: () => this.finish(view, rows),

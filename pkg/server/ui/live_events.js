@@ -8,8 +8,23 @@ export const isSpoken = (event) => !!(event.inputTranscription || event.outputTr
 /** spokenText returns the transcript of an event. */
 export const spokenText = (event) => (event.inputTranscription ?? event.outputTranscription)?.text ?? '';
 
-/** audioOf returns the audio in an event that is played, not shown. */
-export const audioOf = (event) => (event.content?.parts ?? []).map((p) => p.inlineData).filter((data) => data?.mimeType?.startsWith('audio/'));
+const isAudio = (part) => !!part.inlineData?.mimeType?.startsWith('audio/');
+
+/** splitAudio splits an event for a Voice: its audio is played, not shown. */
+export function splitAudio(event) {
+  const audio = (event.content?.parts ?? []).filter(isAudio).map((part) => part.inlineData);
+  return {
+    audio, rest: audio.length ? withoutAudio(event) : event,
+    isCut: event.interrupted || (event.partial && event.inputTranscription), isOver: event.turnComplete || event.interrupted,
+  };
+}
+
+// withoutAudio returns what an event contains besides audio, or null.
+function withoutAudio(event) {
+  const parts = event.content.parts.filter((part) => !isAudio(part));
+  const hasMore = parts.length > 0 || event.inputTranscription || event.outputTranscription || event.interrupted || event.turnComplete;
+  return hasMore ? { ...event, content: parts.length ? { ...event.content, parts } : undefined } : null;
+}
 
 /** isLive reports whether an event is part of a live conversation. */
 export const isLive = (event) => isSpoken(event) || !!event.liveSessionId || !!event.liveSessionResumptionUpdate || !!event.voiceActivity;

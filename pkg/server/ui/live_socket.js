@@ -1,9 +1,6 @@
 // The connection of a live conversation: a WebSocket that reconnects.
 
-import { fetchOK, hasToken, HTTPError } from './wire.js';
-
 const RETRYABLE = [1001, 1006, 1012, 1013]; // RFC 6455: going away, lost, restart, try again later
-const TEMPORARY = [408, 425, 426, 429]; // HTTP 426: the address is right, and takes WebSockets
 const MAX_ATTEMPTS = 8;
 const FIRST_WAIT_MS = 500;
 const MAX_WAIT_MS = 8000;
@@ -15,11 +12,13 @@ const MAX_BUFFERED = 256 * 1024;
 /** A LiveSocket holds one live conversation with a session, over one or more connections. */
 export class LiveSocket {
   /**
-   * session is { app, user, id }. handlers: onState(state, reason) with the states connecting,
-   * live, reconnecting and ended, onEvent(event), and onError(text) for a rejected frame.
+   * route has address(canResume), which resolves to { url, protocols } or throws an error with
+   * isFinal, and refusal(canResume), which resolves to why the address takes no WebSocket, or to ''
+   * if a retry may help. handlers: onState(state, reason) with the states connecting, live,
+   * reconnecting and ended, onEvent(event), and onError(text) for a rejected frame.
    */
-  constructor(session, handlers) {
-    Object.assign(this, { session, handlers, state: '', pending: [], attempts: 0, canResume: false });
+  constructor(route, handlers) {
+    Object.assign(this, { route, handlers, state: '', pending: [], attempts: 0, canResume: false });
   }
 
   open() {
@@ -56,32 +55,19 @@ export class LiveSocket {
   }
 
   async connect() {
-    let url;
+    let address;
     try {
-      url = await this.address();
+      address = await this.route.address(this.canResume);
     } catch (error) {
-      if (error instanceof HTTPError && error.status < 500) this.end(error.message);
+      if (error.isFinal) this.end(error.message);
       else this.retry('The server is not reachable.');
       return;
     }
     if (this.state === 'ended') return;
-    const socket = this.socket = new WebSocket(url);
+    const socket = this.socket = new WebSocket(address.url, address.protocols ?? []);
     socket.addEventListener('open', () => this.onOpen());
     socket.addEventListener('message', ({ data }) => this.onMessage(data));
     socket.addEventListener('close', ({ code, reason }) => this.onClose(code, reason));
-  }
-
-  // address is the URL of the next connection. WebSockets of browsers send no headers, so
-  // a page with a token asks for a ticket first.
-  async address({ isProbe } = {}) {
-    const { app, user, id } = this.session;
-    const url = new URL('run_live', document.baseURI);
-    if (!isProbe) url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
-    const query = new URLSearchParams({ app_name: app, user_id: user, session_id: id });
-    if (this.canResume) query.set('session_resumption_handle', 'latest');
-    if (hasToken() && !isProbe) query.set('ticket', (await (await fetchOK('POST', `run_live/ticket?${query}`)).json()).ticket);
-    url.search = query;
-    return url;
   }
 
   onOpen() {
@@ -100,25 +86,13 @@ export class LiveSocket {
 
   async onClose(code, reason) {
     if (this.state === 'ended') return;
-    const refusal = this.openedAt ? null : await this.refusal();
+    const refusal = this.openedAt ? null : await this.route.refusal(this.canResume);
     if (this.openedAt && performance.now() - this.openedAt > STEADY_MS) this.attempts = 0;
     this.openedAt = 0;
     if (code === 1000) this.end(reason);
     else if (refusal) this.end(refusal);
     else if (RETRYABLE.includes(code)) this.retry(reason);
     else this.end(reason || `The server closed the connection with code ${code}.`);
-  }
-
-  // refusal asks why a WebSocket was not opened, which browsers do not report: the same
-  // request without an upgrade has the same checks. It returns '' if a retry may help.
-  async refusal() {
-    const url = await this.address({ isProbe: true });
-    try {
-      await fetchOK('GET', url);
-      return '';
-    } catch (error) {
-      return error instanceof HTTPError && error.status < 500 && !TEMPORARY.includes(error.status) ? error.message : '';
-    }
   }
 
   retry(reason) {

@@ -4,7 +4,6 @@ import { el } from './dom.js';
 import { microphoneIcon } from './icons.js';
 import { Camera, Microphone, Player } from './media.js';
 import { LiveSocket } from './live_socket.js';
-import { audioOf } from './live_events.js';
 
 const STATES = { connecting: 'Connecting…', live: 'Live', reconnecting: 'Reconnecting…' };
 const SILENCE_MS = 8000;
@@ -14,10 +13,12 @@ const SILENCE = 0.0005; // a level that no connected microphone stays below
 export class Voice {
   /**
    * bar is shown while the conversation lasts, button starts and ends it. handlers: begin()
-   * resolves to { session, onEvent, onLost, onEnd } or null, onNotice(text, cls), onChange().
+   * resolves to { route, split, onEvent, onLost, onEnd } or null, onNotice(text, cls), onChange().
+   * split(event) returns { audio, rest, isCut, isOver }: what to play and what to show, and whether the
+   * user or the end of a turn cut the answer. hasCamera offers the camera.
    */
-  constructor(bar, button, handlers) {
-    Object.assign(this, { bar, button, handlers, isActive: false });
+  constructor(bar, button, handlers, { hasCamera = true } = {}) {
+    Object.assign(this, { bar, button, handlers, hasCamera, isActive: false });
     button.prepend(microphoneIcon({ 'aria-hidden': 'true' }));
     button.addEventListener('click', () => (this.isActive ? this.stop() : this.start()));
     this.draw();
@@ -40,7 +41,7 @@ export class Voice {
     this.preview.muted = true;
     this.reason = el('p', { class: 'dim', role: 'status', hidden: true });
     this.bar.replaceChildren(this.preview, el('span', { class: 'facts' }, this.status, this.clock), this.meter,
-      el('span', { class: 'controls' }, this.muteButton, this.cameraButton), this.reason);
+      el('span', { class: 'controls' }, this.muteButton, this.hasCamera ? this.cameraButton : null), this.reason);
   }
 
   /** start asks for the microphone, then connects. */
@@ -64,7 +65,7 @@ export class Voice {
 
   connect(talk) {
     this.talk = talk;
-    this.socket = new LiveSocket(talk.session, {
+    this.socket = new LiveSocket(talk.route, {
       onState: (state, reason) => talk === this.talk && this.onState(state, reason),
       onEvent: (event) => this.onEvent(event, talk),
       onError: (text) => this.handlers.onNotice(text, 'bad'),
@@ -98,15 +99,14 @@ export class Voice {
   // onEvent plays and shows an event. The last ones arrive after the user ended the
   // conversation, and are only shown.
   onEvent(event, talk) {
-    const audio = audioOf(event);
-    if (talk === this.talk) this.play(event, audio);
-    const shown = audio.length ? withoutAudio(event) : event;
-    if (shown) talk.onEvent(shown);
+    const parts = talk.split(event);
+    if (talk === this.talk) this.play(parts);
+    if (parts.rest) talk.onEvent(parts.rest);
   }
 
-  play(event, audio) {
-    if (event.interrupted || (event.partial && event.inputTranscription)) this.player.clear();
-    if (event.turnComplete || event.interrupted) this.isSilenced = false;
+  play({ audio, isCut, isOver }) {
+    if (isCut) this.player.clear();
+    if (isOver) this.isSilenced = false;
     if (!this.isSilenced) audio.forEach((data) => this.player.play(data));
   }
 
@@ -215,13 +215,6 @@ export class Voice {
     this.preview.hidden = true;
     this.cameraButton.setAttribute('aria-pressed', false);
   }
-}
-
-// withoutAudio returns what an event contains besides audio, or null.
-function withoutAudio(event) {
-  const parts = event.content.parts.filter((p) => !p.inlineData?.mimeType?.startsWith('audio/'));
-  const hasMore = parts.length > 0 || event.inputTranscription || event.outputTranscription || event.interrupted || event.turnComplete;
-  return hasMore ? { ...event, content: parts.length ? { ...event.content, parts } : undefined } : null;
 }
 
 const timeText = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, '0')}`;
