@@ -4,23 +4,14 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { gzipSync } from 'node:zlib';
 import { join } from 'node:path';
 import { apps, serve } from './host.mjs';
+import { findings } from './page/axe.mjs';
 import { shot, tab, until } from './page/browser.mjs';
 import { actOnSession, idle, sendMessage, start } from './page/see.mjs';
 
 const { see, chrome, host, dir } = await start('apps/hello', 'apps/pipeline', 'apps/team', 'ui-test/page/apps/desk', 'ui-test/page/apps/writer');
-
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-
-/** findings returns what axe finds against WCAG 2.2 AA. */
-async function findings(page) {
-  await page.evaluate(axe);
-  return page.evaluate(async () => (await window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'] }))
-    .violations.flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.target.join(' ')}: ${n.failureSummary.split('\n').slice(1).join(' ').slice(0, 200)}`)));
-}
 
 async function store(app, id, events, state = {}) {
   const answer = await fetch(`${host.url}/apps/${app}/users/user/sessions`, { method: 'POST', body: JSON.stringify({ sessionId: id, state, events }) });

@@ -2,20 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { findings } from './page/axe.mjs';
 import { shot } from './page/browser.mjs';
 import { idle, sendMessage, start } from './page/see.mjs';
 
 const { see, save, file } = await start('ui-test/page/apps/desk', 'ui-test/page/apps/writer');
-
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-
-/** findings returns what axe finds against WCAG 2.2 AA. */
-async function findings(page) {
-  await page.evaluate(axe);
-  return page.evaluate(async () => (await window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'] }))
-    .violations.flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.target.join(' ')}: ${n.failureSummary.split('\n').slice(1).join(' ').slice(0, 200)}`)));
-}
 
 /** cutOff returns the elements of the view that exceed the pane, unless they scroll in a frame. */
 const cutOff = (page) => page.evaluate(() => {
