@@ -22,7 +22,9 @@ type Settings struct {
 	// ShowThoughts and ShowTools let the page receive models' thoughts and the names of running
 	// tools.
 	ShowThoughts, ShowTools bool
-	Theme                   Theme
+	// Voice lets users talk to an app whose model holds live conversations.
+	Voice bool
+	Theme Theme
 }
 
 // A Theme is the chat page's look.

@@ -52,6 +52,8 @@ type pageSettings struct {
 	Suggestions []string `json:"suggestions"`
 	// Uploads are the media types of files that users may send.
 	Uploads []string `json:"uploads"`
+	// Voice shows the microphone button.
+	Voice bool `json:"voice"`
 	// Origins are the pages that may embed the chat, from which it takes a token.
 	Origins []string `json:"origins"`
 	// SignIn is required, or a choice where guests are welcome, or empty without authentication.
@@ -71,7 +73,7 @@ func (h *handlers) handlePage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s := pageSettings{
-		Title: cmp.Or(chat.Title, app.Name()), Welcome: chat.Welcome, Suggestions: append([]string{}, chat.Suggestions...),
+		Title: cmp.Or(chat.Title, app.Name()), Welcome: chat.Welcome, Suggestions: append([]string{}, chat.Suggestions...), Voice: chat.Voice,
 		Uploads: append([]string{}, chat.Uploads...), Origins: append([]string{}, chat.Origins...),
 		MaxUpload: h.MaxBody() / 4 * 3 * 9 / 10, // base64, and the rest of the request
 	}

@@ -35,6 +35,7 @@ type sectionConfig struct {
 	Origins     []string    `yaml:"origins" doc:"Origins of the pages that may embed the chat, such as https://shop.example: https, or http for a loopback name. Default: none."`
 	Uploads     []string    `yaml:"uploads" doc:"Media types of the files that users may send, such as application/pdf or image/*; [] for none. Default: image/*, application/pdf and text/plain."`
 	Show        []string    `yaml:"show" enum:"thoughts|tools" doc:"What users see besides answers: thoughts of models, and names of tools while they run. Default: neither."`
+	Voice       bool        `yaml:"voice" doc:"Let users talk: the page has a microphone button. The model must be one for live conversations; see [live.md](live.md)."`
 	Theme       themeConfig `yaml:"theme" doc:"Look of the page."`
 }
 
@@ -178,7 +179,7 @@ func (c *sectionConfig) buildSettings() *Settings {
 	}
 	return &Settings{
 		Title: c.Title, Welcome: c.Welcome, Suggestions: c.Suggestions, Guests: c.Guests, Origins: c.Origins, Uploads: uploads,
-		ShowThoughts: slices.Contains(c.Show, "thoughts"), ShowTools: slices.Contains(c.Show, "tools"),
+		ShowThoughts: slices.Contains(c.Show, "thoughts"), ShowTools: slices.Contains(c.Show, "tools"), Voice: c.Voice,
 		Theme: Theme{Mode: t.Mode, Font: t.Font, Radius: t.Radius, Light: Colors(t.Light), Dark: Colors(t.Dark)},
 	}
 }

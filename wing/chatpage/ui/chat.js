@@ -7,6 +7,7 @@ import { Composer } from './compose.js';
 import { Frame, isFramed } from './frame.js';
 import { List } from './list.js';
 import { Log } from './log.js';
+import { Talk } from './talk.js';
 
 const MAX_TITLE = 60;
 const MAX_ANNOUNCED = 1000;
@@ -32,7 +33,9 @@ class Chat {
     this.log = new Log(this.logRoot, {
       load: (path) => this.load(path), answer: (body, accept) => this.answer(body, accept), retry: () => this.retry(), rate: (id, score) => this.rate(id, score), earlier: (id) => this.loadEarlier(id),
     });
-    this.composer = new Composer(this.form, { ...settings, app }, { send: (...message) => this.send(...message), stop: () => this.stop() });
+    this.talk = settings.voice ? new Talk(this) : null;
+    this.composer = new Composer(this.form, { ...settings, app }, { send: (...message) => this.send(...message), stop: () => this.stop(), draw: (isDisabled) => this.talk?.setDisabled(isDisabled) });
+    this.talk?.mount(this.composer);
     this.listen();
   }
 
@@ -92,6 +95,7 @@ class Chat {
     document.addEventListener('keydown', (event) => {
       if (event.key !== 'Escape' || event.isComposing || this.closeSignIn) return;
       if (this.isSideOpen) this.setSide(false);
+      else if (this.talk?.isActive) this.talk.silence();
       else if (this.turn) this.stop();
       else if (isFramed) this.frame.close();
     });
@@ -210,6 +214,7 @@ class Chat {
     }
     const view = this.view = {}; // what an earlier view receives is not drawn
     this.turn?.end.abort();
+    this.talk?.stop();
     Object.assign(this, { id, at: '', turn: null });
     if (hashID() !== id) history.replaceState(null, '', id ? `#${encodeURIComponent(id)}` : location.pathname + location.search);
     remember(`agenthost-chat.last.${app}`, id);
@@ -269,7 +274,7 @@ class Chat {
   // refresh draws what happened in another window.
   async refresh() {
     const { view, id } = this;
-    if (!id || this.turn || this.isRefreshing) return;
+    if (!id || this.turn || this.talk?.isActive || this.isRefreshing) return;
     this.isRefreshing = true;
     const conversation = await this.door.json('GET', this.door.address(id)).catch(() => null);
     this.isRefreshing = false;
@@ -287,6 +292,7 @@ class Chat {
   async send(message, uploads, onTaken) {
     const { view } = this;
     if (this.turn) return false;
+    if (this.talk?.isActive) return this.sendToTalk(message, onTaken);
     try {
       if (!this.id) await this.create(message, view);
     } catch (error) {
@@ -305,6 +311,21 @@ class Chat {
     return false;
   }
 
+  // sendToTalk sends a message during a talk.
+  sendToTalk({ text, files }, onTaken) {
+    try {
+      if (files.length) throw new Error('Files cannot be sent while you talk.');
+      this.talk.send({ text });
+    } catch (error) {
+      this.composer.fail(error.message);
+      return false;
+    }
+    onTaken?.();
+    this.log.add({ id: `mine-${performance.now()}`, from: 'user', text });
+    this.log.toEnd();
+    return true;
+  }
+
   async create({ text, files }, view) {
     const title = text.trim().replace(/\s+/g, ' ').slice(0, MAX_TITLE) || files[0]?.name || '';
     const made = await this.door.json('POST', this.door.address(''), { title });
@@ -321,6 +342,11 @@ class Chat {
   // answer sends the answer to a question; accept closes it once the server has taken it.
   async answer(body, accept) {
     if (this.turn) throw new Refusal('busy');
+    if (this.talk?.isActive) {
+      await this.talk.answer(body);
+      accept();
+      return;
+    }
     const { view } = this;
     const kinds = { 409: 'closed', 422: 'answer' };
     const { isAccepted, error } = await this.run((signal) => this.door.stream('POST', this.door.address(this.id, 'answers'), body, { signal, kinds }), { onAnswer: accept });
@@ -402,14 +428,15 @@ class Chat {
   }
 
   // show draws a frame, and returns the kind of failure with which it ends the turn.
-  show({ at, id, delta, thought, message, working, tool, failed }) {
+  show({ at, id, from, delta, thought, message, working, tool, failed }) {
     if (at) this.at = at;
     if (delta) {
-      this.log.append(id, delta);
+      this.log.append(id, delta, from);
       this.log.setTail({});
     }
     if (thought) this.log.setTail({ working: true, tool: 'Thinking' });
     if (message) {
+      if (id) this.log.rename(id, message.id);
       this.log.add(message);
       if (message.from === 'app') announce(message.text || (message.questions ? 'A question waits for your answer.' : 'A file has arrived.'));
       this.log.setTail({});

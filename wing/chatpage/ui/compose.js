@@ -8,7 +8,7 @@ const MAX_FILES = 10;
 
 /** A Composer is the form for messages. */
 export class Composer {
-  /** settings are uploads, maxUpload and app; handlers: send({text, files}), stop(). */
+  /** settings are uploads, maxUpload and app; handlers: send({text, files}), stop(), draw(isDisabled). */
   constructor(root, settings, handlers) {
     Object.assign(this, { root, settings, handlers, files: [], isBusy: false, isBlocked: false, conversation: '' });
     const takesFiles = settings.uploads.length > 0;
@@ -109,6 +109,7 @@ export class Composer {
     button.disabled = this.isBlocked || (!this.isBusy && !this.field.value.trim() && !this.files.length);
     this.field.disabled = this.isBlocked;
     this.attach.disabled = this.isBlocked;
+    this.handlers.draw(this.isBlocked || this.isBusy);
   }
 
   /** setDraft replaces the text; the next page of this browser has it too. */

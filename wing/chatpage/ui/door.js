@@ -47,6 +47,9 @@ const WORDS = {
 /** words returns the sentence for a kind of failure. */
 export const words = (kind) => WORDS[kind] ?? WORDS.failed;
 
+/** isKind reports whether a string is a kind of failure. */
+export const isKind = (text) => Object.hasOwn(WORDS, text);
+
 const KINDS = { 401: 'signin', 403: 'forbidden', 404: 'missing', 409: 'busy', 413: 'large', 415: 'type', 422: 'answer', 429: 'limit', 503: 'unavailable', 504: 'time' };
 
 // Browsers may forbid storage, for example in a frame: then values last as long as the page.
@@ -106,6 +109,14 @@ export class Door {
     let secret = recall(GUEST);
     if (!/^[0-9a-f]{32}$/.test(secret)) remember(GUEST, secret = newSecret());
     return { 'X-Chat-Guest': secret };
+  }
+
+  /** offer is the user's token, or the guest's secret, as the subprotocol of a WebSocket. */
+  get offer() {
+    const headers = this.headers;
+    if (!this.token) return `guest.${headers['X-Chat-Guest']}`;
+    const bytes = String.fromCharCode(...new TextEncoder().encode(this.token));
+    return `bearer.${btoa(bytes).replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '')}`;
   }
 
   /** address returns the URL of a conversation, or of all. */

@@ -124,15 +124,25 @@ export class Log {
   }
 
   /** append adds a chunk to the text of a message. */
-  append(id, chunk) {
+  append(id, chunk, from = 'app') {
     let row = this.rows.get(id);
     if (!row) {
-      row = this.draw({ id, from: 'app' });
+      row = this.draw({ id, from });
       this.list.append(row.node);
     }
     row.node.hidden = row.text.hidden = false;
-    row.markdown.append(chunk);
+    if (row.markdown) row.markdown.append(chunk);
+    else row.text.textContent += chunk;
     this.settle();
+  }
+
+  /** rename gives a message that is not complete the ID of its event. */
+  rename(id, to) {
+    const row = this.rows.get(id);
+    if (!row || id === to) return;
+    this.rows.delete(id);
+    this.rows.set(to, row);
+    row.node.dataset.id = to;
   }
 
   /** setTail shows what follows the last message: work in progress, or a failure with a retry. */
