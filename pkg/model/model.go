@@ -265,6 +265,10 @@ func CallsOf(c *genai.Content) []*genai.FunctionCall {
 	return calls
 }
 
+// IsInterim reports whether a response is not the call's last one: its will_continue is set, as in
+// Gemini's API.
+func IsInterim(f *genai.FunctionResponse) bool { return f.WillContinue != nil && *f.WillContinue }
+
 // ResponsesOf returns the content's function responses in order.
 func ResponsesOf(c *genai.Content) []*genai.FunctionResponse {
 	if c == nil {

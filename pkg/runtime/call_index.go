@@ -405,7 +405,7 @@ func rejectionReason(x *callIndex, site indexedCall, f *genai.FunctionResponse) 
 // not define interim responses: a response is interim if its will_continue is
 // set, as in Gemini's API, or if its status is pending, as for tools.
 func isFinalAnswer(f *genai.FunctionResponse) bool {
-	return !(f.WillContinue != nil && *f.WillContinue) && f.Response["status"] != "pending"
+	return !model.IsInterim(f) && f.Response["status"] != "pending"
 }
 
 // sameJSON compares values by their JSON, because only one may have been

@@ -212,17 +212,20 @@ func (d *delegateRun) isPending() bool {
 	return slices.Contains(slices.Collect(maps.Values(d.pending.pending)), true)
 }
 
-// runCallsOrDelegate executes the calls in one event. If one of them calls a sub-agent, they run on
-// another goroutine, and the sub-agents' events are yielded meanwhile.
+// runCallsOrDelegate executes the calls in one event. If one of them calls a sub-agent, or stores
+// interim responses, they run on another goroutine, and the events of sub-agents and interim
+// responses are yielded meanwhile.
 func (s *step) runCallsOrDelegate(ctx context.Context, calls []*genai.FunctionCall) (results mergedCalls) {
-	if s.agent == nil || s.inv.run.twoWay != nil || !slices.ContainsFunc(calls, s.inv.callsDelegate) {
+	yields := func(c *genai.FunctionCall) bool { return s.inv.callsDelegate(c) || s.inv.storesInterim(c) }
+	if s.agent == nil || s.inv.run.twoWay != nil || !slices.ContainsFunc(calls, yields) {
 		return s.runCalls(ctx, calls)
 	}
+	outer := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	events, done := make(chan *eventHandoff), make(chan struct{})
-	s.delegated = events
-	defer func() { s.delegated = nil }()
+	s.delegated, s.isAbandoned = events, func() bool { return s.inv.run.isAbandoned(outer) }
+	defer func() { s.delegated, s.isAbandoned = nil, nil }()
 	go func() {
 		defer close(done)
 		defer safe.Recover(func(p *safe.Panic) { results = mergedCalls{outcome: failWith(s.inv.panicFailure(p))} })

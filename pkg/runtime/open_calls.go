@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 )
 
@@ -47,7 +48,9 @@ func (o *openCalls) addEvent(ev *session.Event) {
 	at := o.count
 	o.count++
 	for _, r := range ev.Responses() {
-		delete(o.waiting, r.ID)
+		if !model.IsInterim(r) {
+			delete(o.waiting, r.ID)
+		}
 		o.linkToCaller(at, r.ID)
 	}
 	for _, c := range ev.Calls() {

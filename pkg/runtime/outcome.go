@@ -83,8 +83,12 @@ type callRunner struct {
 	decided map[string]*decision
 	// attempts are the invocations in which calls were first attempted, by call ID.
 	attempts map[string]string
-	// delegated receives the events from sub-agents that are called as tools; nil while none is.
+	// delegated receives the events from sub-agents that are called as tools, and interim responses;
+	// nil while there are none.
 	delegated chan<- *eventHandoff
+	// isAbandoned is [tool.Call.IsAbandoned] for calls that store interim responses; nil without
+	// delegated.
+	isAbandoned func() bool
 	// intercept may answer a call instead of its tool: [TwoWayTurn].Intercept; nil in most
 	// runs.
 	intercept func(ctx context.Context, t tool.Tool, call *tool.Call) *tool.Result

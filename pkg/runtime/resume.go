@@ -346,7 +346,7 @@ func (s *step) findUnexecutedSiblings(decided []*genai.FunctionCall) []*genai.Fu
 	for _, c := range site.event.Calls() {
 		isDecided := slices.ContainsFunc(decided, func(d *genai.FunctionCall) bool { return d.ID == c.ID })
 		hasResult := func(r indexedResponse) bool {
-			return r.at > site.at && !(isCallFailure(r.event) && s.inv.hasRecorded(r.event))
+			return r.at > site.at && !(isCallFailure(r.event) && s.inv.hasRecorded(r.event)) && !isInterim(r)
 		}
 		later := slices.Contains(site.event.LongRunningToolIDs, c.ID) || len(x.findRequests(c.ID)) > 0 || s.inv.node.findTaskNode(c) != nil || s.inv.callsDelegate(c)
 		if !isDecided && !later && !slices.ContainsFunc(x.findResponses(c.ID), hasResult) {
@@ -394,7 +394,9 @@ func (s *step) hasPendingCalls() bool {
 // unansweredCalls returns the calls in the last model response that have no stored result: they
 // were not executed, or ended the run. Calls in later are omitted, they are answered later.
 func (inv *Invocation) unansweredCalls(later map[string]bool) []*genai.FunctionCall {
-	hasResult := func(r indexedResponse) bool { return inv.hasRecorded(r.event) && !isCallFailure(r.event) }
+	hasResult := func(r indexedResponse) bool {
+		return inv.hasRecorded(r.event) && !isCallFailure(r.event) && !isInterim(r)
+	}
 	var open []*genai.FunctionCall
 	for _, c := range inv.lastModelCalls() {
 		if !later[c.ID] && !slices.ContainsFunc(inv.run.calls.findResponses(c.ID), hasResult) && !inv.run.calls.isAnswered(c.ID, inv.run.id) {

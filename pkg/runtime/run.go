@@ -50,6 +50,8 @@ type turn struct {
 	agent string
 	// protocol is [RunRequest.Protocol].
 	protocol string
+	// clientLeft is [RunRequest.ClientLeft].
+	clientLeft func() bool
 	// inner marks the run of an agent that is called as a tool. Its session is temporary.
 	inner bool
 	// onModelWait is [RunRequest.OnModelWait].

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/safe"
+	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 	"agenthost/pkg/template"
@@ -276,7 +277,7 @@ func (inv *Invocation) answerOpenCalls(text string) []*session.Event {
 		if ev.InvocationID == r.id && !ev.IsFromUser() {
 			own = append(own, ev)
 			for _, response := range ev.Responses() {
-				answered[response.ID] = true
+				answered[response.ID] = answered[response.ID] || !model.IsInterim(response)
 			}
 		}
 	}

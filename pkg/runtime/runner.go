@@ -108,7 +108,7 @@ func (room *runRoom) initRun(app *App, sess *session.Session, req *RunRequest) {
 	if s := room.output.span; s != nil {
 		s.revision = app.revision
 	}
-	r.message.content, r.agent = req.Message, req.Agent
+	r.message.content, r.agent, r.clientLeft = req.Message, req.Agent, req.ClientLeft
 	if req.Streaming != nil {
 		r.config.StreamingMode = StreamingNone
 		if *req.Streaming {

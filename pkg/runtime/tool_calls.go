@@ -252,6 +252,7 @@ func (s *callRunner) runCall(ctx context.Context, fc *genai.FunctionCall, turn *
 		call.Confirmation, call.Requested = d.confirmation, d.requested
 		call.IdempotencyKey, call.Origin.UserText = idempotencyKey(d.invocation, d.call.ID), d.userText
 	}
+	s.setInterim(call, t)
 	var result *tool.Result
 	var err error
 	if d != nil {

@@ -79,6 +79,9 @@ type Capabilities struct {
 	RequestOnly bool
 	// LongRunning marks a tool whose result arrives later.
 	LongRunning bool
+	// StoresInterim marks a tool whose calls may take long, and store what they need to continue:
+	// see [Call.StoreInterim].
+	StoresInterim bool
 	// Timeout limits a call; 0 means no limit.
 	Timeout time.Duration
 	// FailOnError ends the invocation when the tool fails.
@@ -151,6 +154,16 @@ type Call struct {
 	// Requested is the request that Confirmation answers, with its hint and payload as stored, nil
 	// before that.
 	Requested *session.Confirmation
+	// Interim is the last interim response that an interrupted attempt has stored; nil for a call's
+	// first attempt.
+	Interim map[string]any
+	// StoreInterim stores an interim response before the call continues, so that the next attempt
+	// receives it if this one is interrupted. It is nil where a call cannot be continued: in agents
+	// that are called as tools, in live conversations and in workflow nodes.
+	StoreInterim func(ctx context.Context, response map[string]any) error
+	// IsAbandoned reports, once the call's context has ended, that no other attempt will follow: the
+	// client left, the time is up, or the app is not resumable. It is nil without StoreInterim.
+	IsAbandoned func() bool
 	// IdempotencyKey is the same each time this call is executed, including
 	// retries after a crash, for services that deduplicate requests.
 	IdempotencyKey string

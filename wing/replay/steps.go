@@ -81,6 +81,7 @@ func (r *Rules) addParts(ev *session.Event, add func(kind stepKind, name, value 
 		case p.FunctionCall != nil:
 			flush()
 			r.addCall(ev, p.FunctionCall, add)
+		case p.FunctionResponse != nil && isInterim(ev, p.FunctionResponse):
 		case p.FunctionResponse != nil:
 			flush()
 			add(stepResult, p.FunctionResponse.Name, canonicalText(p.FunctionResponse.Response))

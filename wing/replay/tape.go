@@ -67,7 +67,7 @@ func recordTape(t *turn.Recorded, history []*session.Event) *tape {
 		}
 		state := ev.Actions.StateDelta
 		for _, r := range ev.Responses() {
-			if c := calls[r.ID]; c != nil && ev.Actions.RequestedToolConfirmations[r.ID] == nil {
+			if c := calls[r.ID]; c != nil && ev.Actions.RequestedToolConfirmations[r.ID] == nil && !isInterim(ev, r) {
 				p.addTool(c, r.Response, state)
 				state = nil
 			}
@@ -78,6 +78,12 @@ func recordTape(t *turn.Recorded, history []*session.Event) *tape {
 		}
 	}
 	return p
+}
+
+// isInterim reports whether a tool stored a response during its call: what a server reports about its
+// work differs each time.
+func isInterim(ev *session.Event, r *genai.FunctionResponse) bool {
+	return ev.Author != session.UserAuthor && model.IsInterim(r)
 }
 
 func (p *tape) addTool(c *genai.FunctionCall, response, state map[string]any) {
