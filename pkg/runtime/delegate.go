@@ -217,7 +217,13 @@ func (d *delegateRun) isPending() bool {
 // responses are yielded meanwhile.
 func (s *step) runCallsOrDelegate(ctx context.Context, calls []*genai.FunctionCall) (results mergedCalls) {
 	yields := func(c *genai.FunctionCall) bool { return s.inv.callsDelegate(c) || s.inv.storesInterim(c) }
-	if s.agent == nil || s.inv.run.twoWay != nil || !slices.ContainsFunc(calls, yields) {
+	if s.agent == nil || s.inv.run.twoWay != nil {
+		return s.runCalls(ctx, calls)
+	}
+	if err := s.inv.loadToolsets(ctx); err != nil { // an agent that is resumed has listed none
+		return mergedCalls{outcome: failWith(err)}
+	}
+	if !slices.ContainsFunc(calls, yields) {
 		return s.runCalls(ctx, calls)
 	}
 	outer := ctx
