@@ -146,6 +146,8 @@ var boundedDecoders = map[string]string{
 	"pkg/tool/declare/func.go":                 "arguments of a call in an answer of a model",
 	"pkg/server/feedback.go":                   "a number in a body that ReadBody has bounded",
 	"wing/mcptool/decode.go":                   "what its caller has read",
+	"wing/mcptool/tasks.go":                    "a task of its own in an event",
+	"wing/mcptool/task_messages.go":            "a result that the message filter has bounded",
 	"wing/mcptool/rounds.go":                   "a result that the message filter has bounded, and rounds of its own",
 }
 

@@ -50,6 +50,7 @@ func (l *link) openConn(ctx context.Context) (*connection, error) {
 		conn, unheard, err := l.connectAs(inTime, statelessVersion)
 		if err == nil {
 			l.hasSessions.Store(!conn.isStateless)
+			l.checkTasks(conn)
 		}
 		if !unheard || ctx.Err() != nil {
 			return conn, err
@@ -57,7 +58,15 @@ func (l *link) openConn(ctx context.Context) (*connection, error) {
 	}
 	conn, _, err := l.connectAs(ctx, sessionVersion)
 	l.hasSessions.Store(err == nil)
+	l.checkTasks(conn)
 	return conn, err
+}
+
+// checkTasks logs that a server with sessions has no tasks.
+func (l *link) checkTasks(conn *connection) {
+	if l.server.offer.EnableTasks && conn != nil && !conn.isStateless {
+		l.logger.Warn("mcp server has sessions, enable_tasks has no effect", "server", l.server.displayName())
+	}
 }
 
 // discoverWait returns how long to wait for the answer to server/discover: at most half of the time
@@ -77,6 +86,11 @@ func (l *link) connectAs(ctx context.Context, version string) (c *connection, un
 	guard := newGuard(life, cancel, time.Now)
 	way, leave := l.dial(life, guard)
 	client := mcp.NewClient(&mcp.Implementation{Name: "agenthost", Version: "1"}, l.newClientOptions())
+	if err := addTaskMethods(client); err != nil {
+		cancel(nil)
+		leave()
+		return nil, false, err
+	}
 	session, err := client.Connect(life, way, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	late := !inTime()
 	if err != nil {
@@ -119,6 +133,9 @@ func (l *link) newClientOptions() *mcp.ClientOptions {
 	opts := &mcp.ClientOptions{
 		Capabilities: &mcp.ClientCapabilities{}, ProgressNotificationHandler: l.progress.receiveProgress,
 		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
+	}
+	if l.server.offer.EnableTasks {
+		opts.Capabilities.AddExtension(tasksExtension, map[string]any{})
 	}
 	if len(l.server.command) > 0 || l.server.listCache > 0 { // a stateless server gets a subscription for them
 		opts.ToolListChangedHandler = func(context.Context, *mcp.ToolListChangedRequest) { l.lists.tools.dropLists() }

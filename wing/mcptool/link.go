@@ -172,6 +172,21 @@ type storedAnswer struct {
 	content map[string]any
 }
 
+// A storedTask is a task as the session stores it. Times are milliseconds since the Unix epoch.
+type storedTask struct {
+	ID string `json:"id"`
+	// Binding is a hash over the server's address, the tool and the session.
+	Binding string `json:"binding"`
+	Started int64  `json:"started"`
+	// Ends is when task_timeout is over, and Asked when the task began to wait for a person, which
+	// does not count.
+	Ends  int64 `json:"ends"`
+	Asked int64 `json:"asked,omitempty"`
+	// Answered are the IDs of the answered questions, and Rounds counts the answers.
+	Answered []string `json:"answered,omitempty"`
+	Rounds   int      `json:"rounds,omitempty"`
+}
+
 // A samplingCall answers a server's requests during one call. It is safe for concurrent use.
 type samplingCall struct {
 	ctx    context.Context
@@ -201,3 +216,15 @@ func (e connectError) Unwrap() error { return e.error }
 
 // maxErrorText bounds a server's text in an error, in characters.
 const maxErrorText = 2000
+
+// waitDuration waits until the duration is over, or the context has ended.
+func waitDuration(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

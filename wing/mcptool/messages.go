@@ -40,9 +40,19 @@ const (
 	listenMethod   = "subscriptions/listen"
 )
 
+// The extension's requests. The header Mcp-Name has the task's ID.
+const (
+	getTaskMethod    = "tasks/get"
+	updateTaskMethod = "tasks/update"
+	cancelTaskMethod = "tasks/cancel"
+)
+
+// taskMethods lists the extension's requests.
+func taskMethods() []string { return []string{getTaskMethod, updateTaskMethod, cancelTaskMethod} }
+
 // wrappedMethods are the requests with wrapped results.
 func wrappedMethods() []string {
-	return []string{"tools/call", "tools/list", "resources/list", "resources/read", "prompts/list", "prompts/get"}
+	return append(taskMethods(), "tools/call", "tools/list", "resources/list", "resources/read", "prompts/list", "prompts/get")
 }
 
 // unwrapResult returns the result that the server sent.

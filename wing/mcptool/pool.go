@@ -178,6 +178,8 @@ type serverSet struct {
 	logger   *slog.Logger
 	links    *linkPool
 	now      func() time.Time
+	// wait waits between two requests for a task's state.
+	wait func(ctx context.Context, d time.Duration) error
 	// hasSessions is shared with the links.
 	hasSessions atomic.Bool
 

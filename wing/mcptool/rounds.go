@@ -33,6 +33,8 @@ type inputRound struct {
 	Requests map[string]json.RawMessage `json:"requests"`
 	// Responses are the answers by the requests' ids.
 	Responses mcp.InputResponseMap `json:"responses,omitempty"`
+	// Task is the task that asks; nil for a call's result.
+	Task *storedTask `json:"task,omitempty"`
 }
 
 // callQuestions answer what a server asks during one call. Both are nil for a server that may not

@@ -1,6 +1,7 @@
 package mcptool
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -130,6 +131,8 @@ type offer struct {
 	Confirm        toolconfig.ToolsetConfirm `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, invocation, agent and mcp, such as mcp.destructive."`
 	Elicitation    bool                      `yaml:"elicitation" doc:"Whether the server may ask the user questions during a call: the turn then ends with a request for confirmation that has a form, and the call is made again with the answers."`
 	Sampling       *samplingConfig           `yaml:"sampling" doc:"Lets the server use the calling agent's model during a call (sampling), without its conversation and tools; {} for the default limits. The host policy must allow it."`
+	EnableTasks    bool                      `yaml:"enable_tasks" doc:"Whether the server may answer a call with a task (MCP's extension io.modelcontextprotocol/tasks): the call then waits for the task's end, also after a restart, and a canceled run cancels the task. Only servers without sessions have tasks."`
+	TaskTimeout    spec.Duration             `yaml:"task_timeout" default:"1h" doc:"Maximum task duration, without the time in which it waits for a person. The server's ttlMs may be shorter."`
 	MaxResult      spec.Size                 `yaml:"max_result" default:"4MiB" doc:"Maximum result size."`
 	Preview        spec.Size                 `yaml:"preview" doc:"A larger result becomes its beginning, at least 256 bytes: {output: {truncated, original_size_bytes, message, preview}}. Default: whole results."`
 
@@ -211,4 +214,23 @@ func (s *server) prefixedName(name string) string {
 		return name
 	}
 	return s.offer.ToolNamePrefix + "_" + name
+}
+
+// taskTimeout returns how long a task may take.
+func (s *server) taskTimeout() time.Duration {
+	if s.offer.TaskTimeout > 0 {
+		return time.Duration(s.offer.TaskTimeout)
+	}
+	return defaultTaskTimeout
+}
+
+// defaultTaskTimeout is the default of task_timeout.
+const defaultTaskTimeout = time.Hour
+
+// withCallTimeout bounds one request.
+func (s *server) withCallTimeout(ctx context.Context, name string) (context.Context, context.CancelFunc) {
+	if s.callTimeout <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, s.callTimeout, &tool.TimeoutError{Tool: name, Timeout: s.callTimeout})
 }

@@ -37,7 +37,10 @@ func (s *server) newSet(env tool.Env) (tool.Set, error) {
 		server: s, confirm: confirm, headers: headers, env: env, logger: env.Logger,
 		secrets:      slices.Clip(toolconfig.SecretsOf(s.headers, s.env)),
 		capabilities: tool.Capabilities{Timeout: s.callTimeout, FailOnError: s.offer.OnError == "fail"},
-		tools:        map[string]*serverTool{}, now: time.Now,
+		tools:        map[string]*serverTool{}, now: time.Now, wait: waitDuration,
+	}
+	if s.offer.EnableTasks { // each request has the timeout, and the task another one
+		set.capabilities.Timeout, set.capabilities.StoresInterim = 0, true
 	}
 	set.redactor = spec.NewRedactor(set.secrets...)
 	set.links = &linkPool{

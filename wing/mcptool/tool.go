@@ -43,7 +43,12 @@ func (t *serverTool) callServer(ctx context.Context, l *link, call *tool.Call, t
 	if questions.person != nil {
 		round = questions.person.round
 	}
-	ctx = withParamHeaders(ctx, t.paramHeaders, call.Args)
+	switch task, err := t.findTask(call, questions); {
+	case err != nil:
+		return nil, t.wrapCallError(ctx, l, err)
+	case task != nil:
+		return t.continueTask(ctx, l, call, task, questions)
+	}
 	for range maxRounds {
 		params := &mcp.CallToolParams{Name: t.name, Arguments: call.Args}
 		if token != "" {
@@ -58,15 +63,13 @@ func (t *serverTool) callServer(ctx context.Context, l *link, call *tool.Call, t
 			}
 			params.InputResponses, params.RequestState = round.Responses, round.State
 		}
-		var res *mcp.CallToolResult
-		err := l.withSession(ctx, t.hints.idempotent, func(session *mcp.ClientSession) (err error) {
-			res, err = session.CallTool(ctx, params)
-			return err
-		})
+		raw, err := t.sendCall(ctx, l, params, call.Args)
 		if err != nil {
-			return nil, t.wrapCallError(ctx, l, err)
+			return nil, err
 		}
-		raw := unwrapResult(res.Meta)
+		if isTaskResult(raw) {
+			return t.startTask(ctx, l, call, raw, questions)
+		}
 		if round, err = decodeRound(raw); err != nil {
 			return nil, t.wrapCallError(ctx, l, err)
 		}
@@ -75,6 +78,26 @@ func (t *serverTool) callServer(ctx context.Context, l *link, call *tool.Call, t
 		}
 	}
 	return nil, t.wrapCallError(ctx, l, limitError{fmt.Sprintf("the server asks again after %d rounds of answers, the limit", maxRounds)})
+}
+
+// sendCall sends a call's request, and returns its result. With tasks the timeout is the request's,
+// because the call may take longer.
+func (t *serverTool) sendCall(ctx context.Context, l *link, params *mcp.CallToolParams, args map[string]any) ([]byte, error) {
+	if t.set.server.offer.EnableTasks {
+		inTime, stop := t.set.server.withCallTimeout(ctx, t.Declaration().Name)
+		defer stop()
+		ctx = inTime
+	}
+	ctx = withParamHeaders(ctx, t.paramHeaders, args)
+	var res *mcp.CallToolResult
+	err := l.withSession(ctx, t.hints.idempotent, func(session *mcp.ClientSession) (err error) {
+		res, err = session.CallTool(ctx, params)
+		return err
+	})
+	if err != nil {
+		return nil, t.wrapCallError(ctx, l, err)
+	}
+	return unwrapResult(res.Meta), nil
 }
 
 // callFailed begins the error for a call without a result, as in ADK (adk-python
