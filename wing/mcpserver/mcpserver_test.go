@@ -57,6 +57,23 @@ func TestCallAgent(t *testing.T) {
 	}
 }
 
+// A tool's agent answers, also after another tool's agent has answered in the conversation.
+func TestCallAgentsInOneConversation(t *testing.T) {
+	_, url := newEnv(t, readDesk(t), nil, nil)
+	for _, era := range eras {
+		opts, _ := answering(&mcp.ElicitResult{Action: "accept", Content: map[string]any{"confirmed": true}})
+		s := connect(t, url+"/apps/desk/mcp", era, "", opts)
+		text, structured := call(t, s, "write_note", map[string]any{"request": "save it"})
+		if text != "It is saved." {
+			t.Fatalf("%s: %q", era, text)
+		}
+		args := map[string]any{"request": "I want a refund", "session": structured["session"]}
+		if text, _ = call(t, s, "desk", args); text != "You have 500 back." { // only the desk has the tool
+			t.Errorf("%s: the answer after another tool is %q", era, text)
+		}
+	}
+}
+
 // Problems of a call are results that the client's model can read.
 func TestFailedCalls(t *testing.T) {
 	_, url := newEnv(t, readDesk(t), nil, nil)

@@ -162,7 +162,7 @@ type Settings struct {
 // An AgentTool is an agent as a tool.
 type AgentTool struct {
 	Name, Description string
-	// Agent is empty for the agent that continues the session, first the root.
+	// Agent is empty for the agent that continues the session, first the root: that of the only tool.
 	Agent string
 	// Input and Output are the agent's schemas; nil without.
 	Input, Output *tool.Schema
@@ -231,6 +231,13 @@ func (c *sectionConfig) buildSettings(root runtime.Agent) (*Settings, error) {
 				t.Agent = a.Name()
 			}
 			s.Tools = append(s.Tools, t)
+		}
+	}
+	if len(s.Tools) > 1 { // the root's tool does not continue with the agent of another tool
+		for i := range s.Tools {
+			if s.Tools[i].Agent == "" {
+				s.Tools[i].Agent = root.Name()
+			}
 		}
 	}
 	return s, nil
