@@ -140,7 +140,7 @@ ui-test: build ## test the page, the official Dev UI and ADK's own client in a b
 vscode: ## package the VS Code extension as editors/vscode/agenthost.vsix; requires npm
 	cd editors/vscode && npm ci --ignore-scripts --no-audit --no-fund && npm run -s package
 
-mcp-suite: build ## run the public MCP conformance suite on agenthost as a client and as a server; requires npm
+mcp-suite: build ## run the public MCP conformance suite on agenthost as a client and as a server, and MCP's official clients on it; requires npm
 	cd qa && $(NOCGO) $(GO) build -o ../bin/mcpsuite ./mcpsuite
 	AGENTHOST=$(abspath $(BIN)) MCPSUITE=$(abspath bin/mcpsuite) qa/mcpsuite/run.sh
 
