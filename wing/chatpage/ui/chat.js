@@ -111,7 +111,6 @@ class Chat {
     await this.loadList().then(() => this.composer.setBlocked(false), (error) => this.toast(error.message));
     if (settings.signIn === 'required' && !this.door.token) this.account.hidden = this.composer.isBlocked === false;
     await this.open(id, true);
-    this.composer.submitWaiting();
   }
 
   useToken(token) {
@@ -177,7 +176,7 @@ class Chat {
       location.reload();
       return;
     }
-    if (await this.signIn()) this.start();
+    if (await this.signIn()) this.ready = this.start();
     else this.open('');
   }
 
@@ -290,6 +289,7 @@ class Chat {
 
   /** send sends a message, calls onTaken once the server has it, and resolves to whether it does. */
   async send(message, uploads, onTaken) {
+    await this.ready; // the page may still be opening a conversation
     const { view } = this;
     if (this.turn) return false;
     if (this.talk?.isActive) return this.sendToTalk(message, onTaken);
@@ -465,4 +465,5 @@ function hashID() {
 
 const firstWords = (messages = []) => (messages.find((m) => m.from === 'user' && m.text)?.text ?? '').trim().replace(/\s+/g, ' ').slice(0, MAX_TITLE);
 
-new Chat().start();
+const chat = new Chat();
+chat.ready = chat.start();

@@ -125,12 +125,6 @@ export class Composer {
     this.error.textContent = text;
   }
 
-  /** submitWaiting sends what was entered before the page was ready. */
-  submitWaiting() {
-    if (this.isWaiting && !this.isBlocked && !this.isBusy) this.submit();
-    this.isWaiting = false;
-  }
-
   async submit() {
     if (this.isBusy) {
       this.handlers.stop();
@@ -138,11 +132,7 @@ export class Composer {
     }
     const text = this.field.value;
     const sent = this.files;
-    if (!text.trim() && !sent.length) return;
-    if (this.isBlocked) {
-      this.isWaiting = true;
-      return;
-    }
+    if (this.isBlocked || (!text.trim() && !sent.length)) return;
     this.error.textContent = '';
     let files;
     try {

@@ -81,6 +81,7 @@ export class Talk {
 
   async begin() {
     const { chat } = this;
+    await chat.ready;
     const { view } = chat;
     const isNew = !chat.id;
     this.title = '';
