@@ -241,13 +241,13 @@ test('a turn that a restart has interrupted can be repeated', async () => {
     await server.stop();
     await page.waitForSelector('text=/lost|Trying again|interrupted|not available/');
     server = await serve(folders.dir, ...flags, '--addr', `127.0.0.1:${port}`);
-    await page.waitForSelector('.failure >> text=Try again');
-    await page.click('.failure >> text=Try again');
+    await page.waitForSelector('.failure button');
+    await page.click('.failure button');
     await page.waitForSelector('text=At last, here is the answer.');
     assert.equal(await page.locator('.from-user').count(), 1);
   } catch (error) {
     await shot(page, 'page failed chat restart');
-    throw error;
+    throw new Error([error.message, server.log()].join('\n'), { cause: error });
   } finally {
     await close();
     await server.stop();

@@ -7,6 +7,7 @@ import { shot } from './page/browser.mjs';
 import { idle, sendMessage, start } from './page/see.mjs';
 
 const { see, save, file } = await start('ui-test/page/apps/desk', 'ui-test/page/apps/writer');
+const desk = readFileSync(file('desk', 'root_agent.yaml'), 'utf8');
 
 /** cutOff returns the elements of the view that exceed the pane, unless they scroll in a frame. */
 const cutOff = (page) => page.evaluate(() => {
@@ -117,6 +118,8 @@ see('operations stop a turn, and show hostile and many rows as text', async (pag
 // A changed file is replayed with one click: the first difference of each session, with the line that
 // changed. Names in a report always stay text.
 see('sessions are replayed on the files', async (page) => {
+  save(desk, 'desk', 'root_agent.yaml');
+  await page.waitForSelector('#head .facts:not(:has-text("errors"))');
   await sendMessage(page, 'hello');
   await idle(page);
   await page.click('#views >> text=Revisions');
@@ -124,7 +127,7 @@ see('sessions are replayed on the files', async (page) => {
   await replay.click();
   await page.waitForSelector('#view .replay [data-same]');
   assert.match(await page.textContent('#view .replay'), /At most [\d.]+ % of the sessions differ/);
-  save(readFileSync(file('desk', 'root_agent.yaml'), 'utf8').replace(/^instruction:.*$/m, 'instruction: Be kind to {customer}.'), 'desk', 'root_agent.yaml');
+  save('name: desk\nmodel: demo\ninstruction: Be kind to {customer}.\n', 'desk', 'root_agent.yaml');
   await page.waitForSelector('#view .diff .is >> text=Be kind to {customer}.');
   await replay.click();
   const row = page.locator('#view .replay tbody tr').first();
