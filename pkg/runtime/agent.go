@@ -475,6 +475,8 @@ type RunRequest struct {
 	// one that answers its call. An invocation that has ended has no more events. A message that
 	// answers a call resumes the call's invocation even without InvocationID.
 	InvocationID string
+	// OnStart, if set, is called with the invocation's ID once the user's message is stored.
+	OnStart func(invocation string)
 	// OnModelWait, if set, is called before a model call waits for a retry or for a
 	// limit. It does not block. Parallel agents may call it concurrently.
 	OnModelWait func(model.Wait)

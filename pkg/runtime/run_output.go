@@ -225,11 +225,11 @@ func (o *runOutput) isAbandoned() bool {
 // (adk-python since 2.11).
 const CodeAborted = "INVOCATION_ABORTED"
 
-// The results for calls that were open when the client left or the time was up.
-const (
-	abortedCallText  = "This call was canceled because the client left."
-	timedOutCallText = "This call was canceled because the turn exceeded its time limit."
-)
+// AbortedCallText is the error in the result for a call that was open when the client left.
+const AbortedCallText = "This call was canceled because the client left."
+
+// timedOutCallText is the one for a call that was open when the time was up.
+const timedOutCallText = "This call was canceled because the turn exceeded its time limit."
 
 // afterRunTimeout limits what plugins do after a run that failed or was stopped.
 const afterRunTimeout = 5 * time.Second
@@ -245,7 +245,7 @@ func (room *runRoom) storeAbort(clientLeft func() bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(room.output.ctx), afterRunTimeout)
 	defer cancel()
-	text := abortedCallText
+	text := AbortedCallText
 	if limit != nil {
 		text = timedOutCallText
 	}

@@ -41,6 +41,9 @@ func (room *runRoom) runInvocation(ctx context.Context, current *App, sess *sess
 		return
 	}
 	defer room.storeAbort(req.ClientLeft)
+	if req.OnStart != nil {
+		req.OnStart(room.run.id)
+	}
 	if app.compactor == nil && len(app.plugins) == 0 {
 		room.root.onLastEvent = req.OnLastEvent
 	}
