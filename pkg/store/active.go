@@ -54,6 +54,26 @@ func (s *Sessions) ActiveRuns(limit int) (runs []ActiveRun, total int) {
 	return runs[:min(len(runs), limit)], total
 }
 
+// maxLeasesRead bounds the leases that IsRunning reads.
+const maxLeasesRead = 1000
+
+// IsRunning reports whether a run has a session, in this store or in another one that shares the
+// sessions. It reads the leases of the latest 1000 sessions.
+func (s *Sessions) IsRunning(ctx context.Context, key session.Key) (bool, error) {
+	s.active.mu.Lock()
+	r := s.active.runs[key]
+	s.active.mu.Unlock()
+	if r != nil {
+		return true, nil
+	}
+	leases, err := s.HeldLeases(ctx, maxLeasesRead, maxLeasesRead)
+	if errors.Is(err, ErrNoLeases) {
+		return false, nil
+	}
+	isOther := func(l HeldLease) bool { return l.Key == key && l.Owner != s.Owner() }
+	return slices.ContainsFunc(leases, isOther), err
+}
+
 // ErrStopped is the cause of a run's context after [Sessions.CancelRun].
 var ErrStopped = errors.New("the run was stopped")
 
