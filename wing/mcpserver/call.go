@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -122,6 +123,12 @@ type call struct {
 	creates, hidden bool
 	message         *genai.Content
 	progress        int
+	// capabilities are the client's.
+	capabilities *mcp.ClientCapabilities
+	// resumes is the invocation that a run without a message continues.
+	resumes string
+	// detached is set once the call's request has its result, so that no notification can follow.
+	detached atomic.Bool
 }
 
 // handleTool runs an agent.
@@ -134,7 +141,7 @@ func (p *publishedApp) handleTool(ctx context.Context, req *mcp.CallToolRequest)
 	if token, ok := req.Params.GetProgressToken().(string); ok && len(token) > maxToken {
 		return nil, errLongToken
 	}
-	c := &call{p: p, req: req, settings: settings, tool: t, key: session.Key{App: p.name, User: p.callerOf(req)}}
+	c := &call{p: p, req: req, settings: settings, tool: t, key: session.Key{App: p.name, User: p.callerOf(req)}, capabilities: req.ClientCapabilities()}
 	if err := c.readArguments(ctx); err != nil {
 		return failedResult(err.Error()), nil
 	}
@@ -236,6 +243,11 @@ type turn struct {
 
 // runTurn runs one turn to its end. An error is the client's to see.
 func (c *call) runTurn(ctx context.Context, message *genai.Content) (*turn, error) {
+	return c.runStarted(ctx, message, nil)
+}
+
+// runStarted is runTurn, and calls onStart, if set, with the invocation once the message is stored.
+func (c *call) runStarted(ctx context.Context, message *genai.Content, onStart func(invocation string)) (*turn, error) {
 	h := c.p.h
 	runCtx, end, err := h.StartRun(ctx, c.key.App, c.key.User, true)
 	if err != nil {
@@ -251,7 +263,7 @@ func (c *call) runTurn(ctx context.Context, message *genai.Content) (*turn, erro
 	t := &turn{}
 	for ev, err := range h.Host().Run(runCtx, &runtime.RunRequest{
 		App: c.key.App, UserID: c.key.User, SessionID: c.key.ID, Message: message, Agent: c.tool.Agent,
-		CreateSession: c.creates, Writer: session.WriterClient, Protocol: "mcp",
+		CreateSession: c.creates, InvocationID: c.resumes, OnStart: onStart, Writer: session.WriterClient, Protocol: "mcp",
 		ClientLeft: func() bool { return ctx.Err() != nil && h.Stopping().Err() == nil },
 	}) {
 		if err != nil {
@@ -283,8 +295,11 @@ func (c *call) describeError(ctx context.Context, err error) error {
 // reportProgress sends a notification that the run has come further, if the client wants them. Its
 // message is the text before the final answer.
 func (c *call) reportProgress(ctx context.Context, ev *session.Event) {
+	if c.req == nil {
+		return
+	}
 	token := c.req.Params.GetProgressToken()
-	if token == nil || c.progress >= maxProgress {
+	if token == nil || c.progress >= maxProgress || c.detached.Load() {
 		return
 	}
 	c.progress++
@@ -298,7 +313,7 @@ func (c *call) reportProgress(ctx context.Context, ev *session.Event) {
 // logEvent sends a log message, if the client has set a level: which agent has come further, or its
 // error.
 func (c *call) logEvent(ctx context.Context, ev *session.Event) {
-	if ev.Partial || ev.IsFromUser() {
+	if ev.Partial || ev.IsFromUser() || c.req == nil || c.detached.Load() {
 		return
 	}
 	params := &mcp.LoggingMessageParams{Level: "info", Logger: c.p.name, Data: map[string]any{"agent": ev.Author, "event": ev.ID}}

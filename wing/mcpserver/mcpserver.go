@@ -31,6 +31,9 @@ type Options struct {
 	// AnswerTimeout is how long a call in a session waits for a person's answer; the
 	// default is 10 minutes. Newer clients repeat the call instead.
 	AnswerTimeout time.Duration
+	// TaskDelay is how long a call by a client that offers tasks may run before it continues as a
+	// task; the default is 2 seconds. Below 0 each call of such a client is a task.
+	TaskDelay time.Duration
 	// User is the user on a host without authentication; the default is mcp_user, as in ADK.
 	User string
 	// Server has further options of the SDK's servers, for programs with handlers of their own; nil
@@ -70,6 +73,9 @@ func newHandlers(s *server.Services, opts *Options) *handlers {
 	h := &handlers{Services: s, opts: *opts, published: map[string]*publishedApp{}}
 	if h.opts.AnswerTimeout == 0 {
 		h.opts.AnswerTimeout = 10 * time.Minute
+	}
+	if h.opts.TaskDelay == 0 {
+		h.opts.TaskDelay = 2 * time.Second
 	}
 	return h
 }

@@ -57,6 +57,8 @@ type publishedApp struct {
 	streams   map[string]int
 	streaming int
 	timer     *time.Timer
+	// tasks counts the runs here that continue as tasks, by user.
+	tasks map[string]int
 }
 
 // settingsOf returns what an app offers; nil for an app that is not served.
@@ -96,7 +98,7 @@ func (h *handlers) findPublished(name string) *publishedApp {
 func (h *handlers) newPublished(name string, settings *Settings) *publishedApp {
 	p := &publishedApp{
 		h: h, name: name, listed: map[string][]byte{}, listedPrompts: map[string][]byte{},
-		owners: map[string]string{}, opening: map[string]int{}, streams: map[string]int{},
+		owners: map[string]string{}, opening: map[string]int{}, streams: map[string]int{}, tasks: map[string]int{},
 	}
 	opts := mcp.ServerOptions{}
 	if h.opts.Server != nil {
@@ -112,11 +114,13 @@ func (h *handlers) newPublished(name string, settings *Settings) *publishedApp {
 	if opts.SubscribeHandler == nil {
 		opts.SubscribeHandler, opts.UnsubscribeHandler = p.handleSubscribe, p.handleUnsubscribe
 	}
+	opts.Capabilities = withTasks(opts.Capabilities)
 	opts.SetCacheable = func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
 		c.CacheScope, c.TTLMs = "private", int(listTTL/time.Millisecond)
 	}
 	p.server = mcp.NewServer(&mcp.Implementation{Name: name, Version: h.Version()}, &opts)
-	p.server.AddReceivingMiddleware(p.recoverPanics)
+	p.addTaskMethods()
+	p.server.AddReceivingMiddleware(p.recoverPanics, p.handleTasks)
 	if h.opts.Extend != nil {
 		h.opts.Extend(name, p.server)
 	}

@@ -170,7 +170,7 @@ func readAuthorization(c *genai.FunctionCall) (address, code string) {
 
 // listQuestions returns the open calls' questions that the client can ask.
 func (c *call) listQuestions(pending []pendingCall) []*question {
-	caps := c.req.ClientCapabilities()
+	caps := c.capabilities
 	if caps == nil || caps.Elicitation == nil {
 		return nil
 	}

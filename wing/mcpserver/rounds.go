@@ -2,10 +2,22 @@ package mcpserver
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
+	"time"
 
+	"github.com/google/uuid"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/genai"
+
+	"agenthost/internal/safe"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+	"agenthost/wing/mcpserver/mcptask"
 )
 
 // runStateless runs a call for a client without sessions. A call with a request state answers
@@ -28,9 +40,12 @@ func (c *call) runStateless(ctx context.Context) (*mcp.CallToolResult, error) {
 	} else if len(c.req.Params.InputResponses) > 0 {
 		return nil, errNoState
 	}
-	t, err := c.runTurn(ctx, message)
-	if err != nil {
+	t, err := c.runOrDetach(ctx, message)
+	switch {
+	case err != nil:
 		return failedResult(err.Error()), nil
+	case t == nil:
+		return &mcp.CallToolResult{}, nil // the call continues as a task
 	}
 	if !t.asks && c.req.Params.RequestState == "" {
 		return c.buildResult(ctx, t), nil
@@ -143,4 +158,402 @@ func (c *call) describeWaiting(pending []pendingCall) *mcp.CallToolResult {
 		}
 	}
 	return failedResult(strings.Join(lines, "\n"))
+}
+
+// A call by a client that offers tasks continues as a task when it takes longer than Options.TaskDelay:
+//
+//	tools/call ──▶ run ──┬─▶ it ends soon: the result, or questions as in rounds.go
+//	                     └─▶ the task's ID; the run continues without its request
+//	tasks/get    ──▶ the state in the session's events (mcptask), the same on every replica
+//	tasks/update ──▶ answers to the agent's questions: the next run
+//	tasks/cancel ──▶ stops the run, here or on another replica
+//
+// A task is looked up among the caller's own sessions, so that another user's task is unknown.
+
+const (
+	// maxTasks and maxUserTasks limit the runs here that continue as tasks. Other calls wait for their
+	// result.
+	maxTasks     = 1024
+	maxUserTasks = 64
+	// codeMissingCapability and codeHeaderMismatch are the protocol's.
+	codeMissingCapability = -32021
+	codeHeaderMismatch    = -32020
+)
+
+var errUnknownTask = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "unknown task"}
+
+// withTasks returns capabilities with the extension.
+func withTasks(given *mcp.ServerCapabilities) *mcp.ServerCapabilities {
+	own := *given
+	own.Extensions = map[string]any{}
+	for name, settings := range given.Extensions {
+		own.Extensions[name] = settings
+	}
+	own.AddExtension(mcptask.Extension, map[string]any{})
+	return &own
+}
+
+// addTaskMethods makes the server decode the extension's requests, which handleTasks handles.
+func (p *publishedApp) addTaskMethods() {
+	for _, method := range mcptask.Methods() {
+		unreached := func(context.Context, *mcp.ServerSession, *mcptask.Params) (*mcptask.Result, error) {
+			return nil, errInternal
+		}
+		if err := mcp.AddReceivingCustomMethod(p.server, method, unreached); err != nil {
+			p.h.Logger().Error("MCP method rejected", "app", p.name, "method", method, "error", err)
+		}
+	}
+}
+
+func offersTasks(capabilities *mcp.ClientCapabilities) bool {
+	return capabilities != nil && capabilities.Extensions[mcptask.Extension] != nil
+}
+
+// taskSlot receives the task that a call continues as.
+type taskSlot struct{ task *mcptask.Result }
+
+type taskSlotKey struct{}
+
+// handleTasks handles the extension's requests, and replaces the result of a call that continues as a
+// task.
+func (p *publishedApp) handleTasks(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if slices.Contains(mcptask.Methods(), method) {
+			if asked, ok := req.(*mcp.ServerRequest[*mcptask.Params]); ok {
+				return p.handleTask(ctx, method, asked)
+			}
+		}
+		if method != "tools/call" {
+			return next(ctx, method, req)
+		}
+		slot := &taskSlot{}
+		result, err := next(context.WithValue(ctx, taskSlotKey{}, slot), method, req)
+		if slot.task != nil && err == nil {
+			return slot.task, nil
+		}
+		return result, err
+	}
+}
+
+// runOrDetach runs a turn. It returns no turn for a call that continues as a task.
+func (c *call) runOrDetach(ctx context.Context, message *genai.Content) (*turn, error) {
+	slot, _ := ctx.Value(taskSlotKey{}).(*taskSlot)
+	if slot == nil || !offersTasks(c.capabilities) || !c.p.enterTask(c.key.User) {
+		return c.runTurn(ctx, message)
+	}
+	run := c.startRun(ctx, message)
+	timer := time.NewTimer(c.p.h.opts.TaskDelay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done(): // the client has closed the stream before it has a task
+		run.cancel()
+		<-run.ended
+		return run.turn, run.err
+	case <-run.ended:
+		if c.p.h.opts.TaskDelay >= 0 || run.err != nil {
+			return run.turn, run.err
+		}
+	}
+	id := run.waitForStart(ctx)
+	if id == "" {
+		run.cancel()
+		<-run.ended
+		return run.turn, run.err
+	}
+	task, err := c.newTask(ctx, mcptask.ID{Invocation: id, Tool: c.tool.Name, Session: c.key.ID})
+	if slot.task = task; err != nil {
+		run.cancel()
+	}
+	return nil, err
+}
+
+// newTask returns the result of a call that continues as a task.
+func (c *call) newTask(ctx context.Context, id mcptask.ID) (*mcptask.Result, error) {
+	c.detached.Store(true)
+	found, err := c.findTurn(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &mcptask.Result{ResultType: mcptask.TypeTask, State: found.NewState(id, mcptask.Working)}, nil
+}
+
+// A taskRun is a run that does not end with its request.
+type taskRun struct {
+	// started receives the invocation once the message is stored.
+	started chan string
+	ended   chan struct{}
+	cancel  context.CancelFunc
+	turn    *turn
+	err     error
+}
+
+// waitForStart returns the invocation once the message is stored; it is empty for a run that ends
+// before, and for a client that has left.
+func (r *taskRun) waitForStart(ctx context.Context) string {
+	select {
+	case id := <-r.started:
+		return id
+	case <-ctx.Done():
+		return ""
+	case <-r.ended:
+	}
+	select {
+	case id := <-r.started:
+		return id
+	default:
+		return ""
+	}
+}
+
+// startRun starts a run for the messages, one after the other, that the server's shutdown ends. The
+// caller has called enterTask.
+func (c *call) startRun(ctx context.Context, messages ...*genai.Content) *taskRun {
+	run := &taskRun{started: make(chan string, len(messages)), ended: make(chan struct{})}
+	ctx, run.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		defer close(run.ended)
+		defer run.cancel()
+		defer c.p.leaveTask(c.key.User)
+		defer safe.Recover(func(caught *safe.Panic) {
+			caught.Log(c.p.h.Logger(), "MCP task panicked", "app", c.key.App, "session", c.key.ID)
+			run.err = errInternal
+		})
+		for _, message := range messages {
+			if run.turn, run.err = c.runStarted(ctx, message, func(id string) { run.started <- id }); run.err != nil {
+				return
+			}
+		}
+	}()
+	return run
+}
+
+// enterTask counts a run until leaveTask; it returns false for one too many.
+func (p *publishedApp) enterTask(user string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := 0
+	for _, n := range p.tasks {
+		all += n
+	}
+	if all >= maxTasks || p.tasks[user] >= maxUserTasks {
+		return false
+	}
+	p.tasks[user]++
+	return true
+}
+
+func (p *publishedApp) leaveTask(user string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.tasks[user]--; p.tasks[user] == 0 {
+		delete(p.tasks, user)
+	}
+}
+
+// handleTask handles a request about a task.
+func (p *publishedApp) handleTask(ctx context.Context, method string, req *mcp.ServerRequest[*mcptask.Params]) (*mcptask.Result, error) {
+	if !offersTasks(req.ClientCapabilities()) {
+		data, err := json.Marshal(map[string]any{"requiredCapabilities": map[string]any{"extensions": map[string]any{mcptask.Extension: map[string]any{}}}})
+		if err != nil {
+			return nil, errInternal
+		}
+		return nil, &jsonrpc.Error{Code: codeMissingCapability, Message: method + " requires the capability " + mcptask.Extension, Data: data}
+	}
+	if extra := req.GetExtra(); extra != nil && extra.Header != nil && extra.Header.Get("Mcp-Name") != req.Params.TaskID {
+		return nil, &jsonrpc.Error{Code: codeHeaderMismatch, Message: "the header Mcp-Name must be the taskId"}
+	}
+	id, ok := mcptask.ParseID(req.Params.TaskID)
+	settings := p.currentSettings()
+	t := settings.findTool(id.Tool)
+	if !ok || t == nil {
+		return nil, errUnknownTask
+	}
+	c := &call{
+		p: p, settings: settings, tool: t, key: session.Key{App: p.name, User: p.callerOf(req), ID: id.Session},
+		capabilities: req.ClientCapabilities(), hidden: !t.takesHandle(settings),
+	}
+	result := &mcptask.Result{ResultType: mcptask.TypeComplete}
+	state, err := c.readTask(ctx, id)
+	switch {
+	case err != nil:
+	case method == mcptask.MethodGet:
+		result.State = state
+	case method == mcptask.MethodUpdate && state.Status == mcptask.InputRequired:
+		err = c.answerTask(ctx, id, req.Params.InputResponses)
+	case method == mcptask.MethodCancel && (state.Status == mcptask.Working || state.Status == mcptask.InputRequired):
+		err = c.cancelTask(ctx, id)
+	}
+	return result, err
+}
+
+// findTurn returns a task's turn, if the session is the caller's.
+func (c *call) findTurn(ctx context.Context, id mcptask.ID) (*mcptask.Turn, error) {
+	sess, err := c.p.h.Host().Store().Sessions.Get(ctx, c.key, nil)
+	if errors.Is(err, session.ErrNotFound) {
+		return nil, errUnknownTask
+	}
+	if err != nil {
+		return nil, c.describeError(ctx, err)
+	}
+	found := mcptask.FindTurn(sess.Events(), id.Invocation)
+	if found == nil {
+		return nil, errUnknownTask
+	}
+	return found, nil
+}
+
+// readTask returns a task's state. A run that was interrupted is resumed, if the app is resumable.
+func (c *call) readTask(ctx context.Context, id mcptask.ID) (*mcptask.State, error) {
+	isRunning, err := c.p.h.Host().Store().Sessions.IsRunning(ctx, c.key)
+	if err != nil {
+		return nil, c.describeError(ctx, err)
+	}
+	found, err := c.findTurn(ctx, id) // after IsRunning: a run that has ended meanwhile has its events
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case isRunning && found.IsLast:
+		state := found.NewState(id, mcptask.Working)
+		if last := found.Events[len(found.Events)-1]; !last.IsFromUser() {
+			state.StatusMessage = truncateText(plainText(last.Content), maxProgressText)
+		}
+		return state, nil
+	case found.IsCanceled():
+		return found.NewState(id, mcptask.Cancelled), nil
+	case len(found.Pending) > 0:
+		return c.describeQuestions(id, found), nil
+	case found.HasEnded():
+		state, t := found.NewState(id, mcptask.Completed), &turn{}
+		for _, ev := range found.Answer() {
+			t.readEvent(c.key.ID, ev)
+		}
+		state.Result = c.buildResult(ctx, t)
+		return state, nil
+	case found.IsResumable() && c.p.enterTask(c.key.User):
+		resumed := &call{p: c.p, settings: c.settings, tool: c.tool, key: c.key, resumes: id.Invocation}
+		run := resumed.startRun(ctx, nil)
+		select {
+		case <-run.started:
+			return found.NewState(id, mcptask.Working), nil
+		case <-run.ended:
+			if run.err != nil {
+				return newFailedState(id, found, "the run was interrupted, and cannot be resumed: "+run.err.Error()), nil
+			}
+			return found.NewState(id, mcptask.Working), nil
+		}
+	}
+	return newFailedState(id, found, "the run was interrupted"), nil
+}
+
+func newFailedState(id mcptask.ID, found *mcptask.Turn, reason string) *mcptask.State {
+	state := found.NewState(id, mcptask.Failed)
+	state.Error = &mcptask.Failure{Code: jsonrpc.CodeInternalError, Message: reason}
+	return state
+}
+
+// describeQuestions returns the state of a task that waits for a person. A client that cannot ask
+// receives what is open as the result.
+func (c *call) describeQuestions(id mcptask.ID, found *mcptask.Turn) *mcptask.State {
+	open := listCalls(found)
+	questions := c.listQuestions(open)
+	if len(questions) == 0 {
+		state := found.NewState(id, mcptask.Completed)
+		state.Result = c.describeWaiting(open)
+		return state
+	}
+	state := found.NewState(id, mcptask.InputRequired)
+	state.InputRequests = mcp.InputRequestMap{}
+	for _, q := range questions {
+		state.InputRequests[q.call.ID] = q.params
+	}
+	return state
+}
+
+func listCalls(found *mcptask.Turn) []pendingCall {
+	var open []pendingCall
+	for _, one := range found.Pending {
+		open = append(open, pendingCall{one.Event, one.Call})
+	}
+	return open
+}
+
+// answerTask starts a run with the answers: one message for each event that asks. It returns once the
+// first message is stored. Answers that do not fit, and those to other questions, are ignored: the
+// questions stay open.
+func (c *call) answerTask(ctx context.Context, id mcptask.ID, responses mcp.InputResponseMap) error {
+	found, err := c.findTurn(ctx, id)
+	if err != nil {
+		return err
+	}
+	open := listCalls(found)
+	answers := map[string]map[*question]map[string]any{}
+	questions := c.listQuestions(open)
+	for _, q := range questions {
+		given, _ := responses[q.call.ID].(*mcp.ElicitResult)
+		if given == nil {
+			continue
+		}
+		response, err := q.readResult(ctx, given)
+		if err != nil || response == nil {
+			continue
+		}
+		event := open[slices.IndexFunc(open, func(one pendingCall) bool { return one.call == q.call })].event
+		if answers[event] == nil {
+			answers[event] = map[*question]map[string]any{}
+		}
+		answers[event][q] = response
+	}
+	var messages []*genai.Content
+	for _, one := range open {
+		if message := buildMessage(answers[one.event], questions); message != nil {
+			messages = append(messages, message)
+			delete(answers, one.event)
+		}
+	}
+	if len(messages) == 0 {
+		return nil
+	}
+	if !c.p.enterTask(c.key.User) {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("tasks in progress exceed the limit of %d for a user", maxUserTasks)}
+	}
+	run := c.startRun(ctx, messages...)
+	select {
+	case <-run.started:
+	case <-run.ended:
+		return run.err
+	}
+	return nil
+}
+
+// cancelTask stops the run of a task. Without a run here the reason is stored, and a run of another
+// replica can store nothing more.
+func (c *call) cancelTask(ctx context.Context, id mcptask.ID) error {
+	h := c.p.h
+	sessions := h.Host().Store().Sessions
+	if sessions.CancelRun(c.key) {
+		return nil
+	}
+	if _, err := sessions.TakeOver(ctx, c.key); err != nil && !errors.Is(err, session.ErrNotFound) {
+		return c.describeError(ctx, err)
+	}
+	held, release, err := sessions.Acquire(ctx, c.key, time.Second)
+	if err != nil {
+		return c.describeError(ctx, err)
+	}
+	defer release()
+	sess, err := sessions.Get(held, c.key, nil)
+	if err != nil {
+		return c.describeError(ctx, err)
+	}
+	if found := mcptask.FindTurn(sess.Events(), id.Invocation); found == nil || found.HasEnded() && len(found.Pending) == 0 {
+		return nil // it has ended meanwhile
+	}
+	ev := &session.Event{ID: uuid.NewString(), InvocationID: id.Invocation, Author: h.Host().App(c.key.App).Root().Name(), Timestamp: time.Now()}
+	ev.ErrorCode, ev.ErrorMessage = runtime.CodeAborted, "The client canceled the task."
+	if err := sessions.Append(held, sess, ev); err != nil {
+		return c.describeError(ctx, err)
+	}
+	return nil
 }
