@@ -13,6 +13,7 @@ import { join } from 'node:path';
 import { apps, serve } from './host.mjs';
 import { startFakeAuth } from './fake-auth.mjs';
 import { blank, shot, tab, until } from './page/browser.mjs';
+import { PDF } from './page/pdf.mjs';
 import { start } from './page/see.mjs';
 
 const { see, chrome, host, save } = await start('ui-test/page/apps/helpdesk');
@@ -133,6 +134,18 @@ see('a file is sent, shown and downloaded; other types are refused', async (page
   const [download] = await Promise.all([page.waitForEvent('download'), page.click('.from-user button.file')]);
   assert.match(download.suggestedFilename(), /^pot .*png$/);
 }, { ...chat, forgive: /^requested blob:/ });
+
+see('a PDF file is shown in place, and another file with its type is not', async (page) => {
+  await page.setInputFiles('input[type=file]', [{ name: 'bill.pdf', mimeType: 'application/pdf', buffer: Buffer.from(PDF) }, { name: 'page.pdf', mimeType: 'application/pdf', buffer: Buffer.from('<script>window.ran=1</script>') }]);
+  await ask(page, 'here is a bill');
+  await page.reload();
+  await page.click('text=Show bill.pdf');
+  await page.waitForSelector('.from-user iframe[title="bill.pdf"]');
+  await page.click('text=Show page.pdf');
+  await page.waitForSelector('.from-user >> text=This is not a PDF file.');
+  assert.equal(await page.locator('iframe').count(), 1);
+  await shot(page, 'chat pdf');
+}, { ...chat, forgive: /^requested (blob|chrome-extension|chrome):/ });
 
 see('conversations are renamed, deleted, and restored for some seconds', async (page) => {
   await ask(page, 'first words');

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { apps, serve } from './host.mjs';
 import { findings } from './page/axe.mjs';
 import { shot, tab, until } from './page/browser.mjs';
+import { PDF } from './page/pdf.mjs';
 import { actOnSession, idle, sendMessage, start } from './page/see.mjs';
 
 const { see, chrome, host, dir } = await start('apps/hello', 'apps/pipeline', 'apps/team', 'ui-test/page/apps/desk', 'ui-test/page/apps/writer');
@@ -217,6 +218,8 @@ see('files are shown by their kind', async (page) => {
     { inlineData: { mimeType: 'text/markdown', displayName: 'a.md', data: data('# Title\n\n**bold** <script>window.ran=1</script>') } },
     { inlineData: { mimeType: 'text/csv', displayName: 'a.csv', data: data('name,paid\n"Ana, ""A""",12.50\n<b>x</b>,3') } },
     { inlineData: { mimeType: 'application/pdf', displayName: 'a.pdf', data: data('%PDF-1.4') } },
+    { inlineData: { mimeType: 'application/pdf', displayName: 'shown.pdf', data: data(PDF) } },
+    { inlineData: { mimeType: 'application/pdf', displayName: 'page.pdf', data: data('<script>window.ran=1</script>') } },
     { inlineData: { mimeType: 'video/webm', displayName: 'a.webm', data: data('no video') } },
   ]), turn(1, 'writer', [{ text: 'Thanks.' }])]);
   await page.evaluate(() => { location.hash = '#writer/files'; });
@@ -224,11 +227,16 @@ see('files are shown by their kind', async (page) => {
   assert.equal(await page.textContent('.file .md [data-level="1"]'), 'Title');
   assert.deepEqual(await page.locator('.file td').allTextContents(), ['Ana, "A"', '12.50', '<b>x</b>', '3']);
   await page.waitForSelector('.dim:has-text("a.webm (video/webm): the browser cannot play it")');
+  await page.click('.file summary:has-text("shown.pdf")');
+  const shown = page.locator('iframe.pdf[title="shown.pdf"]');
+  await shown.scrollIntoViewIfNeeded();
+  assert.match(await shown.getAttribute('src'), /^blob:/);
+  assert.equal(await page.locator('.file summary').count(), 2, 'a page is not shown as a PDF file');
   const [saved] = await Promise.all([page.waitForEvent('download'), page.locator('.file', { hasText: 'a.pdf' }).getByRole('button', { name: 'Download' }).click()]);
   assert.equal(saved.suggestedFilename(), 'a.pdf');
   assert.equal(readFileSync(await saved.path(), 'utf8'), '%PDF-1.4');
   await shot(page, 'page files');
-}, { hash: '/#writer', forgive: /^requested blob:/ }); // from memory
+}, { hash: '/#writer', forgive: /^requested (blob|chrome-extension|chrome):/ }); // from memory, by the viewer
 
 see('the active agent is marked after a transfer', async (page) => {
   await page.waitForSelector('.node[data-agent=front_desk]');

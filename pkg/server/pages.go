@@ -22,9 +22,9 @@ var pageFiles embed.FS
 
 // pageCSP allows only resources from this server: no inline scripts or styles, no other
 // origins (images in responses are never loaded), and no framing. Worklets are scripts,
-// WebSockets to this server count as 'self', and recordings play from memory (blob:).
+// WebSockets to this server count as 'self', and recordings and PDF files are in memory (blob:).
 const pageCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
-	"img-src 'self' data:; media-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	"img-src 'self' data:; media-src blob:; frame-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // handlePage serves the page for app authors.
 func (s *Services) handlePage(w http.ResponseWriter, r *http.Request) error {

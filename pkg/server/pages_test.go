@@ -23,7 +23,7 @@ func TestPage(t *testing.T) {
 			t.Errorf("GET %s = %d %s", path, w.Code, w.Header().Get("Content-Type"))
 		}
 		const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
-			"img-src 'self' data:; media-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+			"img-src 'self' data:; media-src blob:; frame-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 		if got := w.Header().Get("Content-Security-Policy"); got != policy {
 			t.Errorf("GET %s has the policy %q, want %q", path, got, policy)
 		}

@@ -208,10 +208,10 @@ func listArtifacts(ev *session.Event) []file {
 	return all
 }
 
-// pictureTypes are the types that the page shows, by file name extension. They have no scripts.
-var pictureTypes = map[string]string{".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
+// shownTypes are the types that the page shows, by file name extension.
+var shownTypes = map[string]string{".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp", ".pdf": "application/pdf"}
 
-func typeOfName(name string) string { return pictureTypes[strings.ToLower(path.Ext(name))] }
+func typeOfName(name string) string { return shownTypes[strings.ToLower(path.Ext(name))] }
 
 func nameOfType(mediaType string) string {
 	kind, _, _ := strings.Cut(mediaType, "/")

@@ -24,7 +24,7 @@ var pageFiles embed.FS
 // no inline scripts or styles, and files that scripts have loaded (blob:). %s are the pages that may
 // embed it.
 const pageCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; " +
-	"media-src 'self' blob:; base-uri 'none'; form-action 'none'; frame-ancestors %s"
+	"media-src 'self' blob:; frame-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors %s"
 
 var pageTemplate = template.Must(template.New("page").Parse(`<!doctype html>
 <html lang="en"{{if ne .Mode "auto"}} data-mode="{{.Mode}}"{{end}}>

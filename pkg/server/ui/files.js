@@ -5,6 +5,7 @@ import { el, block, json, count, fold } from './dom.js';
 import { toAudioFile, fromBase64 } from './pcm.js';
 import { drawMarkdown } from './markdown.js';
 import { escapeControls, cutText } from './text.js';
+import { canShowPDF, drawPDF } from './pdf.js';
 import { drawTable } from './table.js';
 
 const PICTURES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
@@ -16,8 +17,14 @@ export function inlineData({ mimeType = '', data = '', displayName = '' }) {
   if (PICTURES.includes(type)) return el('img', { src: `data:${type};base64,${toPlainBase64(data)}`, alt: name || 'image' });
   if (type.startsWith('audio/')) return audio({ mimeType, data }, name);
   if (type.startsWith('video/')) return video({ type, data }, name);
-  const text = isText(type) ? new TextDecoder().decode(fromBase64(data)) : null;
-  return el('div', { class: 'file' }, text === null ? '' : drawText(type, text), download(name, mimeType, data));
+  return el('div', { class: 'file' }, drawContent(type, name, data), download(name, mimeType, data));
+}
+
+// drawContent shows text, and a PDF file on request; null for other files.
+function drawContent(type, name, data) {
+  if (isText(type)) return drawText(type, new TextDecoder().decode(fromBase64(data)));
+  const isPDF = type === 'application/pdf' && canShowPDF(fromBase64(data));
+  return isPDF ? fold(name || 'PDF', () => drawPDF(fromBase64(data), name || 'PDF'), { class: 'call' }) : null;
 }
 
 /** drawArtifact shows an artifact when it is loaded. */

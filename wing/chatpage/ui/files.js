@@ -2,6 +2,8 @@
 // without them.
 
 import { el } from '../../ui/dom.js';
+import { canShowPDF, drawPDF } from '../../ui/pdf.js';
+import { isFramed } from './frame.js';
 
 // The types that a browser draws without running anything.
 const PICTURES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
@@ -24,7 +26,18 @@ export function drawFile(file, load) {
   const node = el('div', { class: 'attachment' }, save);
   if (PICTURES.includes(file.type)) preview(node, file, load);
   else if (SOUNDS.test(file.type) || FILMS.test(file.type)) node.prepend(el('button', { type: 'button', class: 'quiet', onclick: (event) => play(event.currentTarget, file, load) }, `Play ${file.name}`));
+  else if (file.type === 'application/pdf' && navigator.pdfViewerEnabled && !isFramed) node.prepend(el('button', { type: 'button', class: 'quiet', onclick: (event) => read(event.currentTarget, file, load, note) }, `Show ${file.name}`));
   return node;
+}
+
+// read shows a PDF file; the embedded chat is in a sandbox, where browsers have no viewer.
+async function read(button, file, load, note) {
+  button.disabled = true;
+  const data = await load(file.path).catch(() => null);
+  button.disabled = false;
+  const bytes = data && new Uint8Array(data);
+  if (bytes && canShowPDF(bytes)) button.replaceWith(drawPDF(bytes, file.name));
+  else note.textContent = bytes ? ' This is not a PDF file.' : ' The file cannot be loaded.';
 }
 
 async function download(file, load, note) {
