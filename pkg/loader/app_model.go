@@ -36,8 +36,10 @@ type appModel struct {
 	agents []*resolvedAgent
 	slots  int
 
-	plugins    []*runtime.Plugin
-	sections   []section
+	plugins  []*runtime.Plugin
+	sections []section
+	// skills are those that the tools use, by folder.
+	skills     map[string]tool.Skill
 	summarizer model.LLM
 	// defaultModel returns the model for agents that neither name nor inherit one. It is built on
 	// first use.

@@ -250,6 +250,12 @@ func (r *resolver) buildTool(ctx context.Context, kind spec.Kind[tool.Env, tool.
 	if !ok {
 		return nil
 	}
+	for _, s := range skills {
+		if r.app.skills == nil {
+			r.app.skills = map[string]tool.Skill{}
+		}
+		r.app.skills[s.Content().Folder] = s
+	}
 	addresses := slices.Concat(configAddresses(d.plan.Config), doc.listAddresses())
 	conn, ok := r.resolveConnection(d.plan.Config, doc.doc, addresses)
 	if !ok {

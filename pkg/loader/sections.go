@@ -1,15 +1,20 @@
 package loader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"reflect"
+	"slices"
 	"strconv"
+	"strings"
 
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
 )
 
 // A SectionEnv has what a section of app.yaml is built from.
@@ -18,6 +23,8 @@ type SectionEnv struct {
 	App string
 	// Root is the compiled agent tree.
 	Root runtime.Agent
+	// Skills are those that the app's tools use, sorted by name.
+	Skills []tool.Skill
 	// Reload is how changes in the app's files are published; nil for the defaults.
 	Reload *runtime.ReloadOptions
 	// Logger is never nil.
@@ -69,13 +76,20 @@ func (r *resolver) decodeDocument(n *spec.Node) spec.Diagnostics {
 func (c *compiler) buildSections(ctx context.Context, root runtime.Agent) (map[string]any, error) {
 	built := map[string]any{}
 	for _, s := range c.app.sections {
-		value, err := s.Build(ctx, SectionEnv{App: c.src.name, Root: root, Reload: c.app.doc.reloadOptions(), Logger: c.loader.opts.Logger})
+		value, err := s.Build(ctx, SectionEnv{App: c.src.name, Root: root, Skills: c.app.listSkills(), Reload: c.app.doc.reloadOptions(), Logger: c.loader.opts.Logger})
 		if err != nil {
 			return nil, placeSectionError(s, err)
 		}
 		built[s.Kind.Name] = value
 	}
 	return built, nil
+}
+
+// listSkills returns the skills that the tools use.
+func (a *appModel) listSkills() []tool.Skill {
+	return slices.SortedFunc(maps.Values(a.skills), func(x, y tool.Skill) int {
+		return cmp.Or(strings.Compare(x.Content().Name, y.Content().Name), strings.Compare(x.Content().Folder, y.Content().Folder))
+	})
 }
 
 // placeSectionError places an error without a position at its section.

@@ -23,6 +23,9 @@ type SkillConfig interface {
 type Skill interface {
 	// Content returns the skill's files. The caller must not modify them.
 	Content() *SkillContent
+	// Fields returns the fields at the beginning of the skill's file, with JSON types. The caller
+	// must not modify them.
+	Fields() map[string]any
 	// HasScripts reports whether the skill has scripts that can run.
 	HasScripts() bool
 }

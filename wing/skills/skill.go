@@ -38,6 +38,9 @@ func skillFileNames() []string { return []string{"SKILL.md", "skill.md"} }
 // Content returns the skill's files.
 func (s *loadedSkill) Content() *tool.SkillContent { return &s.SkillContent }
 
+// Fields returns the frontmatter.
+func (s *loadedSkill) Fields() map[string]any { return s.Frontmatter }
+
 // Models can load the files in these folders of a skill. Scripts are also run.
 const (
 	referencesFolder = "references/"
