@@ -99,7 +99,7 @@ func readPage(text string) *docPage {
 			continue
 		}
 		first, rest, _ := strings.Cut(block, "\n")
-		if path, ok := strings.CutPrefix(first, "# "); ok && (lang == "yaml" && strings.HasSuffix(path, ".yaml") || lang == "sh" && strings.HasSuffix(path, "/.env")) {
+		if path, ok := strings.CutPrefix(first, "# "); ok && (lang == "yaml" && strings.HasSuffix(path, ".yaml") || lang == "markdown" && strings.HasSuffix(path, ".md") || lang == "sh" && strings.HasSuffix(path, "/.env")) {
 			p.addFile(path, rest+"\n")
 		}
 		if path, ok := strings.CutPrefix(lang, "json "); ok {

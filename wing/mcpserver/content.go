@@ -21,6 +21,7 @@ import (
 	"agenthost/internal/safe"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
+	"agenthost/wing/mcpserver/mcpskills"
 )
 
 // readEvent adds what a client sees of an event: the final text without thoughts, media, and links
@@ -197,6 +198,8 @@ func (e *exposeConfig) checkResource(at *spec.Node) spec.Diagnostics {
 		ds = append(ds, at.Get("resource").Errorf(sectionKey, "resource must be a URI with a scheme, such as docs://returns or docs://{name}, got %q", e.Resource))
 	case strings.HasPrefix(strings.ToLower(e.Resource), artifactScheme):
 		ds = append(ds, at.Get("resource").Errorf(sectionKey, "resource cannot begin with %s, which artifacts have", artifactScheme))
+	case strings.HasPrefix(strings.ToLower(e.Resource), mcpskills.Scheme):
+		ds = append(ds, at.Get("resource").Errorf(sectionKey, "resource cannot begin with %s, which skills have", mcpskills.Scheme))
 	}
 	if (e.Text == "") == (e.Data == "") {
 		ds = append(ds, at.Errorf(sectionKey, "exactly one of text and data is required for a resource"))
@@ -288,6 +291,7 @@ func (p *publishedApp) updateResources(settings *Settings) (changed []string) {
 			changed = append(changed, r.URI)
 		}
 	}
+	changed = append(changed, p.updateSkills(settings, listed)...)
 	missing := listMissing(p.listedResources, listed)
 	p.server.RemoveResources(missing...)
 	p.server.RemoveResourceTemplates(missing...)
@@ -298,6 +302,32 @@ func (p *publishedApp) updateResources(settings *Settings) (changed []string) {
 	}
 	p.listedResources, p.hasArtifacts = listed, settings.Artifacts
 	return append(changed, missing...)
+}
+
+// updateSkills makes the server list each skill's main file, and match the URIs of the others.
+func (p *publishedApp) updateSkills(settings *Settings, listed map[string][]byte) (changed []string) {
+	if settings.Skills == nil {
+		if p.hasSkills {
+			p.server.RemoveResourceTemplates(mcpskills.Template)
+		}
+		p.hasSkills = false
+		return nil
+	}
+	if !p.hasSkills {
+		p.server.AddResourceTemplate(&mcp.ResourceTemplate{Name: "skill", Description: "A file in a skill.", URITemplate: mcpskills.Template}, p.handleResource)
+	}
+	p.hasSkills = true
+	for _, s := range settings.Skills.Skills() {
+		listed[s.URI] = encodeEntry(s)
+		if bytes.Equal(listed[s.URI], p.listedResources[s.URI]) {
+			continue
+		}
+		p.server.AddResource(&mcp.Resource{Name: s.Name(), Description: s.Description(), MIMEType: "text/markdown", URI: s.URI}, p.handleResource)
+		if p.listedResources[s.URI] != nil {
+			changed = append(changed, s.URI)
+		}
+	}
+	return changed
 }
 
 func (p *publishedApp) addResource(r *Resource) {
@@ -327,6 +357,9 @@ func (p *publishedApp) readResource(ctx context.Context, user, uri string) *mcp.
 		}
 		return p.readArtifact(ctx, user, uri)
 	}
+	if settings.Skills != nil && strings.HasPrefix(uri, mcpskills.Scheme) {
+		return settings.Skills.FindFile(uri)
+	}
 	return settings.findResource(uri)
 }
 
@@ -345,7 +378,11 @@ func (p *publishedApp) readArtifact(ctx context.Context, user, uri string) *mcp.
 	case err != nil || part == nil:
 		return nil
 	case part.InlineData != nil:
-		return &mcp.ResourceContents{URI: uri, Blob: part.InlineData.Data, MIMEType: part.InlineData.MIMEType}
+		data := part.InlineData.Data
+		if data == nil {
+			data = []byte{} // an empty file: clients require text or a blob
+		}
+		return &mcp.ResourceContents{URI: uri, Blob: data, MIMEType: part.InlineData.MIMEType}
 	case part.Text == "":
 		return nil // a reference to another place
 	}
@@ -414,6 +451,8 @@ func (s *Settings) listArguments(ref *mcp.CompleteReference) (arguments []Prompt
 		}
 	case ref.URI == artifactTemplate:
 		return nil, s.Artifacts
+	case ref.URI == mcpskills.Template:
+		return nil, s.Skills != nil
 	default:
 		if i := slices.IndexFunc(s.Resources, func(r Resource) bool { return r.URI == ref.URI }); i >= 0 {
 			return s.Resources[i].Arguments, true

@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/genai"
 
+	"agenthost/pkg/session"
 	"agenthost/wing/mcpserver"
 )
 
@@ -162,5 +164,80 @@ func TestLogging(t *testing.T) {
 	data, _ := got.Data.(map[string]any)
 	if got.Level != "info" || data["agent"] != "desk" || len(data) != 2 {
 		t.Errorf("the message is %+v", got)
+	}
+}
+
+// skillFiles are a skill for the desk, in an archive's form.
+const skillFiles = `-- apps/desk/skills/letters/SKILL.md --
+---
+name: letters
+description: Writes letters.
+---
+Write a letter.
+-- apps/desk/skills/letters/references/style.md --
+Be brief.
+-- apps/desk/skills/unlisted/SKILL.md --
+---
+name: unlisted
+description: Is not for clients.
+---
+Write nothing.
+`
+
+// The skills in expose are resources, with all their files, and a capability. Other skills are not,
+// and a reload without the skill ends both.
+func TestSkills(t *testing.T) {
+	desk := strings.Replace(readDesk(t), "    - artifacts: true\n", "    - artifacts: true\n    - skill: letters\n", 1)
+	desk = strings.Replace(desk, "tools:\n", "tools:\n  - skills: {from: [skills]}\n", 1)
+	e, url := newEnv(t, desk+skillFiles, nil, nil)
+	for _, era := range eras {
+		s := connect(t, url+"/apps/desk/mcp", era, "", nil)
+		if got := s.InitializeResult().Capabilities.Extensions["io.modelcontextprotocol/skills"]; got == nil {
+			t.Errorf("%s: the server does not declare the extension", era)
+		}
+		list, err := s.ListResources(t.Context(), nil)
+		if err != nil || len(list.Resources) != 1 {
+			t.Fatalf("%s: %v %v", era, list, err)
+		}
+		if r := list.Resources[0]; r.URI != "skill://letters/SKILL.md" || r.Name != "letters" || r.Description != "Writes letters." || r.MIMEType != "text/markdown" {
+			t.Errorf("%s: the resource is %+v", era, r)
+		}
+		read, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "skill://letters/references/style.md"})
+		if err != nil || read.Contents[0].Text != "Be brief.\n" {
+			t.Errorf("%s: %v %v", era, read, err)
+		}
+		for _, uri := range []string{"skill://unlisted/SKILL.md", "skill://letters/../unlisted/SKILL.md", "skill://letters/app.yaml"} {
+			if _, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri}); err == nil {
+				t.Errorf("%s: %s was read", era, uri)
+			}
+		}
+	}
+	withSkill := e.Host.App("desk")
+	other, _ := newEnv(t, readDesk(t), nil, nil)
+	e.Host.Swap(other.Host.App("desk"))
+	for _, era := range eras {
+		s := connect(t, url+"/apps/desk/mcp", era, "", nil)
+		if got := s.InitializeResult().Capabilities.Extensions["io.modelcontextprotocol/skills"]; got != nil {
+			t.Errorf("%s: the skills extension is %v", era, got)
+		}
+		if _, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "skill://letters/SKILL.md"}); err == nil {
+			t.Errorf("%s: the skill was read after it was removed", era)
+		}
+	}
+	e.Host.Swap(withSkill)
+}
+
+// An empty file is a resource with an empty blob, which clients require.
+func TestEmptyArtifact(t *testing.T) {
+	e, url := newEnv(t, readDesk(t), nil, nil)
+	s := connect(t, url+"/apps/desk/mcp", eras[1], "", nil)
+	_, structured := call(t, s, "desk", map[string]any{"request": "hello"})
+	key := session.Key{App: "desk", User: "mcp_user", ID: structured["session"].(string)}
+	if _, err := e.Host.Store().Artifacts.Save(t.Context(), key, "empty.txt", &genai.Part{InlineData: &genai.Blob{MIMEType: "text/plain"}}); err != nil {
+		t.Fatal(err)
+	}
+	read, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "artifact://" + key.ID + "/empty.txt"})
+	if err != nil || read.Contents[0].Blob == nil || len(read.Contents[0].Blob) != 0 {
+		t.Errorf("%+v, %v", read, err)
 	}
 }

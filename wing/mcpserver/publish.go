@@ -16,6 +16,7 @@ import (
 	"agenthost/internal/safe"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
+	"agenthost/wing/mcpserver/mcpskills"
 )
 
 // Limits for clients.
@@ -50,6 +51,7 @@ type publishedApp struct {
 	// listedResources are the resources by URI.
 	listedResources map[string][]byte
 	hasArtifacts    bool
+	hasSkills       bool
 	// owners are the users of the open sessions by their ID, and opening those of sessions to come.
 	owners  map[string]string
 	opening map[string]int
@@ -121,6 +123,10 @@ func (h *handlers) newPublished(name string, settings *Settings) *publishedApp {
 	p.server = mcp.NewServer(&mcp.Implementation{Name: name, Version: h.Version()}, &opts)
 	p.addTaskMethods()
 	p.server.AddReceivingMiddleware(p.recoverPanics, p.handleTasks)
+	currentSkills := func() *mcpskills.Catalog { return p.currentSettings().Skills }
+	if err := mcpskills.Register(p.server, currentSkills, int(listTTL/time.Millisecond)); err != nil {
+		h.Logger().Error("MCP skills rejected", "app", name, "reason", err)
+	}
 	if h.opts.Extend != nil {
 		h.opts.Extend(name, p.server)
 	}

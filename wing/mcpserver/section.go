@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"strings"
 	"unicode/utf8"
 
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	"agenthost/wing/mcpserver/mcpskills"
 )
 
 // sectionKey is the key in app.yaml, and the rule that its problems name.
@@ -19,7 +21,7 @@ const sectionKey = "mcp_server"
 func Section() spec.Kind[loader.SectionEnv, any] {
 	return spec.NewKind(sectionKey, "Serves the app as an MCP server at /apps/APP/mcp; an empty mapping offers the root agent as a tool. See [mcp-server.md](mcp-server.md).",
 		func(_ context.Context, env loader.SectionEnv, c *sectionConfig) (any, error) {
-			return c.buildSettings(env.Root)
+			return c.buildSettings(env.Root, env.Skills)
 		})
 }
 
@@ -36,6 +38,7 @@ type exposeConfig struct {
 	Tool        string           `yaml:"tool" doc:"The tool's name: letters, digits, _ and -, at most 64 characters. Default: the agent's name."`
 	Description string           `yaml:"description" doc:"The description of the tool or prompt. Default: the agent's."`
 	Artifacts   bool             `yaml:"artifacts" doc:"The artifacts of the caller's sessions as resources artifact://SESSION/NAME."`
+	Skill       string           `yaml:"skill" doc:"A skill of the app's agents by its name, with its files as resources skill://NAME/FILE (SEP-2640)."`
 	Prompt      string           `yaml:"prompt" doc:"A prompt with this name, whose text is text."`
 	Resource    string           `yaml:"resource" doc:"A resource with this URI. A {NAME} in the URI matches one segment and makes the resource a template."`
 	Text        string           `yaml:"text" doc:"The text of the prompt or resource; {NAME} is replaced by an argument's value."`
@@ -95,6 +98,8 @@ func (e *exposeConfig) entryName() string {
 		return fmt.Sprintf("tool %q", e.Tool)
 	case e.Agent != "":
 		return fmt.Sprintf("tool %q", e.Agent)
+	case e.Skill != "":
+		return fmt.Sprintf("skill %q", e.Skill)
 	case e.Prompt != "":
 		return fmt.Sprintf("prompt %q", e.Prompt)
 	case e.Resource != "":
@@ -106,13 +111,13 @@ func (e *exposeConfig) entryName() string {
 func (e *exposeConfig) checkEntry(at *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	kinds := 0
-	for _, is := range []bool{e.Agent != "", e.Artifacts, e.Prompt != "", e.Resource != ""} {
+	for _, is := range []bool{e.Agent != "", e.Artifacts, e.Skill != "", e.Prompt != "", e.Resource != ""} {
 		if is {
 			kinds++
 		}
 	}
 	if kinds != 1 {
-		ds = append(ds, at.Errorf(sectionKey, "exactly one of agent, artifacts, prompt and resource is required"))
+		ds = append(ds, at.Errorf(sectionKey, "exactly one of agent, artifacts, skill, prompt and resource is required"))
 	}
 	if e.Tool != "" && !toolName.MatchString(e.Tool) {
 		ds = append(ds, at.Get("tool").Errorf(sectionKey, "tool %q must have 1 to 64 characters: letters, digits, _ and -", e.Tool))
@@ -153,6 +158,8 @@ type Settings struct {
 	Resources []Resource
 	// Artifacts offers the artifacts in the caller's sessions.
 	Artifacts bool
+	// Skills are the skills with their files; nil for none.
+	Skills *mcpskills.Catalog
 	// Session is argument, connection or call.
 	Session string
 	// Instructions are for clients' models.
@@ -203,15 +210,19 @@ func newAgentTool(a runtime.Agent, name string) AgentTool {
 	return AgentTool{Name: name, Description: a.Description(), Input: runtime.InputSchema(a), Output: runtime.OutputSchema(a)}
 }
 
-// buildSettings resolves the agents.
-func (c *sectionConfig) buildSettings(root runtime.Agent) (*Settings, error) {
+// buildSettings resolves the agents and skills.
+func (c *sectionConfig) buildSettings(root runtime.Agent, skills []tool.Skill) (*Settings, error) {
 	s := &Settings{Session: c.Session, Instructions: c.Instructions}
 	if len(c.Expose) == 0 {
 		s.Tools = DefaultSettings(root).Tools
 	}
+	if err := c.buildSkills(s, skills); err != nil {
+		return nil, err
+	}
 	for i := range c.Expose {
 		e := &c.Expose[i]
 		switch {
+		case e.Skill != "":
 		case e.Artifacts:
 			s.Artifacts = true
 		case e.Prompt != "":
@@ -241,6 +252,37 @@ func (c *sectionConfig) buildSettings(root runtime.Agent) (*Settings, error) {
 		}
 	}
 	return s, nil
+}
+
+// buildSkills finds the skills among those of the app's agents.
+func (c *sectionConfig) buildSkills(s *Settings, skills []tool.Skill) error {
+	var chosen []tool.Skill
+	for i := range c.Expose {
+		name := c.Expose[i].Skill
+		if name == "" {
+			continue
+		}
+		var found, names []string
+		for _, skill := range skills {
+			if names = append(names, skill.Content().Name); skill.Content().Name == name {
+				chosen, found = append(chosen, skill), append(found, skill.Content().Folder)
+			}
+		}
+		switch {
+		case len(skills) == 0:
+			return fmt.Errorf("skill %q not found: the app's agents have no skills", name)
+		case len(found) == 0:
+			return fmt.Errorf("skill %q not found; the skills of the app's agents are %s", name, truncateText(strings.Join(names, ", "), maxErrorLine))
+		case len(found) > 1:
+			return fmt.Errorf("skill %q is in more than one folder: %s", name, strings.Join(found, ", "))
+		}
+	}
+	if len(chosen) == 0 {
+		return nil
+	}
+	var err error
+	s.Skills, err = mcpskills.NewCatalog(chosen)
+	return err
 }
 
 func (e *exposeConfig) buildArguments() []PromptArgument {

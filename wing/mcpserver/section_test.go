@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/txtar"
+
 	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
 )
@@ -13,8 +15,8 @@ import (
 // Each problem of mcp_server is reported at its place, with the value and the limit.
 func TestSectionProblems(t *testing.T) {
 	for section, want := range map[string]string{
-		"{expose: [{agent: desk, artifacts: true}]}": "exactly one of agent, artifacts, prompt and resource is required",
-		"{expose: [{}]}":                                                                                        "exactly one of agent, artifacts, prompt and resource is required",
+		"{expose: [{agent: desk, artifacts: true}]}": "exactly one of agent, artifacts, skill, prompt and resource is required",
+		"{expose: [{}]}":                                                                                        "exactly one of agent, artifacts, skill, prompt and resource is required",
 		"{expose: [{agent: stranger}]}":                                                                         `agent "stranger" not found in the agent tree, or it is a workflow's node`,
 		`{expose: [{agent: desk, tool: "a b"}]}`:                                                                `tool "a b" must have 1 to 64 characters: letters, digits, _ and -`,
 		"{expose: [{artifacts: true, tool: x}]}":                                                                "tool names an agent's tool: agent is required",
@@ -28,6 +30,9 @@ func TestSectionProblems(t *testing.T) {
 		"{expose: [{resource: returns, text: x}]}":                                                              `resource must be a URI with a scheme, such as docs://returns or docs://{name}, got "returns"`,
 		"{expose: [{resource: 'docs://{', text: x}]}":                                                           `resource must be a URI with a scheme, such as docs://returns or docs://{name}, got "docs://{"`,
 		"{expose: [{resource: 'Artifact://x/y', text: x}]}":                                                     "resource cannot begin with artifact://, which artifacts have",
+		"{expose: [{resource: 'skill://x/y', text: x}]}":                                                        "resource cannot begin with skill://, which skills have",
+		"{expose: [{skill: letters}]}":                                                                          `skill "letters" not found: the app's agents have no skills`,
+		"{expose: [{skill: letters}, {skill: letters}]}":                                                        `duplicate skill "letters"`,
 		"{expose: [{resource: 'docs://x', text: " + strings.Repeat("x", 512<<10+1) + "}]}":                      "resource exceeds the limit of 524288 bytes, got 524289",
 		"{expose: [{prompt: p, text: x, attach: [" + strings.Repeat("'docs://x',", 9) + "]}]}":                  "attach exceeds the limit of 8, got 9",
 		"{expose: [{prompt: p, text: x, arguments: [{name: a, values: [" + strings.Repeat("v,", 101) + "]}]}]}": "values exceeds the limit of 100, got 101",
@@ -68,4 +73,24 @@ func loadSection(t *testing.T, section string) string {
 		return err.Error()
 	}
 	return ""
+}
+
+// A skill that the app's agents do not have is an error that names those they have.
+func TestUnknownSkill(t *testing.T) {
+	desk := strings.Replace(readDesk(t), "    - artifacts: true\n", "    - artifacts: true\n    - skill: letter\n", 1)
+	desk = strings.Replace(desk, "tools:\n", "tools:\n  - skills: {from: [skills]}\n", 1)
+	dir := t.TempDir()
+	for _, f := range txtar.Parse([]byte(desk + skillFiles)).Files {
+		file := filepath.Join(dir, f.Name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, f.Data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, problems := loader.New(testenv.Kinds(), nil).Load(t.Context(), filepath.Join(dir, "apps/desk"))
+	if err := problems.Err(); err == nil || !strings.Contains(err.Error(), `skill "letter" not found; the skills of the app's agents are letters, unlisted`) {
+		t.Errorf("the error is %v", err)
+	}
 }
