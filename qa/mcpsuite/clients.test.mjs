@@ -12,6 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { SkillsClient } from '@modelcontextprotocol/client/ext/skills';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport as OldStdioTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
@@ -104,6 +105,7 @@ for (const [name, { create, revision, old = false }] of Object.entries(clients))
       await t.test('continues a conversation by its handle', () => testHandle(has));
       await t.test('answers a question', () => testQuestion(has));
       await t.test('reads resources and artifacts', () => testResources(has));
+      if (!old) await t.test('lists skills and verifies their files', () => testSkills(has));
       await t.test('renders a prompt and completes its arguments', () => testPrompt(has));
       await t.test('reports errors', () => testErrors(has));
     });
@@ -151,9 +153,9 @@ async function testQuestion({ call, questions, answers }) {
 
 async function testResources({ client, call }) {
   const { resources } = await client.listResources();
-  assert.deepEqual(resources.map((r) => [r.uri, r.mimeType]), [['docs://returns', 'text/markdown']]);
+  assert.deepEqual(resources.map((r) => [r.uri, r.mimeType]), [['docs://returns', 'text/markdown'], ['skill://refund-letter/SKILL.md', 'text/markdown']]);
   const { resourceTemplates } = await client.listResourceTemplates();
-  assert.deepEqual(resourceTemplates.map((r) => r.uriTemplate).sort(), ['artifact://{session}/{+name}', 'docs://orders/{id}']);
+  assert.deepEqual(resourceTemplates.map((r) => r.uriTemplate).sort(), ['artifact://{session}/{+name}', 'docs://orders/{id}', 'skill://{name}/{+file}']);
   const read = async (uri) => {
     const { contents: [found] } = await client.readResource({ uri });
     return found.text ?? Buffer.from(found.blob, 'base64').toString();
@@ -163,6 +165,26 @@ async function testResources({ client, call }) {
   const saved = (await call('write_note', { request: 'save it' })).content.find((c) => c.type === 'resource_link');
   assert.equal(await read(saved.uri), 'hello');
   await assert.rejects(read('docs://missing'), /not found/i);
+}
+
+async function testSkills({ client }) {
+  const skills = new SkillsClient(client);
+  assert.ok(skills.supported && skills.directoryRead);
+  const { skills: [skill], ttlMs } = await skills.list();
+  assert.equal(ttlMs, 5000);
+  assert.equal(skill.uri, 'skill://refund-letter/SKILL.md');
+  assert.deepEqual((await skills.get(skill.uri)).skill, skill);
+  const manifest = await skills.read(skill);
+  assert.ok(manifest.verified && manifest.body.includes('Write a letter with the amount.'));
+  for (const [file, text] of [['references/style.md', 'Write short sentences.\n'], ['references/own words.txt', '']]) {
+    const read = await skills.read(skill, file);
+    assert.ok(read.verified);
+    assert.equal(Buffer.from(read.bytes).toString(), text);
+  }
+  const { resources } = await skills.readDirectory('skill://refund-letter');
+  assert.deepEqual(resources.map((r) => [r.name, r.mimeType]), [['SKILL.md', 'text/markdown'], ['references', 'inode/directory']]);
+  await assert.rejects(skills.get('skill://missing/SKILL.md'), /unknown skill/);
+  await assert.rejects(client.readResource({ uri: 'skill://refund-letter/../app.yaml' }), /not found/i);
 }
 
 async function testPrompt({ client }) {
@@ -198,6 +220,8 @@ test('inspector 2.12.0', { timeout: 4 * timeout }, async (t) => {
       assert.equal(result.structuredContent.answer, 'Turn 1: hello');
       const { contents } = await inspect(target(), '--method', 'resources/read', '--uri', 'docs://returns');
       assert.equal(contents[0].text, 'Goods can be returned within 30 days.');
+      const report = await inspect(target(), '--method', 'skills/list', '--verify', '--require-digests');
+      assert.equal(report.uri, 'skill://refund-letter/SKILL.md', JSON.stringify(report));
       const { messages } = await inspect(target(), '--method', 'prompts/get', '--prompt-name', 'greet', '--prompt-args', 'name=Ada', 'language=French');
       assert.equal(messages[0].content.text, 'Greet Ada in French.');
     });

@@ -22,6 +22,7 @@ import (
 	"agenthost/pkg/server"
 	"agenthost/pkg/spec"
 	"agenthost/wing/mcpserver"
+	"agenthost/wing/skills"
 )
 
 func main() {
@@ -44,6 +45,7 @@ func serveApp(folder string, in io.Reader, out io.Writer) error {
 		cancel()
 	}()
 	kinds := agenthost.StandardKinds()
+	kinds.Tools = append(kinds.Tools, skills.Kinds()...)
 	kinds.Sections = spec.Kinds[loader.SectionEnv, any]{mcpserver.Section()}
 	host, err := agenthost.Open(ctx, &agenthost.Options{Folders: []string{folder}, Kinds: kinds, Problems: os.Stderr})
 	if err != nil {

@@ -12,6 +12,8 @@ const suite = join(here, 'node_modules/@modelcontextprotocol/conformance');
 const program = join(suite, 'dist/index.js');
 const expected = JSON.parse(readFileSync(join(here, 'expected.json'), 'utf8'));
 const revisions = ['2026-07-28', '2025-11-25'];
+// Scenarios for an extension, which belong to no revision.
+const extensions = ['sep-2640-skills-directory', 'sep-2640-skills-enumeration', 'sep-2640-skills-manifest'];
 
 // required returns the scenarios for a side, client or server, in a revision's requirements.
 function required(revision, side) {
@@ -96,9 +98,11 @@ async function testServer(revision) {
   const { server, url } = await startServer();
   let passed = 0, checks = 0, all = 0;
   try {
-    const run = spawnSync(process.execPath, [program, 'server', '--url', url, '--requirements', revision, '--output-dir', folder], { encoding: 'utf8', timeout: 240_000 });
+    const start = (...args) => spawnSync(process.execPath, [program, 'server', '--url', url, '--output-dir', folder, ...args], { encoding: 'utf8', timeout: 240_000 });
+    const run = start('--requirements', revision);
+    for (const scenario of extensions) start('--scenario', scenario, '--force', '--spec-version', revision);
     const results = readChecks(folder);
-    for (const scenario of new Set([...needed, ...results.keys()])) {
+    for (const scenario of new Set([...needed, ...extensions, ...results.keys()])) {
       const found = results.get(scenario) ?? [];
       const count = (status) => found.filter((check) => check.status === status).length;
       const [good, bad, warnings] = ['SUCCESS', 'FAILURE', 'WARNING'].map(count);
