@@ -93,7 +93,11 @@ see('a failed turn is reported once, in words, and can be repeated', async (page
   assert.equal(await lastAnswer(page).textContent(), 'You wrote: hello');
 }, chat);
 
-see('an answer is stopped', async (page) => {
+see('an answer is stopped, also before the server has the message', async (page) => {
+  await page.route('**/messages', async (route) => { // a slow network
+    await new Promise((done) => { setTimeout(done, 500); });
+    await route.continue();
+  });
   await send(page, 'wait for it');
   await page.click('#composer .send[aria-label=Stop]');
   await page.waitForSelector('.failure >> text=You stopped this answer.');

@@ -388,6 +388,7 @@ class Chat {
   async run(start, { onTaken, onAnswer } = {}) {
     const { view } = this;
     const turn = this.turn = { end: new AbortController() };
+    turn.isStarted = new Promise((done) => { turn.start = done; });
     this.composer.setBusy(true);
     this.log.setTail({ working: true });
     this.logRoot.setAttribute('aria-busy', 'true');
@@ -396,6 +397,7 @@ class Chat {
     let error;
     try {
       for await (const frame of start(turn.end.signal)) {
+        turn.start();
         if (view !== this.view) return { isAccepted: true };
         if (frame.refused) {
           isAccepted = false;
@@ -415,6 +417,7 @@ class Chat {
       if (view !== this.view) return { isAccepted };
       if (isAccepted && problem.name !== 'AbortError') failed = 'broken';
     }
+    turn.start();
     if (this.turn === turn) this.turn = null;
     this.composer.setBusy(!!this.turn);
     this.logRoot.removeAttribute('aria-busy');
@@ -450,6 +453,7 @@ class Chat {
     const { id, turn, view } = this;
     if (!turn) return;
     announce('Stopping.');
+    await turn.isStarted; // before the first frame, the server may not have the turn
     const { stopped } = await this.door.json('POST', this.door.address(id, 'stop'), {}).catch(() => ({ stopped: false }));
     if (!stopped && view === this.view && this.turn === turn) this.toast('This answer cannot be stopped now.');
   }
