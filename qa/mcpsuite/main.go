@@ -14,6 +14,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -58,7 +59,7 @@ func serveApp(folder string, in io.Reader, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "http://%s/apps/%s/mcp\n", listener.Addr(), filepath.Base(folder))
 	api := host.NewServer(&agenthost.ServerOptions{Extensions: []func(*server.Services) *server.Extension{
-		mcpserver.Extend(&mcpserver.Options{Events: mcp.NewMemoryEventStore(nil), Extend: addFixtures}),
+		mcpserver.Extend(&mcpserver.Options{Events: mcp.NewMemoryEventStore(nil), Extend: addFixtures, TaskDelay: 500 * time.Millisecond}),
 	}})
 	return host.Serve(ctx, listener, &agenthost.ServeOptions{Server: api, Drain: -1})
 }

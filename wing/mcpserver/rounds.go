@@ -482,7 +482,7 @@ func listCalls(found *mcptask.Turn) []pendingCall {
 // answerTask starts a run with the answers: one message for each event that asks. It returns once the
 // first message is stored. Answers that do not fit, and those to other questions, are ignored: the
 // questions stay open.
-func (c *call) answerTask(ctx context.Context, id mcptask.ID, responses mcp.InputResponseMap) error {
+func (c *call) answerTask(ctx context.Context, id mcptask.ID, responses map[string]json.RawMessage) error {
 	found, err := c.findTurn(ctx, id)
 	if err != nil {
 		return err
@@ -491,8 +491,8 @@ func (c *call) answerTask(ctx context.Context, id mcptask.ID, responses mcp.Inpu
 	answers := map[string]map[*question]map[string]any{}
 	questions := c.listQuestions(open)
 	for _, q := range questions {
-		given, _ := responses[q.call.ID].(*mcp.ElicitResult)
-		if given == nil {
+		given := &mcp.ElicitResult{}
+		if raw := responses[q.call.ID]; len(raw) == 0 || json.Unmarshal(raw, given) != nil {
 			continue
 		}
 		response, err := q.readResult(ctx, given)

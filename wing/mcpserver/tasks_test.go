@@ -143,7 +143,7 @@ func TestTaskQuestions(t *testing.T) {
 			t.Errorf("the request: %v", request)
 		}
 	}
-	for _, answers := range []string{`{}`, `{"other":{"action":"accept","content":{"confirmed":true}}}`, fmt.Sprintf(`{%q:{"action":"accept","content":{"confirmed":"yes"}}}`, question), fmt.Sprintf(`{%q:{"action":"cancel"}}`, question)} {
+	for _, answers := range []string{`{}`, `{"other":{"ignored":true}}`, fmt.Sprintf(`{%q:7}`, question), fmt.Sprintf(`{%q:{"action":"accept","content":{"confirmed":"yes"}}}`, question), fmt.Sprintf(`{%q:{"action":"cancel"}}`, question)} {
 		ack, failure := c.about("tasks/update", id, `,"inputResponses":`+answers)
 		if failure != "" || ack["resultType"] != "complete" || ack["taskId"] != nil || c.wait(id)["status"] != "input_required" {
 			t.Errorf("the answers %s: %v %s", answers, ack, failure)

@@ -4,6 +4,7 @@
 package mcptask
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -28,11 +29,12 @@ const (
 // Methods lists the extension's methods.
 func Methods() []string { return []string{MethodGet, MethodUpdate, MethodCancel} }
 
-// Params are the parameters of the extension's methods.
+// Params are the parameters for each method.
 type Params struct {
 	mcp.ParamsBase
-	TaskID         string               `json:"taskId"`
-	InputResponses mcp.InputResponseMap `json:"inputResponses,omitempty"`
+	TaskID string `json:"taskId"`
+	// InputResponses may have any form: answers to other questions are ignored.
+	InputResponses map[string]json.RawMessage `json:"inputResponses,omitempty"`
 }
 
 // A Result is what clients receive about a task: the result of a tool call that continues as a task, the
@@ -73,7 +75,7 @@ type State struct {
 	InputRequests mcp.InputRequestMap `json:"inputRequests,omitempty"`
 }
 
-// A Failure is the error of a task whose run did not end.
+// A Failure is the error when a task's run did not end.
 type Failure struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
