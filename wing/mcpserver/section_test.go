@@ -75,12 +75,31 @@ func loadSection(t *testing.T, section string) string {
 	return ""
 }
 
-// A skill that the app's agents do not have is an error that names those they have.
+// A skill that the app's agents do not have, or have from two folders, is an error that names the
+// choice.
 func TestUnknownSkill(t *testing.T) {
-	desk := strings.Replace(readDesk(t), "    - artifacts: true\n", "    - artifacts: true\n    - skill: letter\n", 1)
+	if got := loadSkill(t, "letter", ""); !strings.Contains(got, `skill "letter" not found; the skills of the app's agents are letters, unlisted`) {
+		t.Errorf("the error is %q", got)
+	}
+	other := strings.ReplaceAll(skillFiles, "apps/desk/skills", "apps/desk/more")
+	if got := loadSkill(t, "letters", other); !strings.Contains(got, `skill "letters" is in more than one folder: more/letters, skills/letters`) {
+		t.Errorf("the error is %q", got)
+	}
+	if got := loadSkill(t, "letters", ""); got != "" {
+		t.Errorf("control: %s", got)
+	}
+}
+
+// loadSkill returns the problems when the desk exposes a skill. more are files of a second folder.
+func loadSkill(t *testing.T, name, more string) string {
+	t.Helper()
+	desk := strings.Replace(readDesk(t), "    - artifacts: true\n", "    - artifacts: true\n    - skill: "+name+"\n", 1)
 	desk = strings.Replace(desk, "tools:\n", "tools:\n  - skills: {from: [skills]}\n", 1)
+	if more != "" {
+		desk = strings.Replace(desk, "    tools:\n", "    tools:\n      - skills: {from: [more]}\n", 1)
+	}
 	dir := t.TempDir()
-	for _, f := range txtar.Parse([]byte(desk + skillFiles)).Files {
+	for _, f := range txtar.Parse([]byte(desk + skillFiles + more)).Files {
 		file := filepath.Join(dir, f.Name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			t.Fatal(err)
@@ -89,8 +108,12 @@ func TestUnknownSkill(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, problems := loader.New(testenv.Kinds(), nil).Load(t.Context(), filepath.Join(dir, "apps/desk"))
-	if err := problems.Err(); err == nil || !strings.Contains(err.Error(), `skill "letter" not found; the skills of the app's agents are letters, unlisted`) {
-		t.Errorf("the error is %v", err)
+	app, problems := loader.New(testenv.Kinds(), nil).Load(t.Context(), filepath.Join(dir, "apps/desk"))
+	if app != nil {
+		defer app.Close()
 	}
+	if err := problems.Err(); err != nil {
+		return err.Error()
+	}
+	return ""
 }
