@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -151,7 +152,7 @@ func TestInterimAbandoned(t *testing.T) {
 			}
 			events := storedEvents(t, e, key)
 			last := formatEvent(events[len(events)-1])
-			wantAnswer := tt.cause == context.Canceled && tt.clientLeft != nil && tt.clientLeft() || tt.cause == store.ErrStopped
+			wantAnswer := errors.Is(tt.cause, context.Canceled) && tt.clientLeft != nil && tt.clientLeft() || errors.Is(tt.cause, store.ErrStopped)
 			if wantAnswer != strings.Contains(last, "the client left") {
 				t.Errorf("the last event is %s", last)
 			}
