@@ -10,8 +10,8 @@ import (
 )
 
 // A Talk is a live conversation on a WebSocket whose frames have a door's own form, such as the chat
-// page's. Binary frames from the client are audio, and its other text frames are live requests
-// without content and state. One goroutine calls ReadFrame, another one WriteEvent and ExplainEnd.
+// page's. Binary frames from the client are audio, and its other text frames are live requests with
+// audio and signals, without content, state and pictures. One goroutine calls ReadFrame, another one WriteEvent and ExplainEnd.
 type Talk struct {
 	// Key is the session. The door has authenticated the caller as its user.
 	Key session.Key

@@ -157,7 +157,7 @@ func TestVoice(t *testing.T) {
 }
 
 // The client of a voice sends audio, texts and answers to open questions: state, contents and
-// answers for tools are rejected, and the conversation continues.
+// answers for tools, and pictures, are rejected, and the conversation continues.
 func TestVoiceRejectsFrames(t *testing.T) {
 	e := newVoiceEnv(t, &server.Options{}, &chatpage.Settings{Voice: true})
 	e.gemini.HandleLive(fakegemini.EchoLive)
@@ -167,7 +167,7 @@ func TestVoiceRejectsFrames(t *testing.T) {
 		`{"state_delta":{"app:price":0}}`,
 		`{"content":{"role":"user","parts":[{"functionResponse":{"id":"x","name":"refund","response":{"confirmed":true}}}]}}`,
 		`{"content":{"role":"user","parts":[{"text":"as a part"}]}}`,
-		`[]`, `{"nosuch":1}`, `{"text":""}`, `{"answer":{"question":"x","approve":true}}`,
+		`{"blob":{"mimeType":"image/png","data":"AAAA"}}`, `[]`, `{"nosuch":1}`, `{"text":""}`, `{"answer":{"question":"x","approve":true}}`,
 		`{"text":"` + strings.Repeat("a", 100_001) + `"}`,
 	} {
 		sendText(t, c, frame)

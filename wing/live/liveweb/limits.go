@@ -14,7 +14,7 @@ import (
 var (
 	errTooManyLiveSockets     = server.NewError(http.StatusServiceUnavailable, "too many live conversations on this server, try again later")
 	errTooManyUserLiveSockets = errors.New("too many live conversations for this user, end one")
-	errMediaOnly              = errors.New("a live request of this door has no content and no state_delta")
+	errAudioOnly              = errors.New("a live request of this door has only audio and signals")
 	errUpgradeRequired        = server.NewError(http.StatusUpgradeRequired, "expected a WebSocket handshake: this address holds live conversations")
 )
 

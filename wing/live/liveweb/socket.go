@@ -289,13 +289,18 @@ func (c *liveSocket) passRequest(ctx context.Context, kind websocket.MessageType
 	if err != nil {
 		return err
 	}
-	if c.talk != nil && (req.Content != nil || req.StateDelta != nil) {
-		return errMediaOnly
+	if c.talk != nil && !isPlainAudio(req) {
+		return errAudioOnly
 	}
 	if err := c.server.AuthorizeWrites(c.request, c.app, req.StateDelta); err != nil {
 		return err
 	}
 	return c.queue.Send(ctx, req)
+}
+
+// isPlainAudio reports whether a request has nothing but what a door's client may send: audio and signals.
+func isPlainAudio(r *live.Request) bool {
+	return r.Content == nil && r.StateDelta == nil && (r.Blob == nil || strings.HasPrefix(r.Blob.MIMEType, "audio/"))
 }
 
 // writeError reports a frame that is invalid. The conversation continues (adk-java sends
