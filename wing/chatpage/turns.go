@@ -17,6 +17,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
+	"agenthost/pkg/store"
 )
 
 // A turn continues when its browser leaves: a page that reloads, or a telephone that sleeps, finds
@@ -306,7 +307,6 @@ func (h *handlers) handleFollow(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer release()
-	at := r.URL.Query().Get("after")
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
 	defer context.AfterFunc(h.Stopping(), func() {
@@ -316,39 +316,32 @@ func (h *handlers) handleFollow(w http.ResponseWriter, r *http.Request) error {
 	st := h.NewStream(w)
 	stopKeepAlive := st.StartKeepAlive(stop)
 	defer stopKeepAlive()
-	sessions, started := h.Host().Store().Sessions, false
+	f := &follower{visit: v, sessions: h.Host().Store().Sessions, at: r.URL.Query().Get("after")}
+	started := false
 	for ended := false; ; {
-		sess, err := sessions.Get(ctx, v.key, nil)
+		frames, err := f.readNext(ctx)
 		if err != nil {
 			if started {
 				return nil
 			}
 			return h.plainError(r, v.key, err)
 		}
-		events := session.Recorded(sess.Events())
-		o := newOutlook(v.chat, events)
-		first := slices.IndexFunc(events, func(ev *session.Event) bool { return ev.ID == at }) + 1
-		for _, ev := range events[first:] {
-			for _, f := range o.readFrames(ev) {
-				started, at = true, ev.ID
-				if st.SendJSON(f) != nil {
-					return nil
-				}
+		if !started && len(frames) == 0 {
+			frames = []frame{{At: f.at, Working: true}}
+		}
+		for _, fr := range frames {
+			if st.SendJSON(fr) != nil {
+				return nil
 			}
 		}
+		started = true
 		if ended {
-			if failed := o.findFailure(v.app, events); failed != "" || !started {
-				_ = st.SendJSON(frame{At: at, Failed: failed})
+			if failed := f.outlook.findFailure(v.app, f.events); failed != "" {
+				_ = st.SendJSON(frame{At: f.at, Failed: failed})
 			}
 			return nil
 		}
-		if !started {
-			if st.SendJSON(frame{At: at, Working: true}) != nil {
-				return nil
-			}
-			started = true
-		}
-		_, release, busy := sessions.Acquire(ctx, v.key, followInterval)
+		_, release, busy := f.sessions.Acquire(ctx, v.key, followInterval)
 		switch {
 		case busy == nil:
 			release()
@@ -357,4 +350,37 @@ func (h *handlers) handleFollow(w http.ResponseWriter, r *http.Request) error {
 			return nil // the page asks again
 		}
 	}
+}
+
+// A follower reads a conversation again and again. A read without new events costs the same in a
+// short and in a long one.
+type follower struct {
+	*visit
+	sessions *store.Sessions
+	// at is the last event that was returned.
+	at string
+	// read is how many events the session had at the last read; events are the effective ones.
+	read    int
+	events  []*session.Event
+	outlook *outlook
+}
+
+// readNext returns the frames of the events after the last ones.
+func (f *follower) readNext(ctx context.Context) ([]frame, error) {
+	sess, err := f.sessions.Get(ctx, f.key, nil)
+	if err != nil {
+		return nil, err
+	}
+	all := sess.Events()
+	if f.outlook != nil && len(all) == f.read {
+		return nil, nil
+	}
+	f.read, f.events = len(all), session.Recorded(all)
+	f.outlook = newOutlook(f.chat, f.events)
+	first := slices.IndexFunc(f.events, func(ev *session.Event) bool { return ev.ID == f.at }) + 1
+	var frames []frame
+	for _, ev := range f.events[first:] {
+		frames, f.at = append(frames, f.outlook.readFrames(ev)...), ev.ID
+	}
+	return frames, nil
 }
