@@ -12,11 +12,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { apps, serve } from './host.mjs';
 import { startFakeAuth } from './fake-auth.mjs';
+import { findings } from './page/axe.mjs';
 import { blank, shot, tab, until } from './page/browser.mjs';
 import { PDF } from './page/pdf.mjs';
 import { start } from './page/see.mjs';
 
-const { see, chrome, host, save } = await start('ui-test/page/apps/helpdesk');
+const { see, chrome, host, save } = await start('ui-test/page/apps/helpdesk', 'ui-test/page/apps/storyteller');
 const chat = { hash: '/chat/helpdesk', viewport: { width: 1280, height: 860 } };
 
 const field = (page) => page.locator('#composer textarea');
@@ -81,6 +82,23 @@ see('choices and forms are answered, and a second window reports that they are',
 }, { ...chat, forgive: /409/ });
 
 // The failure of a model reaches the page as a sentence; the message can be repeated.
+see('an answer that is being written stays while another window goes on', async (page) => {
+  await ask(page, 'my address');
+  const other = await page.context().newPage();
+  await other.goto(page.url());
+  await other.waitForSelector('.ask');
+  await page.locator('.ask [name=street]').fill('Tea Street');
+  await ask(other, 'hello');
+  await other.close();
+  await page.bringToFront();
+  await page.evaluate(() => window.dispatchEvent(new Event('focus')));
+  await page.waitForSelector('.from-app >> text=You wrote: hello');
+  assert.equal(await page.locator('.ask [name=street]').inputValue(), 'Tea Street');
+  assert.ok(await page.locator('.ask [name=street]').evaluate((field) => field === document.activeElement));
+  await page.locator('.ask button').click();
+  await page.waitForSelector('text=Thank you, I have noted it.');
+}, chat);
+
 see('a failed turn is reported once, in words, and can be repeated', async (page) => {
   await ask(page, 'please fail');
   assert.equal(await page.locator('.failure p').textContent(), 'Something went wrong.');
@@ -218,6 +236,7 @@ see('the page is usable by keyboard, at all widths, in both themes', async (page
       await page.setViewportSize({ width, height });
       const wide = await page.evaluate(() => [document.documentElement.scrollWidth - innerWidth, ...[...document.querySelectorAll('button:not([hidden]), .text')].filter((e) => e.checkVisibility({ visibilityProperty: true })).map((e) => e.getBoundingClientRect().right - innerWidth)]);
       assert.ok(Math.max(...wide) <= 0, `at ${width} something is cut by ${Math.max(...wide)} pixels`);
+      assert.deepEqual(await findings(page), [], `${width} ${colorScheme}`);
       if ([390, 960, 1920].includes(width)) await shot(page, `chat ${width} ${colorScheme}`);
     }
   }
@@ -229,8 +248,29 @@ see('the page is usable by keyboard, at all widths, in both themes', async (page
   await page.waitForSelector('.menu:focus');
   await page.click('header [title="New conversation"]');
   await page.waitForSelector('.welcome');
+  assert.deepEqual(await findings(page), []);
   await shot(page, 'chat 390 welcome');
 }, chat);
+
+// The page draws the latest messages only, and more when its reader wants them.
+see('a conversation of 10000 events', async (page) => {
+  const began = Date.now();
+  for (let turn = 0; turn < 25; turn++) {
+    const answer = page.waitForResponse(/\/messages$/).then((response) => response.finished());
+    await send(page, `chapter ${turn}`);
+    await answer;
+    await idle(page);
+  }
+  assert.ok(await page.locator('.message').count() <= 300);
+  if (process.env.VERBOSE) console.log({ ms: Date.now() - began });
+  await page.reload();
+  await page.waitForFunction(() => document.querySelectorAll('.message').length === 100);
+  for (let more = 2; more <= 5; more++) {
+    await page.click('.earlier button');
+    await page.waitForFunction((count) => document.querySelectorAll('.message').length === count, more * 100);
+  }
+  assert.deepEqual(await findings(page), []);
+}, { ...chat, hash: '/chat/storyteller' });
 
 see('a slow network and a server that is away keep the draft', async (page) => {
   await ask(page, 'hello');

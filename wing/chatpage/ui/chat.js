@@ -301,12 +301,10 @@ class Chat {
     }
     if (view !== this.view) return false;
     this.log.tail.replaceChildren();
-    const mine = { id: `mine-${performance.now()}`, from: 'user', text: message.text, files: uploads.map(({ name, size }) => ({ name, size })) };
-    this.log.add(mine);
-    this.log.toEnd();
+    const mine = this.log.addMine({ text: message.text, files: uploads.map(({ name, size }) => ({ name, size })) });
     const { isAccepted, error } = await this.run((signal) => this.door.stream('POST', this.door.address(this.id, 'messages'), message, { signal }), { onTaken });
     if (isAccepted || view !== this.view) return true; // the server has it, or is about to
-    this.log.rows.get(mine.id)?.node.remove();
+    mine.node.remove();
     this.composer.fail(error.message);
     return false;
   }
@@ -321,8 +319,7 @@ class Chat {
       return false;
     }
     onTaken?.();
-    this.log.add({ id: `mine-${performance.now()}`, from: 'user', text });
-    this.log.toEnd();
+    this.log.addMine({ text });
     return true;
   }
 

@@ -11,6 +11,12 @@ const thumb = () => svg('svg', { viewBox: '0 0 24 24', width: 18, height: 18, 'a
 
 const NEAR = 80; // pixels from the end within which the log follows new text
 
+// A long conversation costs a browser no more than a short one: beyond MOST rows, all but the last
+// KEPT are removed while the end is in view, and can be loaded again.
+const MOST = 300;
+const KEPT = 200;
+const LOCAL = 'mine-'; // begins the ids of rows that the server does not know
+
 /** A Log draws messages, and the text of a message as it arrives. */
 export class Log {
   /**
@@ -24,7 +30,10 @@ export class Log {
     this.jump = el('button', { type: 'button', class: 'jump', hidden: true, onclick: () => this.toEnd() }, 'Latest message ↓');
     root.replaceChildren(this.list, this.tail, this.jump);
     root.addEventListener('scroll', () => {
-      this.follows = root.scrollHeight - root.scrollTop - root.clientHeight < NEAR;
+      // Text that arrives between a frame and its scroll is no scroll of the reader.
+      if (root.scrollHeight - root.scrollTop - root.clientHeight < NEAR) this.follows = true;
+      else if (root.scrollTop < this.top) this.follows = false;
+      this.top = root.scrollTop;
       this.jump.hidden = this.follows;
     }, { passive: true });
     new ResizeObserver(() => this.follows && this.toEnd()).observe(this.list);
@@ -39,14 +48,30 @@ export class Log {
     this.jump.hidden = true;
   }
 
-  /** show draws a stored conversation. */
+  /**
+   * show draws a stored conversation. A message that has not changed stays as it is drawn, with
+   * what a person has entered in its question.
+   */
   show({ messages = [], before, failed }) {
+    const { follows, root, root: { scrollTop } } = this;
+    const drawn = new Map(this.rows);
+    const focused = document.activeElement;
     this.clear();
-    for (const message of messages) this.add(message);
+    for (const message of messages) this.keep(drawn.get(message.id), message) || this.add(message);
     this.offerRatings();
     if (before) this.offerEarlier(before);
     this.setTail(failed ? { failed } : {});
-    this.toEnd();
+    if (follows || !drawn.size) this.toEnd();
+    else root.scrollTop = scrollTop;
+    if (focused !== document.activeElement && this.list.contains(focused)) focused.focus({ preventScroll: true });
+  }
+
+  // keep appends the row of a message that has not changed, and returns whether there is one.
+  keep(row, message) {
+    if (row?.shows !== JSON.stringify(message)) return false;
+    this.rows.set(message.id, row);
+    this.list.append(row.node);
+    return true;
   }
 
   /** prepend draws earlier messages, and keeps what is read where it is. */
@@ -95,7 +120,31 @@ export class Log {
     const row = this.rows.get(message.id);
     if (!row) this.list.append(this.draw(message).node);
     else this.complete(row, message);
+    if (this.follows && this.rows.size > MOST) this.trim();
     this.settle();
+  }
+
+  // addMine draws the message that is being sent, and returns its row.
+  addMine(message) {
+    const id = `${LOCAL}${performance.now()}`;
+    this.add({ id, from: 'user', ...message });
+    this.toEnd();
+    return this.rows.get(id);
+  }
+
+  // trim removes the earliest rows. The first one that stays has an id that the server knows, because
+  // the earlier ones are loaded by it.
+  trim() {
+    const nodes = [...this.list.querySelectorAll('.message')];
+    const first = nodes.findIndex((node, i) => i >= nodes.length - KEPT && !node.dataset.id.startsWith(LOCAL));
+    if (first < 1) return;
+    for (const node of nodes.slice(0, first)) {
+      this.rows.delete(node.dataset.id);
+      node.remove();
+    }
+    this.list.querySelector('.earlier')?.remove();
+    this.offerEarlier(nodes[first].dataset.id);
+    this.toEnd();
   }
 
   draw(message) {
@@ -107,8 +156,9 @@ export class Log {
     return row;
   }
 
-  complete(row, { text = '', thoughts, files = [], questions = [], failed, score = 0 }) {
-    row.score = score;
+  complete(row, message) {
+    const { text = '', thoughts, files = [], questions = [], failed, score = 0 } = message;
+    Object.assign(row, { score, shows: JSON.stringify(message) });
     if (row.markdown) row.markdown.finish(text);
     else row.text.textContent = text;
     row.text.hidden = !text;
@@ -164,8 +214,15 @@ export class Log {
     this.settle();
   }
 
+  // settle scrolls once a frame, however much has arrived in it: each scroll makes the browser lay out
+  // the whole log.
   settle() {
-    if (this.follows) this.toEnd();
+    if (!this.follows || this.isSettling) return;
+    this.isSettling = true;
+    requestAnimationFrame(() => {
+      this.isSettling = false;
+      if (this.follows) this.toEnd();
+    });
   }
 
   /** toEnd scrolls to the last message. */
@@ -173,5 +230,6 @@ export class Log {
     this.follows = true;
     this.jump.hidden = true;
     this.root.scrollTop = this.root.scrollHeight;
+    this.top = this.root.scrollTop;
   }
 }
