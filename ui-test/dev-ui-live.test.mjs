@@ -48,10 +48,11 @@ test('a call: the microphone reaches the model at 16 kHz, captions and audio com
   await button('call').click();
   const began = await fake.until((r) => r.audio > 0, 'no audio');
   const since = Date.now();
-  // A busy machine delivers the audio late; without conversion the rate would be 44100 or 48000.
-  const { audioTypes, audioBytes } = await fake.until((r) => r.audio >= began.audio + 8, 'the audio stopped');
+  // A busy machine delivers the audio up to a second late, which is little of six; without conversion
+  // the rate would be 22000, 44100 or 48000.
+  const { audioTypes, audioBytes } = await fake.until((r) => r.audio > began.audio && Date.now() - since > 6000, 'the audio stopped');
   const rate = ((audioBytes - began.audioBytes) / 2 / (Date.now() - since)) * 1000;
-  assert.ok(rate > 4000 && rate < 30000, `${Math.round(rate)} samples per second of ${Object.keys(audioTypes)}`);
+  assert.ok(rate > 12000 && rate < 20000, `${Math.round(rate)} samples per second of ${Object.keys(audioTypes)}`);
   await fake.send(userSpeech('Where is '), userSpeech('my order?'));
   await fake.speak(40);
   await fake.send(modelSpeech('It left yesterday.'));

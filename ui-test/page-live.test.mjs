@@ -68,20 +68,20 @@ call('a spoken turn: audio in both directions, captions, and an interruption', a
   assert.equal(before.audioBytes / before.audio, 1920, '60 ms');
   await fake.send(userSpeech('Where is '), userSpeech('my order'));
   await page.waitForSelector('.mine[data-spoken=partial] .spoken:has-text("Where is my order")');
-  await fake.speak(120); // 12 seconds
+  await fake.speak(300); // 30 seconds
   await fake.send(modelSpeech('It left '), modelSpeech('yesterday, and'));
   await page.waitForSelector('#voice[data-playing]');
   await page.waitForSelector('.event:not(.mine) .spoken:has-text("It left yesterday, and")');
   assert.equal(await page.locator('.event:not(.mine)').count(), 1, 'the chunks of a caption are one row');
   await shot(page, 'page voice');
-  const began = Date.now(); // without the interruption, the rest of 12 seconds would play
+  const began = Date.now(); // without the interruption, the rest of 30 seconds would play
   await fake.send(interrupted);
   await page.waitForSelector('#voice:not([data-playing])');
   assert.ok(Date.now() - began < 9000, `playback stopped after ${Date.now() - began} ms`);
   await page.waitForSelector('.event:not(.mine) .chip:text("interrupted")');
   await fake.send(userSpeech('Thanks.'), turnComplete);
   await page.waitForSelector('.mine[data-spoken=final] .spoken:has-text("Thanks.")');
-  assert.equal(frames.received, 120, 'chunks of audio from the model');
+  assert.equal(frames.received, 300, 'chunks of audio from the model');
   const counted = await fake.until((r) => r.audio - before.audio > 20, 'the microphone stopped');
   await ended(page);
   const after = await fake.report();
