@@ -82,7 +82,7 @@ see('choices and forms are answered, and a second window reports that they are',
 }, { ...chat, forgive: /409/ });
 
 // The failure of a model reaches the page as a sentence; the message can be repeated.
-see('an answer that is being written stays while another window goes on', async (page) => {
+see('an answer that is being written stays while another window continues', async (page) => {
   await ask(page, 'my address');
   const other = await page.context().newPage();
   await other.goto(page.url());

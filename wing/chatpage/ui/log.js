@@ -15,7 +15,7 @@ const NEAR = 80; // pixels from the end within which the log follows new text
 // KEPT are removed while the end is in view, and can be loaded again.
 const MOST = 300;
 const KEPT = 200;
-const LOCAL = 'mine-'; // begins the ids of rows that the server does not know
+const LOCAL = 'mine-'; // begins the ids of rows that have no id of the server
 
 /** A Log draws messages, and the text of a message as it arrives. */
 export class Log {
@@ -30,7 +30,7 @@ export class Log {
     this.jump = el('button', { type: 'button', class: 'jump', hidden: true, onclick: () => this.toEnd() }, 'Latest message ↓');
     root.replaceChildren(this.list, this.tail, this.jump);
     root.addEventListener('scroll', () => {
-      // Text that arrives between a frame and its scroll is no scroll of the reader.
+      // Text that arrives between a frame and its scroll does not count as a scroll.
       if (root.scrollHeight - root.scrollTop - root.clientHeight < NEAR) this.follows = true;
       else if (root.scrollTop < this.top) this.follows = false;
       this.top = root.scrollTop;
@@ -132,7 +132,7 @@ export class Log {
     return this.rows.get(id);
   }
 
-  // trim removes the earliest rows. The first one that stays has an id that the server knows, because
+  // trim removes the earliest rows. The first one that stays has an id of the server, because
   // the earlier ones are loaded by it.
   trim() {
     const nodes = [...this.list.querySelectorAll('.message')];
