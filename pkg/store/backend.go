@@ -216,6 +216,10 @@ type LeaseRows interface {
 	// id and epoch of the holder's lease, and it returns the holder. A missing session is ErrNotFound.
 	// An id and an epoch in the grant are the last known ones, which may save a read.
 	AcquireLease(ctx context.Context, g *LeaseGrant) (holder string, err error)
+	// ReadLease returns the owner of the session's lease, or "" if the lease is free or expired. It changes
+	// nothing. Now is the current time for a backend without its own clock. A missing session is
+	// ErrNotFound.
+	ReadLease(ctx context.Context, key session.Key, now time.Time) (owner string, err error)
 	// RenewLeases extends the grants by their term, and returns those that are
 	// lost: taken over, or deleted with their session.
 	RenewLeases(ctx context.Context, all []*LeaseGrant) (gone []*LeaseGrant, err error)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 )
 
@@ -32,6 +33,18 @@ func (b *Sessions) AcquireLease(ctx context.Context, g *store.LeaseGrant) (holde
 func (h *head) grantLease(g *store.LeaseGrant) {
 	h.Epoch++
 	h.Owner, h.Until = g.Owner, g.Now.Add(g.Term).UnixNano()
+}
+
+// ReadLease implements [store.SessionBackend].
+func (b *Sessions) ReadLease(ctx context.Context, key session.Key, now time.Time) (owner string, err error) {
+	err = b.viewRows(ctx, func(tx rows) error {
+		h, err := tx.getHead(key)
+		if err == nil && h.Until > now.UnixNano() {
+			owner = h.Owner
+		}
+		return err
+	})
+	return owner, wrapDamage(key, err)
 }
 
 // RenewLeases implements [store.SessionBackend].

@@ -350,6 +350,23 @@ func (s *memSession) grantLease(g *store.LeaseGrant) {
 	g.ID, g.Epoch = s.ID, s.lease.epoch
 }
 
+// ReadLease implements [store.SessionBackend].
+func (m *Sessions) ReadLease(_ context.Context, key session.Key, now time.Time) (string, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return "", store.ErrClosed
+	}
+	s, ok := m.sessions[key]
+	switch {
+	case !ok:
+		return "", backend.SessionNotFound(key.ID)
+	case s.lease.until.After(now):
+		return s.lease.owner, nil
+	}
+	return "", nil
+}
+
 // RenewLeases implements [store.SessionBackend].
 func (m *Sessions) RenewLeases(_ context.Context, all []*store.LeaseGrant) ([]*store.LeaseGrant, error) {
 	return m.setLeaseEnds(all, func(g *store.LeaseGrant) time.Time { return g.Now.Add(g.Term) })

@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
+	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/backend"
 )
@@ -141,6 +143,15 @@ func execAffected(ctx context.Context, stmt *statement, params []any) (int64, er
 		return 0, err
 	}
 	return res.RowsAffected()
+}
+
+// ReadLease implements [store.SessionBackend].
+func (b *Database) ReadLease(ctx context.Context, key session.Key, now time.Time) (owner string, err error) {
+	owner, err = b.findLease(ctx, &store.LeaseGrant{Key: key, Now: now})
+	if err != nil || b.liveness.isOwnerDead(owner) {
+		return "", err
+	}
+	return owner, nil
 }
 
 // RenewLeases implements [store.SessionBackend].

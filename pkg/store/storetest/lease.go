@@ -24,6 +24,7 @@ type leaseSuite struct{ *Suite }
 func (su leaseSuite) listTests() map[string]func(*testing.T) {
 	return map[string]func(*testing.T){
 		"LeaseExclusive":               su.testLeaseExclusive,
+		"LeaseRead":                    su.testLeaseRead,
 		"LeaseWait":                    su.testLeaseWait,
 		"LeaseTakeover":                su.testLeaseTakeover,
 		"LeaseExpiry":                  su.testLeaseExpiry,
@@ -63,6 +64,56 @@ func (su leaseSuite) testLeaseExclusive(t *testing.T) {
 	appendEvent(t, b, sess, textEvent("user", "hi"))
 	_, _, err = a.Sessions.Acquire(t.Context(), alice, 0)
 	wantErr(t, "Acquire of the first", err, wantedError{session.ErrBusy, "of " + b.owner})
+}
+
+// Each store reports the run of another one, and not for longer than its idle lease. It need not be among
+// the newest sessions, and reading takes no lease.
+func (su leaseSuite) testLeaseRead(t *testing.T) {
+	a, b := su.openPair(t)
+	createSession(t, a, alice, nil)
+	runConcurrently(t, 16, func(i int) error {
+		for n := range 64 {
+			if _, err := a.Sessions.Create(t.Context(), session.Key{App: "app", User: "bob", ID: fmt.Sprint(i, "-", n)}, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	isRunning := func(s *testStore) bool {
+		running, err := s.Sessions.IsRunning(t.Context(), alice)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return running
+	}
+	if isRunning(a) || isRunning(b) {
+		t.Error("a session without a run is running")
+	}
+	release := acquire(t, a.Sessions, alice)
+	if !isRunning(a) || !isRunning(b) {
+		t.Errorf("a run of the first store: running %v there, %v at the second", isRunning(a), isRunning(b))
+	}
+	if n := b.sessions.countGrants(); n != 0 {
+		t.Errorf("the second store has acquired %d leases", n)
+	}
+	release()
+	if isRunning(a) {
+		t.Error("the session is running in its store after the run")
+	}
+	for start := time.Now(); isRunning(b); {
+		if time.Since(start) > 10*time.Second {
+			t.Fatal("the session is still running in the other store")
+		}
+	}
+	defer acquire(t, b.Sessions, alice)()
+	if !isRunning(a) || !isRunning(b) {
+		t.Errorf("a run of the second store: running %v at the first, %v there", isRunning(a), isRunning(b))
+	}
+	owner, err := a.sessions.ReadLease(t.Context(), session.Key{App: "app", User: "alice", ID: "missing"}, time.Now())
+	wantErr(t, "ReadLease of a missing session", err, wantedError{session.ErrNotFound, ""})
+	if owner != "" {
+		t.Errorf("a missing session has the owner %q", owner)
+	}
 }
 
 // An operator finds and takes over the run of another store, which stores nothing more: what it has

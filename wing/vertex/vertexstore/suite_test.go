@@ -50,6 +50,7 @@ func TestSessionsPassSuite(t *testing.T) {
 // impossible are the store rules that the service cannot follow.
 var impossible = map[string]string{
 	"LeaseExclusive":               noLeases,
+	"LeaseRead":                    noLeases,
 	"LeaseWait":                    noLeases,
 	"LeaseTakeover":                noLeases,
 	"LeaseTakenByOperator":         noLeases,

@@ -424,6 +424,11 @@ func (b *Sessions) AcquireLease(ctx context.Context, g *store.LeaseGrant) (strin
 	return "", nil
 }
 
+// ReadLease implements [store.LeaseRows]. The service has no leases: each one is free.
+func (b *Sessions) ReadLease(context.Context, session.Key, time.Time) (string, error) {
+	return "", b.checkOpen()
+}
+
 // RenewLeases implements [store.LeaseRows].
 func (b *Sessions) RenewLeases(context.Context, []*store.LeaseGrant) ([]*store.LeaseGrant, error) {
 	return nil, b.checkOpen()
