@@ -3,6 +3,7 @@
 package servertest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -45,6 +46,8 @@ type Options struct {
 	Store *store.Options
 	// Server configures the server, which uses the Env's IDs and waits.
 	Server *server.Options
+	// Wait is how long runs wait for a busy session; the default is SessionWait.
+	Wait time.Duration
 	// Spans receives run spans with their contents; nil for none.
 	Spans sdktrace.SpanProcessor
 }
@@ -82,7 +85,7 @@ func New(t *testing.T, o *Options) *Env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hostOpts := &runtime.Options{Clock: clock, NewID: newID, Wait: SessionWait}
+	hostOpts := &runtime.Options{Clock: clock, NewID: newID, Wait: cmp.Or(o.Wait, SessionWait)}
 	if opts.Metrics != nil {
 		hostOpts.Observe = opts.Metrics.Observe
 	}

@@ -374,13 +374,14 @@ func (p *publishedApp) handleTask(ctx context.Context, method string, req *mcp.S
 		capabilities: req.ClientCapabilities(), hidden: !t.takesHandle(settings),
 	}
 	result := &mcptask.Result{ResultType: mcptask.TypeComplete}
+	if method == mcptask.MethodUpdate {
+		return result, c.answerTask(ctx, id, req.Params.InputResponses)
+	}
 	state, err := c.readTask(ctx, id)
 	switch {
 	case err != nil:
 	case method == mcptask.MethodGet:
 		result.State = state
-	case method == mcptask.MethodUpdate && state.Status == mcptask.InputRequired:
-		err = c.answerTask(ctx, id, req.Params.InputResponses)
 	case method == mcptask.MethodCancel && (state.Status == mcptask.Working || state.Status == mcptask.InputRequired):
 		err = c.cancelTask(ctx, id)
 	}
@@ -481,10 +482,11 @@ func listCalls(found *mcptask.Turn) []pendingCall {
 
 // answerTask starts a run with the answers: one message for each event that asks. It returns once the
 // first message is stored. Answers that do not fit, and those to other questions, are ignored: the
-// questions stay open.
+// questions stay open. It reads no lease: the one of the run that asked may be idle on another replica, and
+// the run with the answers waits for it.
 func (c *call) answerTask(ctx context.Context, id mcptask.ID, responses map[string]json.RawMessage) error {
 	found, err := c.findTurn(ctx, id)
-	if err != nil {
+	if err != nil || found.IsCanceled() {
 		return err
 	}
 	open := listCalls(found)
