@@ -363,6 +363,52 @@ func TestLongConversation(t *testing.T) {
 	}
 }
 
+// A conversation that is open at another replica delays no turn: reading and following it acquire no
+// lease. Both replicas show a turn that runs, and the follow stream of the other one ends after it.
+func TestReadingOnAnotherReplica(t *testing.T) {
+	url := "sqlite:///" + t.TempDir() + "/chat.db"
+	var replicas []*servertest.Env
+	for range 2 {
+		o := newOptions(nil)
+		o.URL = url
+		replicas = append(replicas, newEnv(t, o, helpdesk(t)))
+	}
+	one, two := replicas[0], replicas[1]
+	base := "/chat/helpdesk/conversations/" + createConversation(t, one, "helpdesk", guestA)
+	for i := range 3 {
+		for _, path := range []string{base, base + "/follow"} {
+			if w := send(two, "GET", path, "", guestA); w.Code != 200 || i == 0 && strings.Contains(w.Body.String(), `"running":true`) {
+				t.Errorf("GET %s at the second replica: %d %s", path, w.Code, w.Body)
+			}
+		}
+		if w := send(one, "POST", base+"/messages", `{"text":"hello"}`, guestA); !strings.Contains(w.Body.String(), "You wrote: hello") {
+			t.Errorf("a turn at the first replica: %s", w.Body)
+		}
+	}
+	all, _, err := one.Store.Sessions.Page(t.Context(), pageOfAll("helpdesk"))
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%d sessions, %v", len(all), err)
+	}
+	_, release, err := one.Store.Sessions.Acquire(t.Context(), all[0].Key, servertest.SessionWait)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range replicas {
+		if w := send(e, "GET", base, "", guestA); !strings.Contains(w.Body.String(), `"running":true`) {
+			t.Errorf("replica %d during a turn: %s", i, w.Body)
+		}
+	}
+	following := make(chan string, 1)
+	go func() { following <- send(two, "GET", base+"/follow", "", guestA).Body.String() }()
+	release()
+	if text := <-following; !strings.Contains(text, "You wrote: hello") {
+		t.Errorf("the follow stream of the second replica: %s", text)
+	}
+	if w := send(one, "GET", base, "", guestA); strings.Contains(w.Body.String(), `"running":true`) {
+		t.Errorf("the first replica after the turn: %s", w.Body)
+	}
+}
+
 func addEvents(t *testing.T, e *servertest.Env, key session.Key, count int) {
 	t.Helper()
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)

@@ -2,7 +2,6 @@ package chatpage
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -134,18 +133,13 @@ func (h *handlers) handleConversation(w http.ResponseWriter, r *http.Request) er
 	}))
 }
 
-// probeWait is how long a session may be busy before its conversation counts as running.
-const probeWait = time.Millisecond
-
 // loadConversation returns the latest messages, or those before a message.
 func (h *handlers) loadConversation(ctx context.Context, v *visit, before string) (*conversation, error) {
 	sessions := h.Host().Store().Sessions
 	// A run that ends between the two calls is in the events.
-	_, release, busy := sessions.Acquire(ctx, v.key, probeWait)
-	if busy == nil {
-		release()
-	} else if !errors.Is(busy, session.ErrBusy) {
-		return nil, busy
+	isRunning, err := sessions.IsRunning(ctx, v.key)
+	if err != nil {
+		return nil, err
 	}
 	sess, err := sessions.Get(ctx, v.key, nil)
 	if err != nil {
@@ -156,7 +150,7 @@ func (h *handlers) loadConversation(ctx context.Context, v *visit, before string
 	if o.scores, err = h.listScores(ctx, v.key); err != nil {
 		return nil, err
 	}
-	c.Running = busy != nil
+	c.Running = isRunning
 	if n := len(events); n > 0 {
 		c.At = events[n-1].ID
 	}

@@ -295,8 +295,8 @@ func (h *handlers) acquireFollower(user string) (release func(), err error) {
 	}, nil
 }
 
-// handleFollow streams the messages after an event, until no turn is running on any replica. A
-// session that can be acquired has no run; the events are read once more after that.
+// handleFollow streams the messages after an event, until no turn is running on any replica. The events
+// are read once more after that.
 func (h *handlers) handleFollow(w http.ResponseWriter, r *http.Request) error {
 	v, err := h.openDoor(r)
 	if err != nil {
@@ -341,13 +341,16 @@ func (h *handlers) handleFollow(w http.ResponseWriter, r *http.Request) error {
 			}
 			return nil
 		}
-		_, release, busy := f.sessions.Acquire(ctx, v.key, followInterval)
-		switch {
-		case busy == nil:
-			release()
-			ended = true
-		case !errors.Is(busy, session.ErrBusy):
+		isRunning, err := f.sessions.IsRunning(ctx, v.key)
+		if err != nil {
 			return nil // the page asks again
+		}
+		if ended = !isRunning; !ended {
+			select {
+			case <-time.After(followInterval):
+			case <-ctx.Done():
+				return nil
+			}
 		}
 	}
 }
