@@ -99,14 +99,18 @@ func (s *Services) NewStream(w http.ResponseWriter) *Stream { return s.newStream
 // FailStream ends a stream with an error: it returns the error as the response if the stream
 // has not started, and otherwise writes it as the last event.
 func (s *Services) FailStream(st *Stream, r *http.Request, err error) error {
-	st.mu.Lock()
-	started := st.started
-	st.mu.Unlock()
-	if !started {
+	if !st.HasStarted() {
 		return err
 	}
 	_ = st.writeFailure(s.logFailure(r, err), "")
 	return nil
+}
+
+// HasStarted reports whether the response has begun, so that an error can only be its last event.
+func (st *Stream) HasStarted() bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.started
 }
 
 // trackStream counts an open stream. When it ends early, end logs the reason, which the
@@ -266,7 +270,18 @@ func (st *Stream) SendJSON(v any) error {
 	if err != nil {
 		return err
 	}
-	return st.writeFrame([]byte("data: " + string(text) + "\n\n"))
+	return st.SendText("", text)
+}
+
+// SendText writes data without a line break as an event with a name, which may be empty, and flushes
+// it. Its error is SendJSON's.
+func (st *Stream) SendText(name string, data []byte) error {
+	frame := make([]byte, 0, len(name)+len(data)+len("event: \ndata: \n\n"))
+	if name != "" {
+		frame = append(append(append(frame, "event: "...), name...), '\n')
+	}
+	frame = append(append(frame, "data: "...), data...)
+	return st.writeFrame(append(frame, "\n\n"...))
 }
 
 // start sends the header unless it was already sent.
