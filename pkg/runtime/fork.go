@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,8 @@ type ForkRequest struct {
 	// AfterEventID is the last event of the copy, which may be one that a rewind has undone;
 	// empty copies all events.
 	AfterEventID string
+	// NewSessionID is the copy's ID, which fails with ErrExists if it is in use; empty generates one.
+	NewSessionID string
 	// Writer is the caller; the zero value is a client. State keys that it may not write keep
 	// their current values.
 	Writer session.Writer
@@ -71,7 +74,7 @@ func (h *Host) Fork(ctx context.Context, req *ForkRequest) (*session.Session, er
 		copied = append(copied, ev)
 	}
 
-	to := session.Key{App: req.App, User: req.UserID, ID: h.newID()}
+	to := session.Key{App: req.App, User: req.UserID, ID: cmp.Or(req.NewSessionID, h.newID())}
 	ctx, release, err := h.store.Sessions.Acquire(ctx, to, h.wait)
 	if err != nil {
 		return nil, storeFailure(to, err)
