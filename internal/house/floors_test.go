@@ -45,6 +45,7 @@ var floors = []floor{
 	{"shared: turns of tests and evaluations", []string{"internal/turn", "internal/toolstub"}},
 	{"kernel: loader", []string{"pkg/loader"}},
 	{"kernel: server", []string{"pkg/server"}},
+	{"shared: doors of protocols", []string{"pkg/protocol"}},
 	{"kernel: front", []string{"agenthost"}},
 	{"shared: commands", []string{"internal/command"}},
 }
