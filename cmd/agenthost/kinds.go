@@ -42,6 +42,7 @@ import (
 	"agenthost/wing/mcptool"
 	"agenthost/wing/ollama"
 	"agenthost/wing/openai"
+	"agenthost/wing/openaiserver"
 	"agenthost/wing/openapitool"
 	"agenthost/wing/operator"
 	"agenthost/wing/outcomes"
@@ -72,7 +73,7 @@ func listKinds() loader.Kinds {
 		AgentTools:  loader.AgentToolKinds(),
 		Connections: connections.NewKind(nil),
 		Plugins:     loader.PluginKinds(),
-		Sections:    spec.Kinds[loader.SectionEnv, any]{chatpage.Section(), mcpserver.Section(), replay.Section(), rollout.Section()},
+		Sections:    spec.Kinds[loader.SectionEnv, any]{chatpage.Section(), mcpserver.Section(), openaiserver.Section(), replay.Section(), rollout.Section()},
 		Executors:   slices.Concat(wasi.Executors(), programs.Executors()),
 		Programs:    programs.Opener(programs.DefaultHelper()),
 		Live:        live.Driver{},
@@ -131,16 +132,17 @@ type extensionOptions struct {
 	stored *revisions.Options
 	played *replay.Options
 	mcps   *mcpserver.Options
+	openai *openaiserver.Options
 	watch  *operator.Options
 	staged *rollout.Controller
 }
 
 // serverExtensions lists what adds routes to the server: live conversations, ADK's web client,
 // evaluations, explanations, tests, answers from authorization servers, the chat page, outcomes,
-// revisions, replays, MCP servers, operations, and rollouts.
+// revisions, replays, MCP servers, OpenAI's API, operations, and rollouts.
 func serverExtensions(o extensionOptions) []func(*server.Services) *server.Extension {
 	return []func(*server.Services) *server.Extension{
-		liveweb.Extend(o.talks), devui.Extend(o.ui), evalweb.Extend(o.evals), why.Extend(o.why), testweb.Extend(o.tests), oauthweb.Extend(o.grants), chatpage.Extend(o.chats), outcomes.Extend(), revisions.Extend(o.stored), replay.Extend(o.played), mcpserver.Extend(o.mcps), operator.Extend(o.watch), rollout.Extend(o.staged),
+		liveweb.Extend(o.talks), devui.Extend(o.ui), evalweb.Extend(o.evals), why.Extend(o.why), testweb.Extend(o.tests), oauthweb.Extend(o.grants), chatpage.Extend(o.chats), outcomes.Extend(), revisions.Extend(o.stored), replay.Extend(o.played), mcpserver.Extend(o.mcps), openaiserver.Extend(o.openai), operator.Extend(o.watch), rollout.Extend(o.staged),
 	}
 }
 

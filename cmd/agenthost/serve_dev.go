@@ -21,6 +21,7 @@ import (
 	"agenthost/wing/evaluation/evalweb"
 	"agenthost/wing/live/liveweb"
 	"agenthost/wing/mcpserver"
+	"agenthost/wing/openaiserver"
 	"agenthost/wing/operator"
 	"agenthost/wing/replay"
 	"agenthost/wing/revisions"
@@ -69,21 +70,30 @@ func (m *serveMain) addExtensions(opts *server.Options, grants *connections.Gran
 	stored := &revisions.Options{Loader: m.loader, Folders: ui.Folders}
 	played := &replay.Options{Loader: m.loader, Folders: ui.Folders}
 	tests := &testweb.Options{Loader: m.loader, Folders: ui.Folders, Dev: ui.Dev}
-	opts.Extensions = serverExtensions(extensionOptions{talks, ui, evals, reasons, tests, grants, m.flags.chatOptions(), stored, played, m.flags.mcpOptions(), &operator.Options{Log: &m.problems}, m.staged})
+	opts.Extensions = serverExtensions(extensionOptions{talks, ui, evals, reasons, tests, grants, m.flags.chatOptions(), stored, played, m.flags.mcpOptions(), m.flags.openaiOptions(), &operator.Options{Log: &m.problems}, m.staged})
 	return opts
 }
 
 // chatOptions returns for which apps the chat page is served. With developer tools on a loopback
 // address these are all apps, so that an author sees the page before app.yaml has chat.
 func (f *serveFlags) chatOptions() *chatpage.Options {
+	return &chatpage.Options{All: f.chat == chatOfAll || f.chat == chatOfApps && f.isTrial(), Off: f.chat == chatOff}
+}
+
+// isTrial reports whether the host serves its author only: with developer tools on a loopback address.
+func (f *serveFlags) isTrial() bool {
 	reachable, err := f.isReachable()
-	tries := f.chat == chatOfApps && f.dev.isEnabled() && err == nil && !reachable
-	return &chatpage.Options{All: f.chat == chatOfAll || tries, Off: f.chat == chatOff}
+	return f.dev.isEnabled() && err == nil && !reachable
 }
 
 // mcpOptions returns the URL at which MCP clients reach the host.
 func (f *serveFlags) mcpOptions() *mcpserver.Options {
 	return &mcpserver.Options{PublicURL: f.grants.PublicURL}
+}
+
+// openaiOptions returns for which apps OpenAI's API is served, as in chatOptions.
+func (f *serveFlags) openaiOptions() *openaiserver.Options {
+	return &openaiserver.Options{All: f.isTrial()}
 }
 
 // The values of --chat.

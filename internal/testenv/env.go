@@ -38,6 +38,7 @@ import (
 	"agenthost/wing/gemini"
 	"agenthost/wing/live"
 	"agenthost/wing/mcpserver"
+	"agenthost/wing/openaiserver"
 	"agenthost/wing/mcptool"
 	"agenthost/wing/openapitool"
 	"agenthost/wing/programs"
@@ -132,7 +133,7 @@ func Kinds() loader.Kinds {
 		AgentTools:  loader.AgentToolKinds(),
 		Connections: connections.NewKind(nil),
 		Plugins:     loader.PluginKinds(),
-		Sections:    spec.Kinds[loader.SectionEnv, any]{chatpage.Section(), mcpserver.Section(), replay.Section(), rollout.Section()},
+		Sections:    spec.Kinds[loader.SectionEnv, any]{chatpage.Section(), mcpserver.Section(), openaiserver.Section(), replay.Section(), rollout.Section()},
 		Executors:   slices.Concat(wasi.Executors(), programs.Executors()),
 		Programs:    programs.Opener(nil),
 		Live:        live.Driver{},

@@ -1,0 +1,365 @@
+package openaiserver
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"google.golang.org/genai"
+
+	"agenthost/pkg/protocol"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
+	"agenthost/pkg/session"
+)
+
+// A conversation without an ID is found by its messages. The session that a request creates
+// has an ID that follows from the request's messages. A later request in the conversation begins
+// with the same messages, so that the ID can be computed from each beginning, on any replica
+// and without an index:
+//
+//	[hello]                         creates chat-h(hello)
+//	[hello, hi, weather?]           continues chat-h(hello), whose transcript is hello, hi
+//	[hello, hi, news?]              an edit: forks chat-h(hello) after hi
+//	[hello]                         again: another session, chat-h(hello)-1
+//
+// If no session has the transcript, the messages become a new one's history. Invariant: the
+// model reads the conversation that the client has sent, no message twice, and nothing else.
+
+// A place is the session that a request continues.
+type place struct {
+	key session.Key
+	// questions wait in the session for an answer, the oldest first.
+	questions []*protocol.Question
+	// temporary sessions are deleted after the turn.
+	temporary bool
+}
+
+const (
+	idPrefix = "chat-"
+	// maxNamesakes limits the sessions whose conversations begin with the same messages and that are
+	// compared.
+	maxNamesakes = 8
+	// maxBeginnings limits the beginnings whose sessions are searched.
+	maxBeginnings = 16
+)
+
+// conversationHeaders name a conversation's session.
+var conversationHeaders = []string{"X-Conversation-Id", "X-Session-Id", "X-OpenWebUI-Chat-Id"}
+
+// nameConversation returns the session ID that a request names; empty without one.
+func (q *completionRequest) nameConversation(r *http.Request) string {
+	for _, name := range conversationHeaders {
+		if id := strings.TrimSpace(r.Header.Get(name)); id != "" {
+			return id
+		}
+	}
+	id, _ := q.Metadata["session_id"].(string)
+	return strings.TrimSpace(id)
+}
+
+// A search finds a conversation's session.
+type search struct {
+	h        *handlers
+	model    *model
+	user     string
+	messages []*message
+}
+
+// openNamed returns the session with an ID, which is created if it does not exist. If the messages
+// are an earlier part, the user has edited a message or expects another answer: the rest
+// is undone. Other messages, such as only the last one, change nothing.
+func (s *search) openNamed(ctx context.Context, id string) (*place, error) {
+	key := s.newKey(id)
+	sessions := s.h.Host().Store().Sessions
+	sess, err := sessions.Get(ctx, key, nil)
+	if errors.Is(err, session.ErrNotFound) {
+		return s.createSession(ctx, key)
+	}
+	if err != nil {
+		return nil, err
+	}
+	lines := readTranscript(sess.Events())
+	earlier, last := s.messages[:len(s.messages)-1], s.messages[len(s.messages)-1]
+	req := &runtime.RewindRequest{App: key.App, UserID: key.User, SessionID: key.ID, Writer: session.WriterClient}
+	switch at := matchTranscript(lines, earlier); {
+	case at > 0 && at < len(lines):
+		req.AfterEventID = lines[at-1].event
+	case at == 0 && len(lines) == 2 && normalizeText(lines[0].text) == normalizeText(last.text):
+		req.BeforeInvocationID = lines[0].invocation
+	default:
+		return &place{key: key, questions: protocol.ListQuestions(sess.Events())}, nil
+	}
+	for _, err := range s.h.Host().Rewind(ctx, req) {
+		if err != nil {
+			return nil, err
+		}
+	}
+	if sess, err = sessions.Get(ctx, key, nil); err != nil {
+		return nil, err
+	}
+	return &place{key: key, questions: protocol.ListQuestions(sess.Events())}, nil
+}
+
+func (s *search) newKey(id string) session.Key {
+	return session.Key{App: s.model.app.Name(), User: s.user, ID: id}
+}
+
+// openTemporary creates a session for one turn.
+func (s *search) openTemporary(ctx context.Context) (*place, error) {
+	p, err := s.createSession(ctx, s.newKey(idPrefix+uuid.NewString()))
+	if err == nil {
+		p.temporary = true
+	}
+	return p, err
+}
+
+// openByTranscript returns the session whose transcript is the messages before the last one.
+func (s *search) openByTranscript(ctx context.Context) (*place, error) {
+	ids := s.listBeginnings()
+	earlier := s.messages[:len(s.messages)-1]
+	for _, id := range ids[:len(ids)-1] {
+		p, err := s.tryNamesakes(ctx, id, earlier)
+		if p != nil || err != nil {
+			return p, err
+		}
+	}
+	id := ids[len(ids)-1]
+	for i := range maxNamesakes {
+		p, err := s.createSession(ctx, s.newKey(nameNumber(id, i)))
+		if !errors.Is(err, session.ErrExists) {
+			return p, err
+		}
+	}
+	return s.createSession(ctx, s.newKey(id+"-"+uuid.NewString()))
+}
+
+func nameNumber(id string, i int) string {
+	if i == 0 {
+		return id
+	}
+	return fmt.Sprintf("%s-%d", id, i)
+}
+
+// listBeginnings returns the session IDs that the conversation's beginnings would have created,
+// each up to a user's message. The first one is where most conversations began; the last one is
+// the whole conversation's.
+func (s *search) listBeginnings() []string {
+	sum := sha256.New()
+	var ids []string
+	for _, m := range s.messages {
+		fmt.Fprintf(sum, "%d:%s%d:%s", len(m.role), m.role, len(m.text), normalizeText(m.text))
+		for _, p := range m.parts {
+			if p.InlineData != nil {
+				content := sha256.Sum256(p.InlineData.Data)
+				sum.Write(content[:])
+			}
+		}
+		if m.role == roleUser {
+			ids = append(ids, idPrefix+hex.EncodeToString(sum.Sum(nil)[:16]))
+		}
+	}
+	if len(ids) > maxBeginnings {
+		ids = append(ids[:1:1], ids[len(ids)-maxBeginnings+1:]...)
+	}
+	// The latest beginnings first: after an edit, they have most messages.
+	ordered := []string{}
+	if len(ids) > 1 {
+		ordered = append(ordered, ids[0])
+		for i := len(ids) - 2; i > 0; i-- {
+			ordered = append(ordered, ids[i])
+		}
+	}
+	return append(ordered, ids[len(ids)-1])
+}
+
+// tryNamesakes returns the place after the earlier messages in the sessions with an ID; nil if none
+// has them.
+func (s *search) tryNamesakes(ctx context.Context, id string, earlier []*message) (*place, error) {
+	for i := range maxNamesakes {
+		key := s.newKey(nameNumber(id, i))
+		sess, err := s.h.Host().Store().Sessions.Get(ctx, key, nil)
+		if errors.Is(err, session.ErrNotFound) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		lines := readTranscript(sess.Events())
+		switch last := matchTranscript(lines, earlier); {
+		case last < 0:
+		case last == len(lines):
+			return &place{key: key, questions: protocol.ListQuestions(sess.Events())}, nil
+		default:
+			return s.forkSession(ctx, key, lines[last-1].event)
+		}
+	}
+	return nil, nil
+}
+
+// forkSession continues a conversation at an earlier place, in another session.
+func (s *search) forkSession(ctx context.Context, from session.Key, event string) (*place, error) {
+	ids := s.listBeginnings()
+	req := &runtime.ForkRequest{App: from.App, UserID: from.User, SessionID: from.ID, AfterEventID: event, Writer: session.WriterClient}
+	for i := range maxNamesakes {
+		req.NewSessionID = nameNumber(ids[len(ids)-1], i)
+		fork, err := s.h.Host().Fork(ctx, req)
+		if errors.Is(err, session.ErrExists) {
+			continue
+		}
+		if err != nil {
+			return nil, server.WithSessionKey(from, err)
+		}
+		return &place{key: fork.Key, questions: protocol.ListQuestions(fork.Events())}, nil
+	}
+	req.NewSessionID = ""
+	fork, err := s.h.Host().Fork(ctx, req)
+	if err != nil {
+		return nil, server.WithSessionKey(from, err)
+	}
+	return &place{key: fork.Key, questions: protocol.ListQuestions(fork.Events())}, nil
+}
+
+// createSession creates a session whose history is the earlier messages. They are imported: models read
+// them, and nothing else relies on them. It fails with ErrExists if the ID is in use.
+func (s *search) createSession(ctx context.Context, key session.Key) (*place, error) {
+	sessions := s.h.Host().Store().Sessions
+	earlier := s.messages[:len(s.messages)-1]
+	if len(earlier) == 0 {
+		_, err := sessions.Create(ctx, key, nil)
+		return &place{key: key}, err
+	}
+	ctx, release, err := sessions.Acquire(ctx, key, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	sess, err := sessions.Create(ctx, key, nil)
+	if err != nil {
+		return nil, err
+	}
+	root := s.model.app.Root().Name()
+	var events []*session.Event
+	for i, m := range earlier {
+		ev := &session.Event{InvocationID: fmt.Sprintf("imported-%d", i/2), Author: session.UserAuthor}
+		ev.Content = &genai.Content{Role: genai.RoleUser, Parts: m.parts}
+		if m.role == roleAssistant {
+			ev.Author, ev.Content.Role = root, genai.RoleModel
+		}
+		ev.Provenance.Imported = true
+		events = append(events, ev)
+	}
+	if err := sessions.AppendAll(ctx, sess, events); err != nil {
+		return nil, errors.Join(err, sessions.Delete(context.WithoutCancel(ctx), key))
+	}
+	return &place{key: key}, nil
+}
+
+// A line is what one side has written in a session.
+type line struct {
+	role, text string
+	// isAnswer marks a user's line that answers a question: its words are not kept.
+	isAnswer bool
+	// question is the one that the line ends with.
+	question string
+	// event is the line's last event, and invocation its first one's.
+	event, invocation string
+}
+
+// A transcript is what a client has seen.
+type transcript struct {
+	lines []*line
+	// open are the questions without an answer, the oldest first. A turn ends with the first one.
+	open []*protocol.Question
+}
+
+func readTranscript(events []*session.Event) []*line {
+	t := &transcript{}
+	for _, ev := range session.WithoutRewound(events) {
+		switch {
+		case ev.Partial || ev.Actions.Compaction != nil:
+		case !ev.IsFromUser():
+			t.readAnswer(ev)
+		case len(ev.Responses()) > 0:
+			t.endTurn()
+			t.addLine(roleUser, "", ev).isAnswer = true
+			for _, f := range ev.Responses() {
+				t.open = slices.DeleteFunc(t.open, func(q *protocol.Question) bool { return q.Call.ID == f.ID })
+			}
+		case ev.Content != nil:
+			t.endTurn()
+			t.addLine(roleUser, ev.Text(), ev)
+		}
+	}
+	t.endTurn()
+	return t.lines
+}
+
+func (t *transcript) addLine(role, text string, ev *session.Event) *line {
+	if n := len(t.lines); n == 0 || t.lines[n-1].role != role {
+		t.lines = append(t.lines, &line{role: role, invocation: ev.InvocationID})
+	}
+	l := t.lines[len(t.lines)-1]
+	l.text, l.event = strings.TrimSpace(l.text+"\n\n"+text), ev.ID
+	return l
+}
+
+func (t *transcript) readAnswer(ev *session.Event) {
+	for _, c := range ev.Calls() {
+		if q := protocol.NewQuestion(c); q != nil {
+			t.open = append(t.open, q)
+		}
+	}
+	if n := len(t.lines); ev.ResultText() != "" || len(t.open) > 0 || n > 0 && t.lines[n-1].role == roleAssistant {
+		t.addLine(roleAssistant, ev.ResultText(), ev)
+	}
+}
+
+// endTurn adds the question that the turn ends with.
+func (t *transcript) endTurn() {
+	if n := len(t.lines); n > 0 && len(t.open) > 0 && t.lines[n-1].role == roleAssistant {
+		l := t.lines[n-1]
+		l.question = t.open[0].Text
+		l.text = strings.TrimSpace(l.text + "\n\n" + l.question)
+	}
+}
+
+// matchTranscript returns how many of a session's lines the messages are; -1 if they are not its
+// beginning. A question that was repeated, because the answer did not fit, is in the messages only.
+func matchTranscript(lines []*line, messages []*message) int {
+	at := 0
+	for i := 0; i < len(messages); {
+		if at > 0 && isRepeat(lines[at-1], messages[i:]) && !isNext(lines[at:], messages[i+1]) {
+			i += 2
+			continue
+		}
+		if at == len(lines) || !lines[at].matchesMessage(messages[i]) {
+			return -1
+		}
+		at++
+		i++
+	}
+	return at
+}
+
+func (l *line) matchesMessage(m *message) bool {
+	return l.role == m.role && (l.isAnswer || normalizeText(l.text) == normalizeText(m.text))
+}
+
+// isRepeat reports whether messages begin with an answer and the question that a line ends with.
+func isRepeat(l *line, messages []*message) bool {
+	return l.question != "" && len(messages) > 1 && messages[0].role == roleUser && messages[1].role == roleAssistant &&
+		normalizeText(messages[1].text) == normalizeText(l.question)
+}
+
+// isNext reports whether the session has a message after the next line.
+func isNext(lines []*line, m *message) bool { return len(lines) > 1 && lines[1].matchesMessage(m) }
+
+// normalizeText makes texts comparable: clients trim and wrap them.
+func normalizeText(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -1,0 +1,61 @@
+// Package openaiserver serves apps to OpenAI's clients, below /v1 and /apps/{app}/v1: each
+// app, and each agent that it offers, is a model.
+//
+// Chat completions have no sessions: a client sends the whole conversation with each message. The
+// host finds a conversation's session by its messages, or by a header with its ID, and
+// runs the last message only. So state, tools, approvals and budgets are the same for every client.
+package openaiserver
+
+import (
+	"net/http"
+
+	"agenthost/pkg/server"
+)
+
+// Options configure the wing. The zero value is valid: it serves the apps that have openai_server
+// in app.yaml.
+type Options struct {
+	// All serves every app, with its defaults.
+	All bool
+	// User is the user on a host without authentication whose request names none; the default is
+	// user, as on the page.
+	User string
+}
+
+const localUser = "user"
+
+// handlers handle the routes.
+type handlers struct {
+	*server.Services
+	opts Options
+}
+
+// Extend returns a server extension; opts may be nil.
+func Extend(opts *Options) func(*server.Services) *server.Extension {
+	if opts == nil {
+		opts = &Options{}
+	}
+	return func(s *server.Services) *server.Extension {
+		h := &handlers{s, *opts}
+		if h.opts.User == "" {
+			h.opts.User = localUser
+		}
+		return &server.Extension{Routes: h.listRoutes()}
+	}
+}
+
+func (h *handlers) listRoutes() []server.Route {
+	var all []server.Route
+	for _, door := range []struct{ prefix, id, of string }{{"/v1", "", "every app"}, {"/apps/{app}/v1", "App", "one app"}} {
+		add := func(method, path, id, summary, body, answer string, handle server.Handler) {
+			all = append(all, server.Route{
+				Method: method, Pattern: door.prefix + path, Access: server.AccessHandler, Handler: h.inForm(handle),
+				Doc: server.Doc{Tag: "openai", ID: id + door.id, Summary: summary + " of " + door.of + ", as OpenAI's API", Body: body, Answer: answer},
+			})
+		}
+		add(http.MethodGet, "/models", "listModels", "List the models", "", "AnyObject", h.handleModels)
+		add(http.MethodGet, "/models/{model...}", "getModel", "Get a model", "", "AnyObject", h.handleModel)
+		add(http.MethodPost, "/chat/completions", "completeChat", "Answer a conversation with a model", "AnyObject", "AnyObject", h.handleCompletions)
+	}
+	return all
+}

@@ -1,0 +1,235 @@
+package openaiserver
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"strings"
+
+	"google.golang.org/genai"
+)
+
+// A completionRequest is the body for POST /v1/chat/completions. Other keys are ignored, as clients
+// expect: the app decides sampling and output limits.
+type completionRequest struct {
+	Model         string          `json:"model"`
+	Messages      []chatMessage   `json:"messages"`
+	Stream        bool            `json:"stream"`
+	StreamOptions *streamOptions  `json:"stream_options"`
+	N             *int            `json:"n"`
+	Tools         []any           `json:"tools"`
+	Functions     []any           `json:"functions"`
+	Store         *bool           `json:"store"`
+	User          string          `json:"user"`
+	Metadata      map[string]any  `json:"metadata"`
+	Modalities    []string        `json:"modalities"`
+	Audio         json.RawMessage `json:"audio"`
+}
+
+type streamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
+}
+
+type chatMessage struct {
+	Role    string          `json:"role"`
+	Content json.RawMessage `json:"content"`
+}
+
+// A chatPart is a part in a message's content.
+type chatPart struct {
+	Type     string `json:"type"`
+	Text     string `json:"text"`
+	Refusal  string `json:"refusal"`
+	ImageURL *struct {
+		URL string `json:"url"`
+	} `json:"image_url"`
+	InputAudio *struct {
+		Data   string `json:"data"`
+		Format string `json:"format"`
+	} `json:"input_audio"`
+	File *struct {
+		FileData string `json:"file_data"`
+		FileID   string `json:"file_id"`
+		Filename string `json:"filename"`
+	} `json:"file"`
+}
+
+// Roles on the wire.
+const (
+	roleUser      = "user"
+	roleAssistant = "assistant"
+)
+
+// maxMessages limits a request's messages: each is compared with the session.
+const maxMessages = 10_000
+
+// readCompletion reads a request's body.
+func (h *handlers) readCompletion(w http.ResponseWriter, r *http.Request) (*completionRequest, error) {
+	var text json.RawMessage
+	if err := h.ReadJSON(w, r, &text); err != nil {
+		return nil, err
+	}
+	q := &completionRequest{}
+	err := json.Unmarshal(text, q)
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &wrong) && wrong.Field != "":
+		return nil, newRefusal(wrong.Field, "%s must be %s, got %s", wrong.Field, nameType(wrong.Type.Kind().String()), wrong.Value)
+	case err != nil:
+		return nil, newRefusal("", "The body must be a JSON object")
+	case len(q.Messages) > maxMessages:
+		return nil, newRefusal("messages", "messages exceeds the limit of %d, got %d", maxMessages, len(q.Messages))
+	case q.N != nil && *q.N != 1:
+		return nil, newRefusal("n", "n must be 1: a model answers once")
+	case len(q.Tools)+len(q.Functions) > 0:
+		return nil, newRefusal("tools", "tools must be empty: a model uses the tools of its app")
+	case len(q.Audio) > 0 && string(q.Audio) != "null":
+		return nil, newRefusal("audio", "audio must be absent: answers are text")
+	}
+	return q, nil
+}
+
+// nameType names a Go type as JSON's.
+func nameType(kind string) string {
+	switch kind {
+	case "bool":
+		return "a boolean"
+	case "int":
+		return "an integer"
+	case "slice":
+		return "an array"
+	case "map", "struct":
+		return "an object"
+	}
+	return "a " + kind
+}
+
+// A message is the user's or the assistant's.
+type message struct {
+	role string
+	// text is what was written.
+	text  string
+	parts []*genai.Part
+}
+
+// readMessages returns a conversation, and the clients' instructions. The last message is the user's.
+func readMessages(all []chatMessage) (messages []*message, instructions string, err error) {
+	var system []string
+	for i := range all {
+		m, err := all[i].readMessage(fmt.Sprintf("messages[%d]", i))
+		switch {
+		case err != nil:
+			return nil, "", err
+		case m == nil:
+		case m.role == roleSystem:
+			system = append(system, m.text)
+		default:
+			messages = append(messages, m)
+		}
+	}
+	if n := len(messages); n == 0 || messages[n-1].role != roleUser {
+		return nil, "", newRefusal("messages", "messages must end with a message of the user")
+	}
+	return mergeMessages(messages), strings.Join(system, "\n\n"), nil
+}
+
+const roleSystem = "system"
+
+// mergeMessages joins messages from one side that follow each other, as in a session's turn.
+func mergeMessages(all []*message) []*message {
+	var merged []*message
+	for _, m := range all {
+		if n := len(merged); n > 0 && merged[n-1].role == m.role {
+			merged[n-1].text = strings.TrimSpace(merged[n-1].text + "\n\n" + m.text)
+			merged[n-1].parts = append(merged[n-1].parts, m.parts...)
+			continue
+		}
+		merged = append(merged, m)
+	}
+	return merged
+}
+
+// readMessage returns a message; nil for one without content.
+func (c *chatMessage) readMessage(at string) (*message, error) {
+	m := &message{role: c.Role}
+	switch c.Role {
+	case roleUser, roleAssistant, roleSystem:
+	case "developer":
+		m.role = roleSystem
+	case "tool", "function":
+		return nil, newRefusal(at+".role", "%s.role %q is not supported: a model uses the tools of its app", at, c.Role)
+	default:
+		return nil, newRefusal(at+".role", "%s.role must be system, developer, user or assistant, got %q", at, truncateText(c.Role, maxShown))
+	}
+	if len(c.Content) == 0 || string(c.Content) == "null" {
+		return nil, nil
+	}
+	if err := json.Unmarshal(c.Content, &m.text); err == nil {
+		m.parts = []*genai.Part{{Text: m.text}}
+		if strings.TrimSpace(m.text) == "" {
+			return nil, nil
+		}
+		return m, nil
+	}
+	var parts []chatPart
+	if err := json.Unmarshal(c.Content, &parts); err != nil {
+		return nil, newRefusal(at+".content", "%s.content must be text, or a list of parts", at)
+	}
+	for i := range parts {
+		part, err := parts[i].readPart(fmt.Sprintf("%s.content[%d]", at, i))
+		if err != nil {
+			return nil, err
+		}
+		if m.parts = append(m.parts, part); part.Text != "" {
+			m.text = strings.TrimSpace(m.text + "\n\n" + part.Text)
+		}
+	}
+	if len(m.parts) == 0 {
+		return nil, nil
+	}
+	return m, nil
+}
+
+// readPart returns a part. Addresses are not fetched: a client could make the host read any address.
+func (p *chatPart) readPart(at string) (*genai.Part, error) {
+	switch {
+	case p.Type == "text":
+		return &genai.Part{Text: p.Text}, nil
+	case p.Type == "refusal":
+		return &genai.Part{Text: p.Refusal}, nil
+	case p.Type == "image_url" && p.ImageURL != nil:
+		return readDataURL(at+".image_url.url", p.ImageURL.URL, "")
+	case p.Type == "input_audio" && p.InputAudio != nil:
+		kind, ok := map[string]string{"wav": "audio/wav", "mp3": "audio/mp3"}[p.InputAudio.Format]
+		if !ok {
+			return nil, newRefusal(at+".input_audio.format", "%s.input_audio.format must be wav or mp3", at)
+		}
+		return readBase64(at+".input_audio.data", p.InputAudio.Data, kind, "")
+	case p.Type == "file" && p.File != nil && p.File.FileID != "":
+		return nil, newRefusal(at+".file.file_id", "%s.file.file_id is not supported: send the file in file_data", at)
+	case p.Type == "file" && p.File != nil:
+		return readDataURL(at+".file.file_data", p.File.FileData, p.File.Filename)
+	}
+	return nil, newRefusal(at, "%s must be a part of the type text, image_url, input_audio or file, got %q", at, truncateText(p.Type, maxShown))
+}
+
+func readDataURL(at, address, name string) (*genai.Part, error) {
+	head, data, ok := strings.Cut(strings.TrimPrefix(address, "data:"), ",")
+	kind, isBase64 := strings.CutSuffix(head, ";base64")
+	kind, _, err := mime.ParseMediaType(kind)
+	if !strings.HasPrefix(address, "data:") || !ok || !isBase64 || err != nil {
+		return nil, newRefusal(at, "%s must be data:TYPE;base64,DATA: other addresses are not fetched", at)
+	}
+	return readBase64(at, data, kind, name)
+}
+
+func readBase64(at, data, kind, name string) (*genai.Part, error) {
+	content, err := base64.StdEncoding.DecodeString(data)
+	if err != nil || len(content) == 0 {
+		return nil, newRefusal(at, "%s must be base64", at)
+	}
+	return &genai.Part{InlineData: &genai.Blob{Data: content, MIMEType: kind, DisplayName: truncateText(name, maxShown)}}, nil
+}
