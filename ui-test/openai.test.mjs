@@ -1,0 +1,64 @@
+// OpenAI's own client on the models that apps are.
+
+import test from 'node:test';
+import assert from 'node:assert/strict';
+import OpenAI from 'openai';
+import { apps, serve } from './host.mjs';
+
+const folders = apps('ui-test/page/apps/helpdesk');
+const host = await serve(folders.dir);
+const client = new OpenAI({ baseURL: `${host.url}/v1`, apiKey: 'none' });
+test.after(async () => {
+  await host.stop();
+  folders.remove();
+});
+
+const user = (content) => ({ role: 'user', content });
+
+test('the models are the apps', async () => {
+  const ids = [];
+  for await (const { id } of client.models.list()) ids.push(id);
+  assert.deepEqual(ids, ['helpdesk']);
+  assert.equal((await client.models.retrieve('helpdesk')).object, 'model');
+});
+
+test('a conversation is one session', async () => {
+  const messages = [user('hello')];
+  const { data, response } = await client.chat.completions.create({ model: 'helpdesk', messages }).withResponse();
+  assert.equal(data.choices[0].message.content, 'You wrote: hello');
+  messages.push(data.choices[0].message, user('again'));
+  const next = await client.chat.completions.create({ model: 'helpdesk', messages }).withResponse();
+  const session = response.headers.get('x-conversation-id');
+  assert.equal(next.response.headers.get('x-conversation-id'), session);
+  const { events } = await (await fetch(`${host.url}/apps/helpdesk/users/user/sessions/${session}`)).json();
+  assert.equal(events.length, 4);
+});
+
+test('a stream has the text in chunks, a reason and the usage', async () => {
+  const stream = client.chat.completions.stream({ model: 'helpdesk', stream_options: { include_usage: true }, messages: [user('tell me a story')] });
+  let chunks = 0;
+  stream.on('content', () => { chunks++; });
+  const { choices: [{ message, finish_reason: reason }], usage } = await stream.finalChatCompletion();
+  assert.match(message.content, /^In a small town .* answer\.$/);
+  assert.ok(chunks > 5, `${chunks} chunks`);
+  assert.equal(reason, 'stop');
+  assert.equal(usage.total_tokens, 0);
+});
+
+test('an approval is a question, and the next message answers it', async () => {
+  const messages = [user('I want a refund')];
+  const { choices: [{ message }] } = await client.chat.completions.create({ model: 'helpdesk', messages });
+  assert.match(message.content, /Approve the call of refund\?[^]*500[^]*Answer yes or no/);
+  const answer = await client.chat.completions.create({ model: 'helpdesk', messages: [...messages, message, user('Yes')] });
+  assert.match(answer.choices[0].message.content, /500 euros/);
+});
+
+test('errors are those that the client names, and a failed turn is not repeated', async () => {
+  await assert.rejects(client.chat.completions.create({ model: 'none', messages: [user('x')] }), (error) => error instanceof OpenAI.NotFoundError && error.code === 'model_not_found');
+  await assert.rejects(client.chat.completions.create({ model: 'helpdesk', n: 2, messages: [user('x')] }), (error) => error instanceof OpenAI.BadRequestError && error.param === 'n');
+  const before = await sessions();
+  await assert.rejects(client.chat.completions.create({ model: 'helpdesk', messages: [user('fail')] }), (error) => error.status === 502);
+  assert.equal(await sessions(), before + 1);
+});
+
+const sessions = async () => (await (await fetch(`${host.url}/apps/helpdesk/users/user/sessions`)).json()).length;
