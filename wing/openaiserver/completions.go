@@ -6,16 +6,9 @@ import (
 	"net/http"
 	"strings"
 
-	"google.golang.org/genai"
-
-	"agenthost/pkg/protocol"
-	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
 )
-
-// instructionsKey is the state key for the clients' instructions during a turn.
-const instructionsKey = session.TempPrefix + "client_instructions"
 
 // sessionHeader names the session, for clients that continue it elsewhere.
 const sessionHeader = "X-Conversation-Id"
@@ -47,8 +40,8 @@ func (h *handlers) handleCompletions(w http.ResponseWriter, r *http.Request) err
 	} else {
 		w.Header().Set(sessionHeader, p.key.ID)
 	}
-	c := &completion{h: h, r: r, w: w, q: q, model: m, place: p, created: h.Now().Unix()}
-	return c.runTurn(ctx, messages[len(messages)-1], instructions)
+	c := &completion{turn: &turn{h: h, r: r, w: w, model: m, place: p, instructions: instructions, finish: finishStop}, q: q, created: h.Now().Unix()}
+	return c.answerMessage(ctx, messages[len(messages)-1])
 }
 
 // openPlace finds or creates a conversation's session; id is the one that the request names.
@@ -79,50 +72,36 @@ func (h *handlers) deleteTemporary(r *http.Request, p *place) {
 
 // A completion is an answer in progress.
 type completion struct {
-	h     *handlers
-	r     *http.Request
-	w     http.ResponseWriter
-	q     *completionRequest
-	model *model
-	place *place
+	*turn
+	q *completionRequest
 	// id has the turn's invocation.
 	id      string
 	created int64
-
-	// stream is nil for a complete answer; hasBegun is set with its first chunk.
-	stream   *server.Stream
-	hasBegun bool
-	// sent is the text and the thoughts that the client has, or gets with the answer.
+	// sent and thoughts are what the client has, or gets with the answer.
 	sent, thoughts strings.Builder
-	// streamed is the text in the current message's partial events.
-	streamed chunks
-	// hasRun is set with the first event, and asks if a call waits for a person.
-	hasRun, asks bool
-	usage        usage
-	finish       string
+	// breaks is set if a paragraph ends before the next text.
+	breaks bool
+	// hasBegun is set with the first chunk.
+	hasBegun bool
 }
 
-// chunks are what partial events have brought, before the event that repeats it.
-type chunks struct{ text, thoughts strings.Builder }
-
-// runTurn runs the turn and writes its answer.
-func (c *completion) runTurn(ctx context.Context, m *message, instructions string) error {
+// answerMessage runs the turn and writes its answer.
+func (c *completion) answerMessage(ctx context.Context, m *message) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	if c.q.Stream {
 		c.stream = c.h.NewStream(c.w)
 		defer c.stream.StartKeepAlive(stop)()
 	}
-	c.finish = finishStop
-	req, repeats, err := c.newRun(ctx, m, instructions)
+	content, repeats, err := c.readAnswer(ctx, m)
 	switch {
 	case err != nil:
 		return err
 	case repeats != nil:
 		c.id = newCompletionID(repeats.Call.ID)
-		err = c.addParagraph(repeats.Text)
+		err = c.addTexts(repeats.Text, "")
 	default:
-		err = protocol.Run(ctx, c.h.Services, req, c.readEvent)
+		err = c.runTurn(ctx, content, c)
 	}
 	if err == nil && c.asks {
 		err = c.addQuestion(ctx)
@@ -135,79 +114,19 @@ func (c *completion) runTurn(ctx context.Context, m *message, instructions strin
 
 func newCompletionID(id string) string { return "chatcmpl-" + id }
 
-// newRun returns the turn's request: the message, or the answer that it is to a question. repeats is
-// a question that it does not answer.
-func (c *completion) newRun(ctx context.Context, m *message, instructions string) (req *runtime.RunRequest, repeats *protocol.Question, err error) {
-	content := &genai.Content{Role: genai.RoleUser, Parts: m.parts}
-	if len(c.place.questions) > 0 {
-		q := c.place.questions[0]
-		response, err := q.ReadAnswer(ctx, m.text)
-		if errors.Is(err, protocol.ErrNotAnAnswer) {
-			return nil, q, nil
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		content.Parts = []*genai.Part{{FunctionResponse: &genai.FunctionResponse{ID: q.Call.ID, Name: q.Call.Name, Response: response}}}
-	}
-	req = &runtime.RunRequest{
-		App: c.place.key.App, UserID: c.place.key.User, SessionID: c.place.key.ID, Message: content, Agent: c.model.agent,
-		Streaming: &c.q.Stream, Writer: session.WriterClient, Protocol: "openai",
-	}
-	if instructions != "" && c.model.settings.Instructions {
-		req.StateDelta = map[string]any{instructionsKey: instructions}
-	}
-	return req, nil, nil
+func (c *completion) beginTurn(invocation string) error {
+	c.id = newCompletionID(invocation)
+	return nil
 }
 
-// readEvent adds what an event has for the client.
-func (c *completion) readEvent(ev *session.Event) error {
-	if ev.IsFromUser() {
-		return nil
-	}
-	c.hasRun, c.id = true, newCompletionID(ev.InvocationID)
-	if err := protocol.ReadFailure(ev); err != nil {
-		return err
-	}
-	text, thoughts := readTexts(ev)
-	if ev.Partial {
-		c.streamed.text.WriteString(text)
-		c.streamed.thoughts.WriteString(thoughts)
-		return c.addTexts(text, thoughts)
-	}
-	c.asks = c.asks || len(ev.LongRunningToolIDs) > 0
-	c.usage.addEvent(ev)
-	c.finish = readFinish(ev)
-	// The event repeats what its partial events have brought.
-	text, thoughts = strings.TrimPrefix(text, c.streamed.text.String()), strings.TrimPrefix(thoughts, c.streamed.thoughts.String())
-	c.streamed = chunks{}
-	return c.addTexts(text, thoughts)
+func (c *completion) endMessage() error {
+	c.breaks = c.sent.Len() > 0
+	return nil
 }
 
-// readTexts returns an event's text and thoughts.
-func readTexts(ev *session.Event) (text, thoughts string) {
-	if ev.IsPlainResult() {
-		return ev.ResultText(), ""
-	}
-	if ev.Content == nil {
-		return "", ""
-	}
-	var words, thought strings.Builder
-	for _, p := range ev.Content.Parts {
-		switch {
-		case p == nil:
-		case p.Thought:
-			thought.WriteString(p.Text)
-		default:
-			words.WriteString(p.Text)
-		}
-	}
-	return words.String(), thought.String()
-}
-
-// addTexts sends what is new.
+// addTexts sends what is new. What different agents write are paragraphs.
 func (c *completion) addTexts(text, thoughts string) error {
-	if thoughts != "" && c.model.settings.Reasoning {
+	if thoughts != "" {
 		c.thoughts.WriteString(thoughts)
 		if err := c.sendDelta(&delta{Reasoning: thoughts}); err != nil {
 			return err
@@ -216,26 +135,19 @@ func (c *completion) addTexts(text, thoughts string) error {
 	if text == "" {
 		return nil
 	}
+	if c.breaks {
+		text, c.breaks = "\n\n"+text, false
+	}
 	c.sent.WriteString(text)
 	return c.sendDelta(&delta{Content: &text})
 }
 
-// addParagraph adds text after what the agents have written.
-func (c *completion) addParagraph(text string) error {
-	if c.sent.Len() > 0 {
-		text = "\n\n" + text
-	}
-	return c.addTexts(text, "")
-}
-
 // addQuestion adds the first question that waits, as the answer's last words.
 func (c *completion) addQuestion(ctx context.Context) error {
-	sess, err := c.h.Host().Store().Sessions.Get(ctx, c.place.key, nil)
-	if err != nil {
-		return server.WithSessionKey(c.place.key, err)
+	all, err := c.listQuestions(ctx)
+	if err != nil || len(all) == 0 {
+		return err
 	}
-	if all := protocol.ListQuestions(sess.Events()); len(all) > 0 {
-		return c.addParagraph(all[0].Text)
-	}
-	return nil
+	c.breaks = c.sent.Len() > 0
+	return c.addTexts(all[0].Text, "")
 }

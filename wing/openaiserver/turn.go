@@ -1,0 +1,137 @@
+package openaiserver
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/protocol"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
+	"agenthost/pkg/session"
+)
+
+// instructionsKey is the state key for the clients' instructions during a turn.
+const instructionsKey = session.TempPrefix + "client_instructions"
+
+// A turn is a run for one request.
+type turn struct {
+	h            *handlers
+	r            *http.Request
+	w            http.ResponseWriter
+	model        *model
+	place        *place
+	instructions string
+	// stream is nil for a complete answer.
+	stream *server.Stream
+	// partial is what partial events have brought, before the event that repeats it.
+	partial struct{ text, thoughts strings.Builder }
+	// hasRun is set with the first event, and asks if a call waits for a person.
+	hasRun, asks bool
+	usage        usage
+	finish       string
+}
+
+// An answerWriter writes a turn's answer.
+type answerWriter interface {
+	// beginTurn is called with the invocation, before anything else.
+	beginTurn(invocation string) error
+	// addTexts adds to the current message; either may be empty.
+	addTexts(text, thoughts string) error
+	// endMessage is called after each complete message.
+	endMessage() error
+}
+
+// readAnswer returns the content for the run: the message, or the answer that it is to a question.
+// repeats is a question that it does not answer.
+func (t *turn) readAnswer(ctx context.Context, m *message) (content *genai.Content, repeats *protocol.Question, err error) {
+	content = &genai.Content{Role: genai.RoleUser, Parts: m.parts}
+	if len(t.place.questions) == 0 {
+		return content, nil, nil
+	}
+	q := t.place.questions[0]
+	response, err := q.ReadAnswer(ctx, m.text)
+	if errors.Is(err, protocol.ErrNotAnAnswer) {
+		return nil, q, nil
+	}
+	content.Parts = []*genai.Part{{FunctionResponse: &genai.FunctionResponse{ID: q.Call.ID, Name: q.Call.Name, Response: response}}}
+	return content, nil, err
+}
+
+// runTurn runs the turn to its end.
+func (t *turn) runTurn(ctx context.Context, content *genai.Content, out answerWriter) error {
+	streaming := t.stream != nil
+	req := &runtime.RunRequest{
+		App: t.place.key.App, UserID: t.place.key.User, SessionID: t.place.key.ID, Message: content, Agent: t.model.agent,
+		Streaming: &streaming, Writer: session.WriterClient, Protocol: "openai",
+	}
+	if t.instructions != "" && t.model.settings.Instructions {
+		req.StateDelta = map[string]any{instructionsKey: t.instructions}
+	}
+	return protocol.Run(ctx, t.h.Services, req, func(ev *session.Event) error { return t.readEvent(ev, out) })
+}
+
+// readEvent writes what an event has for the client.
+func (t *turn) readEvent(ev *session.Event, out answerWriter) error {
+	if ev.IsFromUser() {
+		return nil
+	}
+	if !t.hasRun {
+		t.hasRun = true
+		if err := out.beginTurn(ev.InvocationID); err != nil {
+			return err
+		}
+	}
+	if err := protocol.ReadFailure(ev); err != nil {
+		return err
+	}
+	text, thoughts := t.readTexts(ev)
+	if ev.Partial {
+		t.partial.text.WriteString(text)
+		t.partial.thoughts.WriteString(thoughts)
+		return out.addTexts(text, thoughts)
+	}
+	t.asks = t.asks || len(ev.LongRunningToolIDs) > 0
+	t.usage.addEvent(ev)
+	t.finish = readFinish(ev)
+	text, thoughts = strings.TrimPrefix(text, t.partial.text.String()), strings.TrimPrefix(thoughts, t.partial.thoughts.String())
+	t.partial.text.Reset()
+	t.partial.thoughts.Reset()
+	if err := out.addTexts(text, thoughts); err != nil {
+		return err
+	}
+	return out.endMessage()
+}
+
+// readTexts returns an event's text, and its thoughts if the app sends them.
+func (t *turn) readTexts(ev *session.Event) (text, thoughts string) {
+	if ev.IsPlainResult() {
+		return ev.ResultText(), ""
+	}
+	if ev.Content == nil {
+		return "", ""
+	}
+	var words, thought strings.Builder
+	for _, p := range ev.Content.Parts {
+		switch {
+		case p == nil:
+		case p.Thought && t.model.settings.Reasoning:
+			thought.WriteString(p.Text)
+		case !p.Thought:
+			words.WriteString(p.Text)
+		}
+	}
+	return words.String(), thought.String()
+}
+
+// listQuestions returns the questions that wait after the turn.
+func (t *turn) listQuestions(ctx context.Context) ([]*protocol.Question, error) {
+	sess, err := t.h.Host().Store().Sessions.Get(ctx, t.place.key, nil)
+	if err != nil {
+		return nil, server.WithSessionKey(t.place.key, err)
+	}
+	return protocol.ListQuestions(sess.Events()), nil
+}
