@@ -53,6 +53,30 @@ test('an approval is a question, and the next message answers it', async () => {
   assert.match(answer.choices[0].message.content, /500 euros/);
 });
 
+test('a response continues the one before it, and is found again', async () => {
+  const first = await client.responses.create({ model: 'helpdesk', input: 'hello' });
+  assert.equal(first.output_text, 'You wrote: hello');
+  const next = await client.responses.create({ model: 'helpdesk', input: 'again', previous_response_id: first.id });
+  assert.equal(next.output_text, 'You wrote: again');
+  assert.equal((await client.responses.retrieve(first.id)).output_text, 'You wrote: hello');
+  const branch = await client.responses.create({ model: 'helpdesk', input: 'another way', previous_response_id: first.id });
+  assert.equal(branch.output_text, 'You wrote: another way');
+});
+
+test('a response streams, and its approval is answered as one of an MCP server', async () => {
+  const words = [];
+  const stream = client.responses.stream({ model: 'helpdesk', input: 'tell me a story' });
+  stream.on('response.output_text.delta', ({ delta }) => words.push(delta));
+  const response = await stream.finalResponse();
+  assert.equal(words.join(''), response.output_text);
+  assert.match(response.output_text, /^In a small town .* answer\.$/);
+  const refund = await client.responses.create({ model: 'helpdesk', input: 'I want a refund' });
+  const { id, type, name, arguments: args } = refund.output[0];
+  assert.deepEqual([type, name, JSON.parse(args).amount], ['mcp_approval_request', 'refund', 500]);
+  const done = await client.responses.create({ model: 'helpdesk', previous_response_id: refund.id, input: [{ type: 'mcp_approval_response', approval_request_id: id, approve: true }] });
+  assert.match(done.output_text, /500 euros/);
+});
+
 test('errors are those that the client names, and a failed turn is not repeated', async () => {
   await assert.rejects(client.chat.completions.create({ model: 'none', messages: [user('x')] }), (error) => error instanceof OpenAI.NotFoundError && error.code === 'model_not_found');
   await assert.rejects(client.chat.completions.create({ model: 'helpdesk', n: 2, messages: [user('x')] }), (error) => error instanceof OpenAI.BadRequestError && error.param === 'n');

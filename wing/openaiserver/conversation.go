@@ -37,8 +37,18 @@ type place struct {
 	key session.Key
 	// questions wait in the session for an answer, the oldest first.
 	questions []*protocol.Question
+	// invocation is the session's last one; empty for a new session.
+	invocation string
 	// temporary sessions are deleted after the turn.
 	temporary bool
+}
+
+func newPlace(sess *session.Session) *place {
+	p := &place{key: sess.Key, questions: protocol.ListQuestions(sess.Events())}
+	if events := sess.Events(); len(events) > 0 {
+		p.invocation = events[len(events)-1].InvocationID
+	}
+	return p
 }
 
 const (
@@ -94,7 +104,7 @@ func (s *search) openNamed(ctx context.Context, id string) (*place, error) {
 	case at == 0 && len(lines) == 2 && normalizeText(lines[0].text) == normalizeText(last.text):
 		req.BeforeInvocationID = lines[0].invocation
 	default:
-		return &place{key: key, questions: protocol.ListQuestions(sess.Events())}, nil
+		return newPlace(sess), nil
 	}
 	for _, err := range s.h.Host().Rewind(ctx, req) {
 		if err != nil {
@@ -104,7 +114,7 @@ func (s *search) openNamed(ctx context.Context, id string) (*place, error) {
 	if sess, err = sessions.Get(ctx, key, nil); err != nil {
 		return nil, err
 	}
-	return &place{key: key, questions: protocol.ListQuestions(sess.Events())}, nil
+	return newPlace(sess), nil
 }
 
 func (s *search) newKey(id string) session.Key {
@@ -195,7 +205,7 @@ func (s *search) tryNamesakes(ctx context.Context, id string, earlier []*message
 		switch last := matchTranscript(lines, earlier); {
 		case last < 0:
 		case last == len(lines):
-			return &place{key: key, questions: protocol.ListQuestions(sess.Events())}, nil
+			return newPlace(sess), nil
 		default:
 			return s.forkSession(ctx, key, lines[last-1].event)
 		}
@@ -216,14 +226,14 @@ func (s *search) forkSession(ctx context.Context, from session.Key, event string
 		if err != nil {
 			return nil, server.WithSessionKey(from, err)
 		}
-		return &place{key: fork.Key, questions: protocol.ListQuestions(fork.Events())}, nil
+		return newPlace(fork), nil
 	}
 	req.NewSessionID = ""
 	fork, err := s.h.Host().Fork(ctx, req)
 	if err != nil {
 		return nil, server.WithSessionKey(from, err)
 	}
-	return &place{key: fork.Key, questions: protocol.ListQuestions(fork.Events())}, nil
+	return newPlace(fork), nil
 }
 
 // createSession creates a session whose history is the earlier messages. They are imported: models read

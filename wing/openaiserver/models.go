@@ -29,6 +29,9 @@ func (h *handlers) findModel(r *http.Request, id string) (*model, error) {
 	if id == "" {
 		id = only
 	}
+	if id == "" {
+		return nil, newRefusal("model", "model is required: the name of an app")
+	}
 	name, agent, isAgent := strings.Cut(id, "/")
 	m := h.newModel(name)
 	if m == nil || only != "" && name != only || isAgent && !slices.Contains(m.settings.Agents, agent) {

@@ -40,12 +40,14 @@ type chatMessage struct {
 
 // A chatPart is a part in a message's content.
 type chatPart struct {
-	Type     string `json:"type"`
-	Text     string `json:"text"`
-	Refusal  string `json:"refusal"`
-	ImageURL *struct {
-		URL string `json:"url"`
-	} `json:"image_url"`
+	Type     string   `json:"type"`
+	Text     string   `json:"text"`
+	Refusal  string   `json:"refusal"`
+	ImageURL imageURL `json:"image_url"`
+	// FileData, Filename and FileID are those of an input_file.
+	FileData   string `json:"file_data"`
+	FileID     string `json:"file_id"`
+	Filename   string `json:"filename"`
 	InputAudio *struct {
 		Data   string `json:"data"`
 		Format string `json:"format"`
@@ -55,6 +57,21 @@ type chatPart struct {
 		FileID   string `json:"file_id"`
 		Filename string `json:"filename"`
 	} `json:"file"`
+}
+
+// An imageURL is an object with a url in chat completions, and the URL itself in responses.
+type imageURL string
+
+// UnmarshalJSON reads both forms.
+func (u *imageURL) UnmarshalJSON(text []byte) error {
+	var object struct {
+		URL string `json:"url"`
+	}
+	if err := json.Unmarshal(text, &object); err == nil {
+		*u = imageURL(object.URL)
+		return nil
+	}
+	return json.Unmarshal(text, (*string)(u))
 }
 
 // Roles on the wire.
@@ -68,18 +85,11 @@ const maxMessages = 10_000
 
 // readCompletion reads a request's body.
 func (h *handlers) readCompletion(w http.ResponseWriter, r *http.Request) (*completionRequest, error) {
-	var text json.RawMessage
-	if err := h.ReadJSON(w, r, &text); err != nil {
+	q := &completionRequest{}
+	if err := h.readBody(w, r, q); err != nil {
 		return nil, err
 	}
-	q := &completionRequest{}
-	err := json.Unmarshal(text, q)
-	var wrong *json.UnmarshalTypeError
 	switch {
-	case errors.As(err, &wrong) && wrong.Field != "":
-		return nil, newRefusal(wrong.Field, "%s must be %s, got %s", wrong.Field, nameType(wrong.Type.Kind().String()), wrong.Value)
-	case err != nil:
-		return nil, newRefusal("", "The body must be a JSON object")
 	case len(q.Messages) > maxMessages:
 		return nil, newRefusal("messages", "messages exceeds the limit of %d, got %d", maxMessages, len(q.Messages))
 	case q.N != nil && *q.N != 1:
@@ -90,6 +100,23 @@ func (h *handlers) readCompletion(w http.ResponseWriter, r *http.Request) (*comp
 		return nil, newRefusal("audio", "audio must be absent: answers are text")
 	}
 	return q, nil
+}
+
+// readBody reads a JSON object into q, and names a key whose value has the wrong type.
+func (h *handlers) readBody(w http.ResponseWriter, r *http.Request, q any) error {
+	var text json.RawMessage
+	if err := h.ReadJSON(w, r, &text); err != nil {
+		return err
+	}
+	err := json.Unmarshal(text, q)
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &wrong) && wrong.Field != "":
+		return newRefusal(wrong.Field, "%s must be %s, got %s", wrong.Field, nameType(wrong.Type.Kind().String()), wrong.Value)
+	case err != nil:
+		return newRefusal("", "The body must be a JSON object")
+	}
+	return nil
 }
 
 // nameType names a Go type as JSON's.
@@ -196,12 +223,16 @@ func (c *chatMessage) readMessage(at string) (*message, error) {
 // readPart returns a part. Addresses are not fetched: a client could make the host read any address.
 func (p *chatPart) readPart(at string) (*genai.Part, error) {
 	switch {
-	case p.Type == "text":
+	case p.Type == "text" || p.Type == "input_text" || p.Type == "output_text":
 		return &genai.Part{Text: p.Text}, nil
 	case p.Type == "refusal":
 		return &genai.Part{Text: p.Refusal}, nil
-	case p.Type == "image_url" && p.ImageURL != nil:
-		return readDataURL(at+".image_url.url", p.ImageURL.URL, "")
+	case p.Type == "image_url":
+		return readDataURL(at+".image_url.url", string(p.ImageURL), "")
+	case p.Type == "input_image":
+		return readDataURL(at+".image_url", string(p.ImageURL), "")
+	case p.Type == "input_file" && p.FileID == "":
+		return readDataURL(at+".file_data", p.FileData, p.Filename)
 	case p.Type == "input_audio" && p.InputAudio != nil:
 		kind, ok := map[string]string{"wav": "audio/wav", "mp3": "audio/mp3"}[p.InputAudio.Format]
 		if !ok {

@@ -135,3 +135,49 @@ func (t *turn) listQuestions(ctx context.Context) ([]*protocol.Question, error) 
 	}
 	return protocol.ListQuestions(sess.Events()), nil
 }
+
+// The reasons why an answer ends.
+const (
+	finishStop   = "stop"
+	finishLength = "length"
+	finishFilter = "content_filter"
+)
+
+func readFinish(ev *session.Event) string {
+	switch ev.FinishReason {
+	case genai.FinishReasonMaxTokens:
+		return finishLength
+	case genai.FinishReasonSafety, genai.FinishReasonRecitation, genai.FinishReasonBlocklist, genai.FinishReasonProhibitedContent, genai.FinishReasonSPII:
+		return finishFilter
+	}
+	return finishStop
+}
+
+// A usage counts a turn's tokens.
+type usage struct {
+	Prompt           int           `json:"prompt_tokens"`
+	Completion       int           `json:"completion_tokens"`
+	Total            int           `json:"total_tokens"`
+	PromptDetail     promptDetail  `json:"prompt_tokens_details"`
+	CompletionDetail completionSum `json:"completion_tokens_details"`
+}
+
+type promptDetail struct {
+	Cached int `json:"cached_tokens"`
+}
+
+type completionSum struct {
+	Reasoning int `json:"reasoning_tokens"`
+}
+
+func (u *usage) addEvent(ev *session.Event) {
+	m := ev.UsageMetadata
+	if m == nil {
+		return
+	}
+	u.Prompt += int(m.PromptTokenCount + m.ToolUsePromptTokenCount)
+	u.Completion += int(m.CandidatesTokenCount + m.ThoughtsTokenCount)
+	u.PromptDetail.Cached += int(m.CachedContentTokenCount)
+	u.CompletionDetail.Reasoning += int(m.ThoughtsTokenCount)
+	u.Total = u.Prompt + u.Completion
+}

@@ -1,0 +1,394 @@
+package openaiserver
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
+	"agenthost/pkg/session"
+)
+
+// A responseRequest is the body for POST /v1/responses. Other keys are ignored, as in chat completions.
+type responseRequest struct {
+	Model        string          `json:"model"`
+	Input        json.RawMessage `json:"input"`
+	Instructions string          `json:"instructions"`
+	Previous     string          `json:"previous_response_id"`
+	Conversation json.RawMessage `json:"conversation"`
+	Store        *bool           `json:"store"`
+	Stream       bool            `json:"stream"`
+	Background   bool            `json:"background"`
+	Tools        []any           `json:"tools"`
+	MaxToolCalls *int            `json:"max_tool_calls"`
+	User         string          `json:"user"`
+	Metadata     map[string]any  `json:"metadata"`
+}
+
+// An inputItem is an item in a request's input.
+type inputItem struct {
+	Type    string          `json:"type"`
+	Role    string          `json:"role"`
+	Content json.RawMessage `json:"content"`
+	// ApprovalID and Approve answer an approval.
+	ApprovalID string `json:"approval_request_id"`
+	Approve    bool   `json:"approve"`
+}
+
+// readResponse reads a request's body.
+func (h *handlers) readResponse(w http.ResponseWriter, r *http.Request) (*responseRequest, error) {
+	q := &responseRequest{}
+	if err := h.readBody(w, r, q); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(q.Tools) > 0:
+		return nil, newRefusal("tools", "tools must be empty: a model uses the tools of its app")
+	case q.MaxToolCalls != nil:
+		return nil, newRefusal("max_tool_calls", "max_tool_calls is not supported: set max_llm_calls in the app's run_config")
+	case q.Background:
+		return nil, newRefusal("background", "background is not supported: read the answer as a stream")
+	}
+	return q, nil
+}
+
+// nameConversation returns the session ID that the request names; empty without one.
+func (q *responseRequest) nameConversation() (string, error) {
+	if len(q.Conversation) == 0 || string(q.Conversation) == "null" {
+		return "", nil
+	}
+	var id string
+	var object conversation
+	if json.Unmarshal(q.Conversation, &id) != nil {
+		if err := json.Unmarshal(q.Conversation, &object); err != nil {
+			return "", newRefusal("conversation", "conversation must be an ID, or an object with an id")
+		}
+		id = object.ID
+	}
+	if id = strings.TrimSpace(id); id == "" {
+		return "", newRefusal("conversation", "conversation must have an id")
+	}
+	if q.Previous != "" {
+		return "", newRefusal("previous_response_id", "previous_response_id and conversation exclude each other")
+	}
+	return id, nil
+}
+
+// An input is what a request brings.
+type input struct {
+	messages     []*message
+	instructions string
+	// approvals are answers by their call.
+	approvals map[string]bool
+}
+
+// readInput reads text, or a list with messages and answers. Items of earlier answers that clients
+// send back, such as reasoning, are ignored.
+func (q *responseRequest) readInput() (*input, error) {
+	in := &input{instructions: q.Instructions, approvals: map[string]bool{}}
+	var text string
+	if json.Unmarshal(q.Input, &text) == nil {
+		in.messages = []*message{{role: roleUser, text: text, parts: []*genai.Part{{Text: text}}}}
+		if strings.TrimSpace(text) == "" {
+			return nil, newRefusal("input", "input must have text")
+		}
+		return in, nil
+	}
+	var items []inputItem
+	if err := json.Unmarshal(q.Input, &items); err != nil {
+		return nil, newRefusal("input", "input must be text, or a list of items")
+	}
+	if len(items) > maxMessages {
+		return nil, newRefusal("input", "input exceeds the limit of %d, got %d", maxMessages, len(items))
+	}
+	var system []string
+	for i := range items {
+		at := fmt.Sprintf("input[%d]", i)
+		switch item := &items[i]; item.Type {
+		case "", "message":
+			m, err := (&chatMessage{Role: item.Role, Content: item.Content}).readMessage(at)
+			switch {
+			case err != nil:
+				return nil, err
+			case m != nil && m.role == roleSystem:
+				system = append(system, m.text)
+			case m != nil:
+				in.messages = append(in.messages, m)
+			}
+		case "mcp_approval_response":
+			in.approvals[item.ApprovalID] = item.Approve
+		case "reasoning", "mcp_approval_request":
+		default:
+			return nil, newRefusal(at+".type", "%s.type %q is not supported: use message or mcp_approval_response", at, truncateText(item.Type, maxShown))
+		}
+	}
+	in.messages = mergeMessages(in.messages)
+	in.instructions = strings.Join(append([]string{q.Instructions}, system...), "\n\n")
+	n := len(in.messages)
+	if len(in.approvals) == 0 && (n == 0 || in.messages[n-1].role != roleUser) {
+		return nil, newRefusal("input", "input must end with a message of the user, or answer an approval")
+	}
+	if len(in.approvals) > 0 && n > 0 {
+		return nil, newRefusal("input", "input must either answer approvals or have messages")
+	}
+	return in, nil
+}
+
+// handleStoredResponse reads a response from its session.
+func (h *handlers) handleStoredResponse(w http.ResponseWriter, r *http.Request) error {
+	text := r.PathValue("response")
+	missing := &requestError{http.StatusNotFound, fmt.Sprintf("Response with id %q not found", truncateText(text, maxShown)), "", ""}
+	app, id, invocation := decodeResponseID(text)
+	m, user, err := h.openDoor(r, cmp.Or(app, "-"), r.URL.Query().Get("user"))
+	if own := (*requestError)(nil); errors.As(err, &own) {
+		return missing
+	}
+	if err != nil {
+		return err
+	}
+	key := session.Key{App: app, User: user, ID: id}
+	sess, err := h.Host().Store().Sessions.Get(r.Context(), key, nil)
+	if errors.Is(err, session.ErrNotFound) {
+		return missing
+	}
+	if err != nil {
+		return server.WithSessionKey(key, err)
+	}
+	o := &responseWriter{turn: &turn{h: h, r: r, w: w, model: m, place: newPlace(sess), finish: finishStop}}
+	o.object = o.newObject(&responseRequest{})
+	if err := o.readStored(sess.Events(), invocation); err != nil {
+		return err
+	}
+	if o.object.ID == "" {
+		return missing
+	}
+	return server.WriteJSON(w, o.object)
+}
+
+// readStored reads an invocation's events.
+func (o *responseWriter) readStored(events []*session.Event, invocation string) error {
+	last := ""
+	var failed error
+	for _, ev := range events {
+		if last = ev.InvocationID; last != invocation {
+			continue
+		}
+		o.object.ID, o.object.Created = encodeResponseID(o.turn.place.key, invocation), ev.Timestamp.Unix()
+		if failed = o.turn.readEvent(ev, o); failed != nil {
+			break
+		}
+	}
+	own := (*server.Error)(nil)
+	running, err := o.turn.h.Host().Store().Sessions.IsRunning(o.turn.r.Context(), o.turn.place.key)
+	switch {
+	case err != nil:
+		return server.WithSessionKey(o.turn.place.key, err)
+	case errors.As(failed, &own):
+		o.object.Status, o.object.Error = statusFailed, &responseError{"server_error", own.Detail}
+		return nil
+	case last == invocation && running:
+		return nil
+	case last == invocation:
+		if err := o.addQuestions(); err != nil {
+			return err
+		}
+	}
+	o.finishResponse()
+	return nil
+}
+
+func (h *handlers) handleResponses(w http.ResponseWriter, r *http.Request) error {
+	q, err := h.readResponse(w, r)
+	if err != nil {
+		return err
+	}
+	m, user, err := h.openDoor(r, q.Model, q.User)
+	if err != nil {
+		return err
+	}
+	in, err := q.readInput()
+	if err != nil {
+		return err
+	}
+	ctx, end, err := h.StartRun(r.Context(), m.app.Name(), user, false)
+	if err != nil {
+		return err
+	}
+	defer end()
+	p, err := h.placeResponse(ctx, q, in, &search{h, m, user, in.messages})
+	if err != nil {
+		return server.WithSessionKey(session.Key{App: m.app.Name(), User: user}, err)
+	}
+	if p.temporary {
+		defer h.deleteTemporary(r, p)
+	} else {
+		w.Header().Set(sessionHeader, p.key.ID)
+	}
+	o := &responseWriter{turn: &turn{h: h, r: r, w: w, model: m, place: p, instructions: in.instructions, finish: finishStop}}
+	o.object = o.newObject(q)
+	if q.Stream {
+		o.turn.stream = h.NewStream(w)
+	}
+	return o.answerInput(ctx, in)
+}
+
+// newObject returns the response before the turn.
+func (o *responseWriter) newObject(q *responseRequest) *responseObject {
+	object := &responseObject{
+		Object: "response", Created: o.turn.h.Now().Unix(), Status: statusInProgress, Model: o.turn.model.id, Output: []any{},
+		Previous: newOptional(q.Previous), Store: !o.turn.place.temporary, ToolChoice: "auto", Tools: []any{}, Metadata: q.Metadata,
+		Instructions: newOptional(q.Instructions),
+	}
+	object.Text.Format.Type = "text"
+	if len(q.Conversation) > 0 && string(q.Conversation) != "null" {
+		object.Conversation = &conversation{o.turn.place.key.ID}
+	}
+	if object.Metadata == nil {
+		object.Metadata = map[string]any{}
+	}
+	return object
+}
+
+// placeResponse finds or creates the session that a response continues.
+func (h *handlers) placeResponse(ctx context.Context, q *responseRequest, in *input, s *search) (*place, error) {
+	id, err := q.nameConversation()
+	switch {
+	case err != nil:
+		return nil, err
+	case q.Previous != "":
+		return s.openPrevious(ctx, q.Previous)
+	case id != "":
+		p, err := s.openStored(ctx, s.newKey(id), "")
+		if errors.Is(err, session.ErrNotFound) && len(in.messages) > 0 {
+			return s.createSession(ctx, s.newKey(id))
+		}
+		return p, err
+	case len(in.messages) == 0:
+		return nil, newRefusal("input", "an answer to an approval requires previous_response_id or conversation")
+	case q.Store != nil && !*q.Store:
+		return s.openTemporary(ctx)
+	}
+	return s.openByTranscript(ctx)
+}
+
+// openPrevious returns the session after a response: its own, or a fork if the session has continued.
+func (s *search) openPrevious(ctx context.Context, response string) (*place, error) {
+	missing := &requestError{http.StatusNotFound, fmt.Sprintf("Previous response with id %q not found", truncateText(response, maxShown)), "previous_response_id", "previous_response_not_found"}
+	app, id, invocation := decodeResponseID(response)
+	if app != s.model.app.Name() {
+		return nil, missing
+	}
+	p, err := s.openStored(ctx, s.newKey(id), invocation)
+	if errors.Is(err, session.ErrNotFound) {
+		return nil, missing
+	}
+	return p, err
+}
+
+// openStored returns a session as it was after an invocation; empty is the last one.
+func (s *search) openStored(ctx context.Context, key session.Key, invocation string) (*place, error) {
+	sess, err := s.h.Host().Store().Sessions.Get(ctx, key, nil)
+	if err != nil {
+		return nil, err
+	}
+	if len(s.messages) > 1 {
+		return nil, newRefusal("input", "input must have one message: the session has the earlier ones")
+	}
+	events := session.WithoutRewound(sess.Events())
+	last := len(events) - 1
+	if invocation != "" {
+		for last >= 0 && events[last].InvocationID != invocation {
+			last--
+		}
+		if last < 0 {
+			return nil, session.ErrNotFound
+		}
+	}
+	isContinued := slices.ContainsFunc(events[last+1:], func(ev *session.Event) bool { return ev.Content != nil })
+	if isContinued {
+		s.messages = []*message{{role: roleUser, text: events[last].ID}}
+		return s.forkSession(ctx, key, events[last].ID)
+	}
+	return newPlace(sess), nil
+}
+
+// answerInput runs the turn and writes the response.
+func (o *responseWriter) answerInput(ctx context.Context, in *input) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if o.turn.stream != nil {
+		defer o.turn.stream.StartKeepAlive(stop)()
+	}
+	content, repeats, err := o.readContent(ctx, in)
+	switch {
+	case err != nil:
+		return err
+	case repeats:
+		o.turn.asks = true
+		err = o.beginTurn(o.turn.place.invocation)
+	default:
+		err = o.turn.runTurn(ctx, content, o)
+	}
+	if err == nil && o.turn.asks {
+		err = o.addQuestions()
+	}
+	if err != nil {
+		return o.failResponse(err)
+	}
+	o.finishResponse()
+	if o.turn.stream == nil {
+		return server.WriteJSON(o.turn.w, o.object)
+	}
+	_ = o.sendStatus("response." + o.object.Status)
+	return nil
+}
+
+// readContent returns the content for the run. repeats is set if it does not answer the question
+// that waits.
+func (o *responseWriter) readContent(ctx context.Context, in *input) (content *genai.Content, repeats bool, err error) {
+	if len(in.approvals) == 0 {
+		content, q, err := o.turn.readAnswer(ctx, in.messages[len(in.messages)-1])
+		return content, q != nil, err
+	}
+	content = &genai.Content{Role: genai.RoleUser}
+	for _, q := range o.turn.place.questions {
+		approve, ok := in.approvals[q.Call.ID]
+		a := runtime.ReadApproval(q.Call)
+		if !ok || a == nil {
+			continue
+		}
+		delete(in.approvals, q.Call.ID)
+		response := map[string]any{"confirmed": approve}
+		if approve && a.Payload != nil {
+			response["payload"] = a.Payload
+		}
+		content.Parts = append(content.Parts, &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: q.Call.ID, Name: q.Call.Name, Response: response}})
+	}
+	for id := range in.approvals {
+		return nil, false, newRefusal("input", "approval_request_id %q is not that of an open approval", truncateText(id, maxShown))
+	}
+	return content, false, nil
+}
+
+// failResponse ends the response with an error: as the answer, if nothing was streamed, or as the
+// last event.
+func (o *responseWriter) failResponse(err error) error {
+	if o.turn.hasRun {
+		o.turn.w.Header().Set(retryHeader, "false")
+	}
+	if o.turn.stream == nil || !o.turn.stream.HasStarted() {
+		return err
+	}
+	body, _ := o.turn.h.describeError(o.turn.r, err)
+	o.object.Status, o.object.Error = statusFailed, &responseError{"server_error", body.Error.Message}
+	_ = o.sendStatus("response.failed")
+	return nil
+}
