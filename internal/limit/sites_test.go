@@ -150,6 +150,7 @@ var boundedDecoders = map[string]string{
 	"wing/mcptool/decode.go":                   "what its caller has read",
 	"wing/mcptool/tasks.go":                    "a task of its own in an event",
 	"wing/mcptool/task_messages.go":            "a result that the message filter has bounded",
+	"wing/mcpserver/mcpdirect/mcpdirect.go":    "a capability of a request that ReadJSON has bounded",
 	"wing/mcpserver/rounds.go":                 "answers in a body that ReadJSON has bounded",
 	"wing/mcptool/rounds.go":                   "a result that the message filter has bounded, and rounds of its own",
 }

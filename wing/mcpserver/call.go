@@ -133,6 +133,11 @@ type call struct {
 
 // handleTool runs an agent.
 func (p *publishedApp) handleTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	return p.runTool(ctx, req, req.ClientCapabilities())
+}
+
+// runTool runs an agent for a client with capabilities.
+func (p *publishedApp) runTool(ctx context.Context, req *mcp.CallToolRequest, capabilities *mcp.ClientCapabilities) (*mcp.CallToolResult, error) {
 	settings := p.currentSettings()
 	t := settings.findTool(req.Params.Name)
 	if t == nil {
@@ -141,7 +146,7 @@ func (p *publishedApp) handleTool(ctx context.Context, req *mcp.CallToolRequest)
 	if token, ok := req.Params.GetProgressToken().(string); ok && len(token) > maxToken {
 		return nil, errLongToken
 	}
-	c := &call{p: p, req: req, settings: settings, tool: t, key: session.Key{App: p.name, User: p.callerOf(req)}, capabilities: req.ClientCapabilities()}
+	c := &call{p: p, req: req, settings: settings, tool: t, key: session.Key{App: p.name, User: p.callerOf(req)}, capabilities: capabilities}
 	if err := c.readArguments(ctx); err != nil {
 		return failedResult(err.Error()), nil
 	}
@@ -215,9 +220,9 @@ func (c *call) readMessage(ctx context.Context, args map[string]any) (string, er
 // chooseSession names the session: the handle's, the one of the client's connection, or a new one.
 // A connection's session has an ID that follows from the connection's, so that it needs no memory.
 func (c *call) chooseSession(handle string) {
-	connection := c.req.Session.ID()
-	if connection == "" {
-		connection = c.p.connection
+	connection := c.p.connection
+	if c.req.Session != nil && c.req.Session.ID() != "" {
+		connection = c.req.Session.ID()
 	}
 	switch {
 	case handle != "":
@@ -299,7 +304,7 @@ func (c *call) reportProgress(ctx context.Context, ev *session.Event) {
 		return
 	}
 	token := c.req.Params.GetProgressToken()
-	if token == nil || c.progress >= maxProgress || c.detached.Load() {
+	if token == nil || c.req.Session == nil || c.progress >= maxProgress || c.detached.Load() {
 		return
 	}
 	c.progress++
@@ -313,7 +318,7 @@ func (c *call) reportProgress(ctx context.Context, ev *session.Event) {
 // logEvent sends a log message, if the client has set a level: which agent has come further, or its
 // error.
 func (c *call) logEvent(ctx context.Context, ev *session.Event) {
-	if ev.Partial || ev.IsFromUser() || c.req == nil || c.detached.Load() {
+	if ev.Partial || ev.IsFromUser() || c.req == nil || c.req.Session == nil || c.detached.Load() {
 		return
 	}
 	params := &mcp.LoggingMessageParams{Level: "info", Logger: c.p.name, Data: map[string]any{"agent": ev.Author, "event": ev.ID}}

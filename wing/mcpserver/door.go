@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -13,8 +14,12 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"agenthost/internal/safe"
 	"agenthost/pkg/server"
+	"agenthost/wing/mcpserver/mcpdirect"
 )
 
 const (
@@ -41,6 +46,10 @@ func (h *handlers) handleMCP(w http.ResponseWriter, r *http.Request) error {
 		if err := h.ReadJSON(w, r, &body); err != nil {
 			return err
 		}
+		mcpdirect.DecodeName(r.Header)
+		if direct := p.findDirect(r.Header, body); direct != nil {
+			return p.callDirectly(w, r, user, direct)
+		}
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
 	handler := p.sessions
@@ -56,9 +65,43 @@ func (h *handlers) handleMCP(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer leave()
-	out := &frameWriter{ResponseWriter: w, control: http.NewResponseController(w), named: r.Header.Get(sessionHeader) != ""}
+	out := newFrameWriter(w, r)
 	withCaller(handler, user).ServeHTTP(out, r)
 	p.recordSession(out.Header().Get(sessionHeader), user)
+	return nil
+}
+
+// findDirect returns an agent's call that needs nothing from the SDK, or nil.
+func (p *publishedApp) findDirect(header http.Header, body []byte) *mcpdirect.Call {
+	direct := mcpdirect.ReadCall(header, statelessVersion, body)
+	if direct == nil || offersTasks(direct.Capabilities) || !p.isDirect(direct.Params.Name) {
+		return nil
+	}
+	return direct
+}
+
+// callDirectly calls an agent, and sends its result.
+func (p *publishedApp) callDirectly(w http.ResponseWriter, r *http.Request, user string, direct *mcpdirect.Call) error {
+	req := &mcp.CallToolRequest{Params: direct.Params, Extra: &mcp.RequestExtra{TokenInfo: &auth.TokenInfo{UserID: user}, Header: r.Header}}
+	var result *mcp.CallToolResult
+	var err error
+	if caught := safe.Call(func() { result, err = p.runTool(r.Context(), req, direct.Capabilities) }); caught != nil {
+		caught.Log(p.h.Logger(), "MCP handler panicked", "app", p.name, "method", "tools/call")
+		err = errInternal
+	}
+	var text []byte
+	failure, isFailure := errors.AsType[*jsonrpc.Error](err)
+	switch {
+	case isFailure:
+		text, err = direct.EncodeError(failure)
+	case err == nil:
+		text, err = direct.EncodeResult(result, p.info)
+	}
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Cache-Control", "no-cache, no-transform")
+	server.WriteRawJSON(newFrameWriter(w, r), http.StatusOK, text)
 	return nil
 }
 
@@ -97,6 +140,10 @@ type frameWriter struct {
 	// named reports that the request names a session.
 	named  bool
 	hidden bool
+}
+
+func newFrameWriter(w http.ResponseWriter, r *http.Request) *frameWriter {
+	return &frameWriter{ResponseWriter: w, control: http.NewResponseController(w), named: r.Header.Get(sessionHeader) != ""}
 }
 
 // writeTimeout limits how long a client may take to read one frame.

@@ -35,8 +35,10 @@ const (
 
 // A publishedApp is an app's server, which follows the app's reloads. Both handlers use it.
 type publishedApp struct {
-	h                   *handlers
-	name                string
+	h    *handlers
+	name string
+	// info is the server's name and version in JSON.
+	info                json.RawMessage
 	server              *mcp.Server
 	sessions, stateless http.Handler
 	// connection is the session of a client without a session ID that has a connection of its own:
@@ -120,7 +122,8 @@ func (h *handlers) newPublished(name string, settings *Settings) *publishedApp {
 	opts.SetCacheable = func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
 		c.CacheScope, c.TTLMs = "private", int(listTTL/time.Millisecond)
 	}
-	p.server = mcp.NewServer(&mcp.Implementation{Name: name, Version: h.Version()}, &opts)
+	implementation := &mcp.Implementation{Name: name, Version: h.Version()}
+	p.info, p.server = encodeEntry(implementation), mcp.NewServer(implementation, &opts)
 	p.addTaskMethods()
 	p.server.AddReceivingMiddleware(p.recoverPanics, p.handleTasks)
 	currentSkills := func() *mcpskills.Catalog { return p.currentSettings().Skills }
@@ -212,6 +215,15 @@ func listMissing(before, after map[string][]byte) []string {
 		}
 	}
 	return names
+}
+
+// isDirect reports whether a tool is an agent that is listed, and no argument of it is repeated in a header,
+// which the SDK checks.
+func (p *publishedApp) isDirect(tool string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	text := p.listed[tool]
+	return text != nil && !bytes.Contains(text, []byte(`"x-mcp-header"`))
 }
 
 // currentSettings returns the settings of the revision that the server lists.
