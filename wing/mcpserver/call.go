@@ -22,6 +22,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
+	"agenthost/wing/mcpserver/mcptask"
 )
 
 // A tool call is one run or more. Each run ends with an answer, or with questions for a person. An
@@ -127,6 +128,8 @@ type call struct {
 	capabilities *mcp.ClientCapabilities
 	// resumes is the invocation that a run without a message continues.
 	resumes string
+	// failure is why a run failed without an event that has the reason; nil for none.
+	failure *runtime.RunError
 	// detached is set once the call's request has its result, so that no notification can follow.
 	detached atomic.Bool
 }
@@ -145,6 +148,9 @@ func (p *publishedApp) runTool(ctx context.Context, req *mcp.CallToolRequest, ca
 	}
 	if token, ok := req.Params.GetProgressToken().(string); ok && len(token) > maxToken {
 		return nil, errLongToken
+	}
+	if t.RequiresTask && (!offersTasks(capabilities) || req.ProtocolVersion() < statelessVersion) {
+		return nil, mcptask.NewCapabilityError("tool " + t.Name)
 	}
 	c := &call{p: p, req: req, settings: settings, tool: t, key: session.Key{App: p.name, User: p.callerOf(req)}, capabilities: capabilities}
 	if err := c.readArguments(ctx); err != nil {
@@ -273,6 +279,7 @@ func (c *call) runStarted(ctx context.Context, message *genai.Content, onStart f
 	}) {
 		if err != nil {
 			h.RefundMissing(c.key.App, err)
+			c.failure = runtime.AsRunError(err)
 			return nil, c.describeError(ctx, server.WrapRunError(c.key, err))
 		}
 		c.reportProgress(ctx, ev)

@@ -175,12 +175,14 @@ const (
 	// result.
 	maxTasks     = 1024
 	maxUserTasks = 64
-	// codeMissingCapability and codeHeaderMismatch are the protocol's.
-	codeMissingCapability = -32021
-	codeHeaderMismatch    = -32020
+	// codeHeaderMismatch is the protocol's.
+	codeHeaderMismatch = -32020
 )
 
-var errUnknownTask = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "unknown task"}
+var (
+	errUnknownTask  = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "unknown task"}
+	errTooManyTasks = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("tasks in progress exceed the limit of %d for a user", maxUserTasks)}
+)
 
 // withTasks returns capabilities with the extension.
 func withTasks(given *mcp.ServerCapabilities) *mcp.ServerCapabilities {
@@ -238,11 +240,21 @@ func (p *publishedApp) handleTasks(next mcp.MethodHandler) mcp.MethodHandler {
 // runOrDetach runs a turn. It returns no turn for a call that continues as a task.
 func (c *call) runOrDetach(ctx context.Context, message *genai.Content) (*turn, error) {
 	slot, _ := ctx.Value(taskSlotKey{}).(*taskSlot)
-	if slot == nil || !offersTasks(c.capabilities) || !c.p.enterTask(c.key.User) {
+	if slot == nil || !offersTasks(c.capabilities) {
+		return c.runTurn(ctx, message)
+	}
+	delay := c.p.h.opts.TaskDelay
+	if c.tool.RequiresTask {
+		delay = -1
+	}
+	if !c.p.enterTask(c.key.User) {
+		if c.tool.RequiresTask {
+			return nil, errTooManyTasks
+		}
 		return c.runTurn(ctx, message)
 	}
 	run := c.startRun(ctx, message)
-	timer := time.NewTimer(c.p.h.opts.TaskDelay)
+	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -251,7 +263,7 @@ func (c *call) runOrDetach(ctx context.Context, message *genai.Content) (*turn, 
 		<-run.ended
 		return run.turn, run.err
 	case <-run.ended:
-		if c.p.h.opts.TaskDelay >= 0 || run.err != nil {
+		if delay >= 0 || run.err != nil {
 			return run.turn, run.err
 		}
 	}
@@ -320,7 +332,9 @@ func (c *call) startRun(ctx context.Context, messages ...*genai.Content) *taskRu
 			run.err = errInternal
 		})
 		for _, message := range messages {
-			if run.turn, run.err = c.runStarted(ctx, message, func(id string) { run.started <- id }); run.err != nil {
+			invocation := c.resumes
+			if run.turn, run.err = c.runStarted(ctx, message, func(id string) { invocation = id; run.started <- id }); run.err != nil {
+				c.recordFailure(ctx, invocation)
 				return
 			}
 		}
@@ -354,11 +368,7 @@ func (p *publishedApp) leaveTask(user string) {
 // handleTask handles a request about a task.
 func (p *publishedApp) handleTask(ctx context.Context, method string, req *mcp.ServerRequest[*mcptask.Params]) (*mcptask.Result, error) {
 	if !offersTasks(req.ClientCapabilities()) {
-		data, err := json.Marshal(map[string]any{"requiredCapabilities": map[string]any{"extensions": map[string]any{mcptask.Extension: map[string]any{}}}})
-		if err != nil {
-			return nil, errInternal
-		}
-		return nil, &jsonrpc.Error{Code: codeMissingCapability, Message: method + " requires the capability " + mcptask.Extension, Data: data}
+		return nil, mcptask.NewCapabilityError(method)
 	}
 	if extra := req.GetExtra(); extra != nil && extra.Header != nil && extra.Header.Get("Mcp-Name") != req.Params.TaskID {
 		return nil, &jsonrpc.Error{Code: codeHeaderMismatch, Message: "the header Mcp-Name must be the taskId"}
@@ -421,6 +431,8 @@ func (c *call) readTask(ctx context.Context, id mcptask.ID) (*mcptask.State, err
 			state.StatusMessage = truncateText(plainText(last.Content), maxProgressText)
 		}
 		return state, nil
+	case found.FindFailure() != "":
+		return newFailedState(id, found, found.FindFailure()), nil
 	case found.IsCanceled():
 		return found.NewState(id, mcptask.Cancelled), nil
 	case len(found.Pending) > 0:
@@ -518,7 +530,7 @@ func (c *call) answerTask(ctx context.Context, id mcptask.ID, responses map[stri
 		return nil
 	}
 	if !c.p.enterTask(c.key.User) {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("tasks in progress exceed the limit of %d for a user", maxUserTasks)}
+		return errTooManyTasks
 	}
 	run := c.startRun(ctx, messages...)
 	select {
@@ -540,22 +552,46 @@ func (c *call) cancelTask(ctx context.Context, id mcptask.ID) error {
 	if _, err := sessions.TakeOver(ctx, c.key); err != nil && !errors.Is(err, session.ErrNotFound) {
 		return c.describeError(ctx, err)
 	}
+	ev := c.newEndEvent(id.Invocation)
+	ev.ErrorCode, ev.ErrorMessage = runtime.CodeAborted, "The client canceled the task."
+	if err := c.endTurn(ctx, ev); err != nil {
+		return c.describeError(ctx, err)
+	}
+	return nil
+}
+
+// recordFailure stores why a run failed whose reason is in no event, so that every replica reports it, and
+// none resumes the run. Runs that another run or a shutdown has ended can continue, and have no reason.
+func (c *call) recordFailure(ctx context.Context, invocation string) {
+	if c.failure == nil || invocation == "" || mcptask.IsInterruption(c.failure) {
+		return
+	}
+	ev := c.newEndEvent(invocation)
+	ev.ErrorCode, ev.ErrorMessage, ev.CustomMetadata = c.failure.Code, c.failure.Message, mcptask.FailureMark()
+	if err := c.endTurn(ctx, ev); err != nil {
+		c.p.h.Logger().Warn("storing the failure of an MCP task failed", "app", c.key.App, "session", c.key.ID, "error", err)
+	}
+}
+
+func (c *call) newEndEvent(invocation string) *session.Event {
+	h := c.p.h
+	return &session.Event{ID: uuid.NewString(), InvocationID: invocation, Author: h.Host().App(c.key.App).Root().Name(), Timestamp: h.Now()}
+}
+
+// endTurn stores an event that ends a turn, unless the turn has ended.
+func (c *call) endTurn(ctx context.Context, ev *session.Event) error {
+	sessions := c.p.h.Host().Store().Sessions
 	held, release, err := sessions.Acquire(ctx, c.key, time.Second)
 	if err != nil {
-		return c.describeError(ctx, err)
+		return err
 	}
 	defer release()
 	sess, err := sessions.Get(held, c.key, nil)
 	if err != nil {
-		return c.describeError(ctx, err)
+		return err
 	}
-	if found := mcptask.FindTurn(sess.Events(), id.Invocation); found == nil || found.HasEnded() && len(found.Pending) == 0 {
-		return nil // it has ended meanwhile
+	if found := mcptask.FindTurn(sess.Events(), ev.InvocationID); found == nil || found.HasEnded() && len(found.Pending) == 0 {
+		return nil
 	}
-	ev := &session.Event{ID: uuid.NewString(), InvocationID: id.Invocation, Author: h.Host().App(c.key.App).Root().Name(), Timestamp: time.Now()}
-	ev.ErrorCode, ev.ErrorMessage = runtime.CodeAborted, "The client canceled the task."
-	if err := sessions.Append(held, sess, ev); err != nil {
-		return c.describeError(ctx, err)
-	}
-	return nil
+	return sessions.Append(held, sess, ev)
 }

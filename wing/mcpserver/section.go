@@ -37,6 +37,7 @@ type exposeConfig struct {
 	Agent       string           `yaml:"agent" doc:"An agent as a tool. It is in the agent tree, and neither a workflow's node nor called as a tool."`
 	Tool        string           `yaml:"tool" doc:"The tool's name: letters, digits, _ and -, at most 64 characters. Default: the agent's name."`
 	Description string           `yaml:"description" doc:"The description of the tool or prompt. Default: the agent's."`
+	Tasks       string           `yaml:"tasks" enum:"optional|required" default:"optional" doc:"Whether the agent needs clients with tasks. optional: a long call continues as a task for clients that offer tasks. required: each call is a task, and a call by another client is rejected."`
 	Artifacts   bool             `yaml:"artifacts" doc:"The artifacts of the caller's sessions as resources artifact://SESSION/NAME."`
 	Skill       string           `yaml:"skill" doc:"A skill of the app's agents by its name, with its files as resources skill://NAME/FILE (SEP-2640)."`
 	Prompt      string           `yaml:"prompt" doc:"A prompt with this name, whose text is text."`
@@ -125,6 +126,9 @@ func (e *exposeConfig) checkEntry(at *spec.Node) spec.Diagnostics {
 	if e.Tool != "" && e.Agent == "" {
 		ds = append(ds, at.Get("tool").Errorf(sectionKey, "tool names an agent's tool: agent is required"))
 	}
+	if e.Tasks == tasksRequired && e.Agent == "" {
+		ds = append(ds, at.Get("tasks").Errorf(sectionKey, "tasks belongs to an agent: agent is required"))
+	}
 	if e.Prompt != "" && e.Text == "" {
 		ds = append(ds, at.Errorf(sectionKey, "text is required for a prompt"))
 	}
@@ -173,6 +177,8 @@ type AgentTool struct {
 	Agent string
 	// Input and Output are the agent's schemas; nil without.
 	Input, Output *tool.Schema
+	// RequiresTask rejects clients that do not offer tasks; each call is one.
+	RequiresTask bool
 }
 
 // A Prompt is text with arguments.
@@ -195,6 +201,9 @@ type PromptArgument struct {
 func DefaultSettings(root runtime.Agent) *Settings {
 	return &Settings{Session: sessionOfConnection, Tools: []AgentTool{newAgentTool(root, "")}}
 }
+
+// tasksRequired is a value of tasks in mcp_server.expose.
+const tasksRequired = "required"
 
 // The values of mcp_server.session.
 const (
@@ -235,6 +244,7 @@ func (c *sectionConfig) buildSettings(root runtime.Agent, skills []tool.Skill) (
 				return nil, fmt.Errorf("agent %q not found in the agent tree, or it is a workflow's node", e.Agent)
 			}
 			t := newAgentTool(a, e.Tool)
+			t.RequiresTask = e.Tasks == tasksRequired
 			if e.Description != "" {
 				t.Description = e.Description
 			}

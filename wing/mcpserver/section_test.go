@@ -20,6 +20,8 @@ func TestSectionProblems(t *testing.T) {
 		"{expose: [{agent: stranger}]}":                                                                         `agent "stranger" not found in the agent tree, or it is a workflow's node`,
 		`{expose: [{agent: desk, tool: "a b"}]}`:                                                                `tool "a b" must have 1 to 64 characters: letters, digits, _ and -`,
 		"{expose: [{artifacts: true, tool: x}]}":                                                                "tool names an agent's tool: agent is required",
+		"{expose: [{prompt: p, text: x, tasks: required}]}":                                                     "tasks belongs to an agent: agent is required",
+		"{expose: [{agent: desk, tasks: always}]}":                                                              `always`,
 		"{expose: [{agent: desk}, {agent: desk}]}":                                                              `duplicate tool "desk"`,
 		"{expose: [{prompt: p}]}":                                                                               "text is required for a prompt",
 		"{expose: [{agent: desk, text: x}]}":                                                                    "text and arguments belong to a prompt or resource: prompt or resource is required",

@@ -2,8 +2,10 @@ package mcpserver_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -29,11 +31,17 @@ type taskClient struct {
 // send sends a request, with the header Mcp-Name, and returns its result or its error.
 func (c *taskClient) send(method, name, params string) (result map[string]any, failure string) {
 	c.Helper()
+	return c.sendMeta(method, name, params, "")
+}
+
+// sendMeta is send with more metadata.
+func (c *taskClient) sendMeta(method, name, params, meta string) (result map[string]any, failure string) {
+	c.Helper()
 	capabilities := c.capabilities
 	if capabilities == "" {
 		capabilities = `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 	}
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":%s}}}`, method, params, capabilities)
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s,"_meta":{%s"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":%s}}}`, method, params, meta, capabilities)
 	w := send(c.e, "POST", "/apps/desk/mcp", body, "Content-Type: application/json", "Accept: application/json, text/event-stream",
 		"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: "+method, "Mcp-Name: "+name, "Authorization: Bearer "+c.token)
 	text := w.Body.String()
@@ -95,7 +103,12 @@ func newTaskClient(t *testing.T) *taskClient { return newReplicaClient(t, "", ""
 
 // newReplicaClient returns a client of a replica on a session store; more is added to app.yaml.
 func newReplicaClient(t *testing.T, store, more string) *taskClient {
-	apps := strings.Replace(readDesk(t), "mcp_server:\n", more+"mcp_server:\n", 1)
+	return newClientOf(t, store, strings.Replace(readDesk(t), "mcp_server:\n", more+"mcp_server:\n", 1))
+}
+
+// newClientOf returns a client of a replica with the apps in an archive.
+func newClientOf(t *testing.T, store, apps string) *taskClient {
+	t.Helper()
 	e, _ := servertest.NewExchangeEnv(t, txtar.Parse([]byte(apps)), &servertest.Folders{}, &servertest.Options{URL: store, Wait: time.Minute, Server: &server.Options{
 		Auth: newAuth(t), Extensions: []func(*server.Services) *server.Extension{mcpserver.Extend(&mcpserver.Options{TaskDelay: -1})},
 	}})
@@ -240,6 +253,56 @@ func TestInterruptedTask(t *testing.T) {
 			t.Errorf("resumable %v: %v", resumable, state)
 		}
 	}
+}
+
+// An agent with tasks: required is a task at once; clients without tasks are rejected, in both eras. A run
+// that fails without an event fails its task, on every replica, and is not resumed.
+func TestRequiredTask(t *testing.T) {
+	url := "sqlite:///" + t.TempDir() + "/tasks.db"
+	apps := strings.NewReplacer("- agent: desk\n", "- {agent: desk, tasks: required}\n", "mcp_server:\n", "resumability_config: {is_resumable: true}\nmcp_server:\n",
+		"model: demo\ninstruction: You", "model: demo\nafter_model_callbacks: [{when: 'response.text contains \"break\"', fail: The desk is closed.}]\ninstruction: You").Replace(readDesk(t))
+	one, two := newClientOf(t, url, apps), newClientOf(t, url, apps)
+	if state := one.wait(one.call("hello")); state["status"] != "completed" {
+		t.Errorf("a call: %v", state)
+	}
+	broken := one.call("break")
+	for i, c := range []*taskClient{one, two, one} {
+		failure, _ := c.wait(broken)["error"].(map[string]any)
+		if failure["message"] != "The desk is closed." || failure["code"] != float64(-32603) {
+			t.Errorf("the failed run at request %d: %v", i, failure)
+		}
+	}
+	without := &taskClient{T: t, e: one.e, token: tokenU, capabilities: "{}"}
+	if result, failure := without.send("tools/call", "desk", `"name":"desk","arguments":{"request":"hello"}`); failure != "-32021 tool desk requires the capability io.modelcontextprotocol/tasks" {
+		t.Errorf("a client without tasks: %v %s", result, failure)
+	}
+}
+
+// A call that the server reads itself has the same result as one that the SDK reads because it has a token
+// for progress: an answer, questions, errors in the result and of the protocol. A name can be encoded.
+func TestDirectCall(t *testing.T) {
+	c := newReplicaClient(t, "", "")
+	c.capabilities = `{"elicitation":{}}`
+	for _, name := range []string{"desk", "other"} {
+		for _, args := range []string{`{"request":"hello"}`, `{"request":"refund"}`, `{"request":"fail"}`, `{"request":""}`, `{"request":"hello","session":"strange"}`, `{"session":7}`} {
+			params := fmt.Sprintf(`"name":%q,"arguments":%s`, name, args)
+			direct, failure := c.send("tools/call", name, params)
+			sdk, sdkFailure := c.sendMeta("tools/call", "=?base64?"+base64.StdEncoding.EncodeToString([]byte(name))+"?=", params, `"progressToken":1,`)
+			if diff := cmp.Diff(hideIDs(sdk), hideIDs(direct)); diff != "" || failure != sdkFailure || (failure == "") != (name == "desk") {
+				t.Errorf("%s %s: %q and %q (-SDK +direct):\n%s", name, args, sdkFailure, failure, diff)
+			}
+		}
+	}
+}
+
+// hideIDs returns a result as JSON whose generated IDs are the same in each result.
+func hideIDs(result map[string]any) string {
+	delete(result, "requestState")
+	text, err := json.Marshal(result)
+	if err != nil {
+		return err.Error()
+	}
+	return regexp.MustCompile(`new-\d+|mcp-[0-9a-f-]{36}|[0-9a-f]{8}-[0-9a-f-]{27}`).ReplaceAllString(string(text), "ID")
 }
 
 // Another user's task, an unknown one and an ID of another form are unknown. A client that does not

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/genai"
 
@@ -28,6 +29,18 @@ const (
 
 // Methods lists the extension's methods.
 func Methods() []string { return []string{MethodGet, MethodUpdate, MethodCancel} }
+
+// codeMissingCapability is the protocol's.
+const codeMissingCapability = -32021
+
+// NewCapabilityError returns the error for a client that does not offer the extension, which something
+// requires.
+func NewCapabilityError(what string) error {
+	return &jsonrpc.Error{
+		Code: codeMissingCapability, Message: what + " requires the capability " + Extension,
+		Data: json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + Extension + `":{}}}}`),
+	}
+}
 
 // Params are the parameters for each method.
 type Params struct {
@@ -154,6 +167,29 @@ func (t *Turn) IsCanceled() bool {
 	return last.ErrorCode == runtime.CodeAborted || slices.ContainsFunc(last.Responses(), func(f *genai.FunctionResponse) bool {
 		return f.Response["error"] == runtime.AbortedCallText
 	})
+}
+
+// failureKey marks the event with the reason for which a run failed, in its metadata.
+const failureKey = "agenthost:mcp_task_failed"
+
+// FailureMark returns the metadata of an event that ends a task whose run failed.
+func FailureMark() map[string]any { return map[string]any{failureKey: true} }
+
+// IsInterruption reports whether a replica can continue the run that an error has ended: another run or a
+// shutdown stopped it, or the store was not available.
+func IsInterruption(err *runtime.RunError) bool {
+	return slices.Contains([]string{
+		runtime.CodeCanceled, runtime.CodeUnavailable, runtime.CodeSessionBusy, runtime.CodeSessionTaken, runtime.CodeSessionNotFound,
+	}, err.Code)
+}
+
+// FindFailure returns why the turn's run failed, if an event that was stored for the task has the reason.
+func (t *Turn) FindFailure() string {
+	last := t.Events[len(t.Events)-1]
+	if last.CustomMetadata[failureKey] != true {
+		return ""
+	}
+	return last.ErrorMessage
 }
 
 // HasEnded reports that the last event ends the turn, with an answer or an error.
