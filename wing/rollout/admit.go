@@ -33,6 +33,9 @@ func (c *Controller) Admit(ctx context.Context, app *runtime.App) (loader.Admiss
 		c.opts.Logger.Warn("the change serves at once, without a rollout: "+err.Error(), "app", name, "revision", draft)
 		return loader.Admission{}, nil
 	}
+	if damage := (*damagedError)(nil); errors.As(err, &damage) {
+		admission, err = damage.admitDamaged(app, plan), nil
+	}
 	if err != nil {
 		return loader.Admission{}, err
 	}

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -62,6 +63,10 @@ func newActionCommand(env command.Env, action, short, long string) *cobra.Comman
 		if err != nil {
 			return command.FailWith(fmt.Errorf("app %s: %w", app, err))
 		}
+		if s.Status == statusNone {
+			fmt.Fprintf(env.Out, "%s: the damaged rollout was replaced; the stable revision is %s\n", app, cmp.Or(s.Stable, "the one that serves"))
+			return nil
+		}
 		fmt.Fprintf(env.Out, "%s: revision %s %s\n", app, s.Draft, s.Status)
 		return nil
 	})
@@ -74,13 +79,16 @@ func newPersonController(st *store.Store) *Controller {
 
 // printState prints an app's rollout.
 func printState(ctx context.Context, env command.Env, st *store.Store, app string, json bool) error {
-	s, err := newPersonController(st).readState(ctx, app)
+	v, err := newPersonController(st).readView(ctx, app)
 	if err != nil {
 		return command.FailWith(fmt.Errorf("app %s: %w", app, err))
 	}
-	v := s.describeRollout(app)
 	if json {
 		return env.PrintJSON(v)
+	}
+	if v.Status == statusDamaged {
+		fmt.Fprintf(env.Out, "%s: %s: %s\n", app, v.Status, terminal.CleanLine(v.Reason))
+		return nil
 	}
 	if v.Revision == "" {
 		fmt.Fprintf(env.Out, "%s has no rollout\n", app)

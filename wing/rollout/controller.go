@@ -50,9 +50,11 @@ type Controller struct {
 	host atomic.Pointer[Host]
 	// known are the latest states that this host has seen, by app; readers never wait.
 	known atomic.Pointer[map[string]*knownRollout]
-	mu    sync.Mutex // guards writes to known, held and failing
+	mu    sync.Mutex // guards writes to known, and the maps below
 	// held are revisions whose files this host has and does not serve.
 	held map[string]string
+	// damaged are apps whose stored rollout cannot be read.
+	damaged map[string]bool
 	// failing are apps whose state could not be read or changed the last time.
 	failing map[string]bool
 }
@@ -74,7 +76,7 @@ type Host struct {
 
 // NewController returns a controller. Until it is attached to a host no app serves.
 func NewController(opts *Options) *Controller {
-	c := &Controller{opts: *opts, held: map[string]string{}, failing: map[string]bool{}}
+	c := &Controller{opts: *opts, held: map[string]string{}, damaged: map[string]bool{}, failing: map[string]bool{}}
 	c.known.Store(&map[string]*knownRollout{})
 	return c
 }
@@ -92,17 +94,14 @@ func (c *Controller) Run(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		func() {
-			defer safe.Recover(func(p *safe.Panic) { c.opts.Logger.Error("panic in a rollout", "error", p) })
-			c.Check(ctx)
-		}()
+		c.Check(ctx)
 	}
 }
 
 // Check reads all apps' states once, and decides those that it has leased.
 func (c *Controller) Check(ctx context.Context) {
 	for _, app := range c.listApps() {
-		err := c.checkApp(ctx, app)
+		err := c.checkSafely(ctx, app)
 		if ctx.Err() != nil {
 			return
 		}
@@ -118,7 +117,19 @@ func (c *Controller) Check(ctx context.Context) {
 
 // listApps lists the apps that may have a rollout.
 func (c *Controller) listApps() []string {
-	return slices.Sorted(maps.Keys(*c.known.Load()))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := maps.Clone(c.damaged)
+	for app := range *c.known.Load() {
+		all[app] = true
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// checkSafely checks an app. A panic ends the check of this app only.
+func (c *Controller) checkSafely(ctx context.Context, app string) (err error) {
+	defer safe.Recover(func(p *safe.Panic) { err = p })
+	return c.checkApp(ctx, app)
 }
 
 // checkApp reads an app's state, and decides its rollout.
@@ -191,6 +202,10 @@ func (c *Controller) changeState(ctx context.Context, app string, edit func(*sta
 			row, err = &store.Rollout{App: app}, nil
 		case err == nil:
 			s, err = decodeState(row.Data)
+			c.recordDamage(app, errors.Is(err, errState))
+			if err != nil {
+				err = newDamagedError(row, err)
+			}
 		}
 		if err != nil {
 			return nil, err
@@ -217,6 +232,20 @@ func (c *Controller) changeState(ctx context.Context, app string, edit func(*sta
 		return s, nil
 	}
 	return nil, fmt.Errorf("rollout of app %s: other hosts change it at the same time", app)
+}
+
+// recordDamage records whether an app's stored rollout cannot be read. If that is new, the loader admits the
+// app again, so that its status has the reason.
+func (c *Controller) recordDamage(app string, damaged bool) {
+	c.mu.Lock()
+	changed := c.damaged[app] != damaged
+	if delete(c.damaged, app); damaged {
+		c.damaged[app] = true
+	}
+	c.mu.Unlock()
+	if h := c.host.Load(); h != nil && changed {
+		h.Reconsider(app)
+	}
 }
 
 // publishState makes a state known to the split, and lets the loader admit the app again if another revision
@@ -247,9 +276,16 @@ func (c *Controller) publishState(app string, version int64, s *state) {
 	}
 }
 
-// readState returns an app's state; [statusNone] for an app without one.
-func (c *Controller) readState(ctx context.Context, app string) (*state, error) {
-	return c.changeState(ctx, app, func(*state) (bool, error) { return false, nil })
+// readView returns the view of an app's rollout, also of one that cannot be read.
+func (c *Controller) readView(ctx context.Context, app string) (*view, error) {
+	s, err := c.changeState(ctx, app, func(*state) (bool, error) { return false, nil })
+	if damage := (*damagedError)(nil); errors.As(err, &damage) {
+		return damage.describeDamage(), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.describeRollout(app), nil
 }
 
 // FindStable returns the revision that serves an app's new sessions apart from a rollout; empty for an app
@@ -273,15 +309,38 @@ func readStored(ctx context.Context, stored *store.Rollouts, app string) (*state
 	}
 	s, err := decodeState(row.Data)
 	if err != nil {
-		return nil, fmt.Errorf("app %s: %w", app, err)
+		return nil, newDamagedError(row, err)
 	}
 	return s, nil
 }
 
-// applyAction changes an app's rollout for a person. The error is an [actionError] if the action does not fit.
+// applyAction changes an app's rollout for a person. A row that cannot be read is replaced. The error is an
+// [actionError] if the action does not fit.
 func (c *Controller) applyAction(ctx context.Context, app, action string) (*state, error) {
-	return c.changeState(ctx, app, func(s *state) (bool, error) {
+	s, err := c.changeState(ctx, app, func(s *state) (bool, error) {
 		err := s.applyAction(action, c.opts.Clock())
 		return err == nil, err
 	})
+	if damage := (*damagedError)(nil); errors.As(err, &damage) {
+		return c.replaceDamaged(ctx, damage, action)
+	}
+	return s, err
+}
+
+// replaceDamaged stores a new state instead of one that cannot be read.
+func (c *Controller) replaceDamaged(ctx context.Context, damage *damagedError, action string) (*state, error) {
+	s, err := damage.replaceState(action)
+	if err != nil {
+		return nil, err
+	}
+	row := &store.Rollout{App: damage.row.App, Version: damage.row.Version}
+	if row.Data, err = s.encodeState(); err == nil {
+		err = c.opts.Rollouts.Save(ctx, row)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.recordDamage(row.App, false)
+	c.publishState(row.App, row.Version, s)
+	return s, nil
 }

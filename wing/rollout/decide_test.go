@@ -286,10 +286,10 @@ func TestPercentiles(t *testing.T) {
 // A stored state that cannot be used is an error, and a newer program's one is named.
 func TestDecodeState(t *testing.T) {
 	for data, want := range map[string]string{
-		`{`:                    "the stored rollout cannot be read: unexpected end of JSON input",
-		`{"status":"waiting"}`: `the stored rollout cannot be read: unknown status "waiting", of a newer agenthost`,
-		`{"status":"running"}`: "the stored rollout cannot be read: steps or conditions are missing",
-		`{"status":"running","draft":"d","plan":{"steps":[{}],"abort":[{}]},"began":["2026-01-01T00:00:00Z"],"tests":[{}]}`: "the stored rollout cannot be read: a condition has no test",
+		`{`:                    "cannot read the stored rollout: unexpected end of JSON input",
+		`{"status":"waiting"}`: `cannot read the stored rollout: unknown status "waiting", of a newer agenthost`,
+		`{"status":"running"}`: "cannot read the stored rollout: steps, conditions or revisions are missing",
+		`{"status":"running","stable":"s","draft":"d","plan":{"steps":[{}],"abort":[{}]},"began":["2026-01-01T00:00:00Z"],"tests":[{}]}`: "cannot read the stored rollout: a condition has no test",
 	} {
 		if _, err := decodeState([]byte(data)); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", data, err, want)

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,6 +13,9 @@ import (
 // DescribeRevision describes a revision's place in its app's rollouts, for explanations; empty if it has none.
 func DescribeRevision(ctx context.Context, rollouts *store.Rollouts, app, revision string) (string, error) {
 	s, err := readStored(ctx, rollouts, app)
+	if damage := (*damagedError)(nil); errors.As(err, &damage) {
+		return damage.Error(), nil
+	}
 	if err != nil || s == nil || revision == "" {
 		return "", err
 	}

@@ -3,6 +3,7 @@
 //	section.go     rollout in app.yaml: a plan with steps and conditions
 //	condition.go   above(failed, 0.1), worse(usd > stable.p90.usd, 0.1)
 //	state.go       a rollout's stored state, one row for each app
+//	damage.go      a stored state that cannot be read
 //	decide.go      what a state and new sessions lead to, pure functions
 //	split.go       the revision for a session, from a snapshot of the states
 //	admit.go       whether a loaded revision serves

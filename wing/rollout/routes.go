@@ -48,8 +48,8 @@ func (h *handlers) handleGet(w http.ResponseWriter, r *http.Request) error {
 	if h.Host().App(app) == nil {
 		return server.NewError(http.StatusNotFound, "App not found: "+app)
 	}
-	s, err := h.openController().readState(r.Context(), app)
-	return h.writeState(w, r, s, err)
+	v, err := h.openController().readView(r.Context(), app)
+	return h.writeView(w, r, v, err)
 }
 
 func (h *handlers) handleAction(w http.ResponseWriter, r *http.Request) error {
@@ -67,14 +67,16 @@ func (h *handlers) handleAction(w http.ResponseWriter, r *http.Request) error {
 		return jsonbody.NewError("enum", "Input should be "+strings.Join(actions, ", "), "body", "action")
 	}
 	s, err := h.openController().applyAction(r.Context(), app, body.Action)
+	var v *view
 	if err == nil {
+		v = s.describeRollout(app)
 		h.Logger().InfoContext(r.Context(), "rollout "+body.Action, "app", app, "revision", s.Draft)
 	}
-	return h.writeState(w, r, s, err)
+	return h.writeView(w, r, v, err)
 }
 
-// writeState responds with a state. An action that does not fit is a conflict.
-func (h *handlers) writeState(w http.ResponseWriter, r *http.Request, s *state, err error) error {
+// writeView responds with a view. An action that does not fit is a conflict.
+func (h *handlers) writeView(w http.ResponseWriter, r *http.Request, v *view, err error) error {
 	switch {
 	case errors.Is(err, store.ErrNoRollouts):
 		return server.NewError(http.StatusNotImplemented, err.Error())
@@ -83,5 +85,5 @@ func (h *handlers) writeState(w http.ResponseWriter, r *http.Request, s *state, 
 	case err != nil:
 		return err
 	}
-	return h.WriteLarge(w, r, false, func() ([]byte, error) { return server.EncodeJSON(s.describeRollout(r.PathValue("app"))) })
+	return h.WriteLarge(w, r, false, func() ([]byte, error) { return server.EncodeJSON(v) })
 }

@@ -213,7 +213,7 @@ func (s *state) unitOf(user, session string) string {
 func (s *state) encodeState() ([]byte, error) { return json.Marshal(s) }
 
 // errState is the error for a stored state that this program cannot use.
-var errState = errors.New("the stored rollout cannot be read")
+var errState = errors.New("cannot read the stored rollout")
 
 // decodeState reads a stored state, and checks what the other functions rely on.
 func decodeState(data []byte) (*state, error) {
@@ -228,8 +228,8 @@ func decodeState(data []byte) (*state, error) {
 	default:
 		return nil, fmt.Errorf("%w: unknown status %.20q, of a newer agenthost", errState, s.Status)
 	}
-	if s.Plan == nil || len(s.Began) == 0 || len(s.Began) > len(s.Plan.Steps) || len(s.Tests) != len(s.Plan.Abort) || s.Draft == "" {
-		return nil, fmt.Errorf("%w: steps or conditions are missing", errState)
+	if s.Plan == nil || len(s.Began) == 0 || len(s.Began) > len(s.Plan.Steps) || len(s.Tests) != len(s.Plan.Abort) || s.Draft == "" || s.Stable == "" {
+		return nil, fmt.Errorf("%w: steps, conditions or revisions are missing", errState)
 	}
 	for _, t := range s.Tests {
 		if (t.Ceiling == nil) == (t.Comparison == nil) {

@@ -5,7 +5,7 @@ import "time"
 // A view is a rollout as people and clients see it.
 type view struct {
 	App string `json:"app"`
-	// Status is none, running, paused, promoted or aborted.
+	// Status is none, running, paused, promoted, aborted or damaged.
 	Status   status   `json:"status"`
 	Reason   string   `json:"reason,omitempty"`
 	Stable   string   `json:"stable"`

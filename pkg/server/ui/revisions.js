@@ -28,7 +28,7 @@ export function drawRevisions(data, page) {
   const table = new RevisionTable(data, (from, to) => show(async () => drawDiff(await get(`${path('dev', 'apps', data.app, 'revisions', 'diff')}?${new URLSearchParams({ from, to })}`))));
   const node = el('div', { class: 'columns' },
     el('div', {}, drawPlan(data.plan, { open: () => show(async () => drawDiff(data.plan, 'Files on disk')), replay: () => show(() => replaySessions(data.app)) }),
-      data.rollout.revision && drawRollout(data.rollout, page),
+      (data.rollout.revision || data.rollout.status === 'damaged') && drawRollout(data.rollout, page),
       el('section', { 'aria-label': 'Stored revisions' }, el('h2', {}, 'Stored revisions', el('button', { type: 'button', class: 'quiet', 'data-key': 'refresh', onclick: () => page.refresh() }, 'Refresh')), table.node)),
     detail);
   if (isChanged(data.plan)) show(async () => drawDiff(data.plan, 'Files on disk'));

@@ -13,7 +13,7 @@ export function drawRollout(r, page) {
 const percent = (share) => `${+(100 * share).toPrecision(4)} %`;
 
 function drawStatus(r) {
-  const words = { running: `runs: ${percent(r.share)} of the new sessions`, paused: `is paused at ${percent(r.share)} of the new sessions`, promoted: 'serves all new sessions', aborted: 'was taken back' };
+  const words = { running: `runs: ${percent(r.share)} of the new sessions`, paused: `is paused at ${percent(r.share)} of the new sessions`, promoted: 'serves all new sessions', aborted: 'was taken back', damaged: 'has a row that cannot be read' };
   const row = (title, id, n, more) => el('tr', {},
     el('th', { scope: 'row' }, title), el('td', {}, el('code', { title: id }, short(escapeControls(id)))),
     el('td', { 'data-head': 'Counted sessions' }, n, more));
@@ -42,7 +42,7 @@ function drawActions(r, page) {
     r.status === 'running' && button('pause', 'Pause', 'Keep the share; conditions can still take the change back'),
     r.status === 'paused' && button('resume', 'Resume', 'Wait for sessions once more'),
     r.status !== 'promoted' && button('promote', 'Promote', 'All new sessions on the new revision'),
-    ['running', 'paused'].includes(r.status) && button('abort', 'Abort', 'All new sessions on the stable revision')), error);
+    ['running', 'paused', 'damaged'].includes(r.status) && button('abort', 'Abort', 'All new sessions on the stable revision')), error);
 }
 
 function drawSteps(r) {
