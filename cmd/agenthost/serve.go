@@ -333,7 +333,7 @@ func (m *serveMain) openHost(ctx context.Context, load *loader.Options, run *run
 		m.staged = rollout.NewController(&rollout.Options{
 			Rollouts: m.store.Rollouts, Outcomes: m.store.Outcomes, Owner: m.store.Sessions.Owner(), Clock: time.Now, Logger: m.logger,
 		})
-		watch.Admit, run.Split = m.staged.Admit, m.staged.Split
+		watch.Admit, run.Split, run.SplitFailed = m.staged.Admit, m.staged.Split, m.staged.RecordFailure
 	}
 	m.host, err = agenthost.Open(ctx, &agenthost.Options{
 		Folders: m.dirs, Kinds: m.env.Kinds, Store: m.store, Problems: problems, Logger: m.logger, Load: load, Run: run, Watch: watch,

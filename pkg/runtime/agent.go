@@ -356,7 +356,9 @@ type Host struct {
 
 	revisions revisionCache
 	split     SplitFunc
-	workers   callWorkers
+	// splitFailed is [Options].SplitFailed, never nil.
+	splitFailed func(app, revision string, err error)
+	workers     callWorkers
 	// evaluations bound the large expressions in all runs.
 	evaluations template.Slots
 }
@@ -391,6 +393,9 @@ type Options struct {
 	// Split, if set, chooses the revision of each turn in apps with [FollowNewSessions] that neither
 	// resumes nor answers an invocation. Nil keeps sessions on the revision of their last event.
 	Split SplitFunc
+	// SplitFailed, if set, is called with each failure to load the revision that Split has chosen. It
+	// is called on the run's goroutine, so it must be quick.
+	SplitFailed func(app, revision string, err error)
 	// Logger receives log records; nil disables logging.
 	Logger *slog.Logger
 	// ToolWorkers is the maximum number of goroutines that execute tool calls, in addition to the

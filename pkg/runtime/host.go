@@ -46,7 +46,10 @@ func NewHost(st *store.Store, opts *Options) *Host {
 			h.tracer = p.Tracer(TracerName)
 		}
 	}
-	h.revisions.build, h.split = opts.LoadRevision, opts.Split
+	h.revisions.build, h.split, h.splitFailed = opts.LoadRevision, opts.Split, opts.SplitFailed
+	if h.splitFailed == nil {
+		h.splitFailed = func(string, string, error) {}
+	}
 	h.evaluations = template.NewSlots(max(2, goruntime.GOMAXPROCS(0)))
 	h.workers = callWorkers{limit: cmp.Or(opts.ToolWorkers, DefaultToolWorkers), log: h.logger}
 	h.apps.Store(&map[string]*App{})
@@ -315,8 +318,8 @@ type revisionChoice struct {
 	// continues reports that the request continues an invocation, isNew that the session has no
 	// revision yet.
 	continues, isNew bool
-	// selected is [Split].Selected for a session that gets a revision.
-	selected bool
+	// selected is [Split].Selected for a session that gets a revision, split reports that it chose.
+	selected, split bool
 }
 
 // acquireRevision returns the app that runs a request, and acquires a
@@ -347,6 +350,9 @@ func (h *Host) acquireRevision(ctx context.Context, serving *App, sess *session.
 	case choice.isNew:
 		message = "revision not available; starting the session on the current revision"
 	}
+	if choice.split {
+		h.splitFailed(serving.name, revision, err)
+	}
 	h.logger.Warn(message, "app", serving.name, "session", sess.ID, "revision", revision, "serving", serving.revision, "error", err)
 	serving.refs.acquire()
 	return serving, choice.selected, nil
@@ -362,7 +368,7 @@ func (h *Host) splitRevision(ctx context.Context, serving *App, sess *session.Se
 		return revisionChoice{revision: last}
 	}
 	split := h.split(ctx, serving, sess, last)
-	choice := revisionChoice{revision: cmp.Or(split.Revision, serving.revision), isNew: last == ""}
+	choice := revisionChoice{revision: cmp.Or(split.Revision, serving.revision), isNew: last == "", split: true}
 	choice.selected = split.Selected && choice.revision != last
 	return choice
 }

@@ -21,6 +21,12 @@ import (
 type splitter struct {
 	choices map[string]runtime.Split
 	calls   []string
+	// failures are those to load a choice.
+	failures []string
+}
+
+func (s *splitter) reportFailure(app, revision string, err error) {
+	s.failures = append(s.failures, fmt.Sprintf("%s %s: %s", app, revision, err))
 }
 
 func (s *splitter) split(_ context.Context, serving *runtime.App, sess *session.Session, last string) runtime.Split {
@@ -34,7 +40,7 @@ func (s *splitter) split(_ context.Context, serving *runtime.App, sess *session.
 func newSplitHost(t *testing.T, policy runtime.SessionPolicy, log *strings.Builder) (*splitter, *revisionLoader, *testenv.Env) {
 	split, s := &splitter{choices: map[string]runtime.Split{}}, &revisionLoader{T: t, policy: policy, keep: 1}
 	e := testenv.New(t, nil)
-	e.Host = runtime.NewHost(e.Store, &runtime.Options{LoadRevision: s.load, Split: split.split, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	e.Host = runtime.NewHost(e.Store, &runtime.Options{LoadRevision: s.load, Split: split.split, SplitFailed: split.reportFailure, Logger: slog.New(slog.NewTextHandler(log, nil))})
 	t.Cleanup(e.Host.Close)
 	return split, s, e
 }
@@ -128,6 +134,9 @@ func TestSplitNotAvailable(t *testing.T) {
 		key := e.Session(t, "app", "s", nil)
 		split.choices["s"] = runtime.Split{Revision: missing, Selected: true}
 		s.wantRevision(e, key, "two")
+		if len(split.failures) != 1 || !strings.HasPrefix(split.failures[0], "app "+missing+": "+why) {
+			t.Errorf("reported failures %q, want one of %s", split.failures, missing)
+		}
 		wantSelected(t, e, key, "two 1 true")
 		if want := `level=WARN msg="revision not available; starting the session on the current revision" app=app session=s revision=` + missing + ` serving=two error="` + why; !strings.Contains(log.String(), want) {
 			t.Errorf("log: %s, want %s", log.String(), want)

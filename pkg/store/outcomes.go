@@ -26,7 +26,7 @@ type Outcomes struct {
 // An OutcomeBackend reads the outcomes of stored sessions, and stores feedback. It is safe for
 // concurrent use.
 type OutcomeBackend interface {
-	// ListOutcomes returns a page of sessions, the latest created one first, with feedback in order of
+	// ListOutcomes returns a page of sessions, the latest created one first unless the query is Ascending, with feedback in order of
 	// invocation and caller, without comments. Sessions without events are included.
 	ListOutcomes(ctx context.Context, q OutcomeQuery) ([]*SessionOutcomes, error)
 	// PutFeedback stores feedback, instead of the caller's earlier one on the invocation. It fails
@@ -43,8 +43,10 @@ type OutcomeQuery struct {
 	App string
 	// User selects one user; empty selects all users.
 	User string
-	// Before selects sessions with a smaller head id; 0 selects all.
-	Before int64
+	// Before selects sessions with a smaller head id; 0 selects all. After selects those with a greater one.
+	Before, After int64
+	// Ascending lists the earliest created session first.
+	Ascending bool
 	// Limit is how many sessions a page has at most.
 	Limit int
 }
@@ -102,23 +104,33 @@ const (
 // DefaultOutcomeSessions is the default of OutcomeRequest.MaxSessions.
 const DefaultOutcomeSessions = 100_000
 
-// outcomePage is how many sessions are read at once.
-const outcomePage = 500
+// outcomePage is how many sessions are read at once. In ascending order the first page is small and pages double,
+// since a reader that follows new sessions finds few.
+const (
+	outcomePage      = 500
+	firstOutcomePage = 10
+)
 
 // An OutcomeRequest selects outcomes.
 type OutcomeRequest struct {
 	App string
 	// User selects one user; empty selects all users.
 	User string
+	// Before selects sessions with a smaller head id; 0 selects all. After selects those with a greater one.
+	Before, After int64
+	// Ascending calls for the earliest created session first, instead of the latest one.
+	Ascending bool
+	// Empty includes sessions without outcomes and feedback.
+	Empty bool
 	// Since omits outcomes of earlier UTC days; the zero time omits none.
 	Since time.Time
-	// MaxSessions is how many sessions are examined at most, the latest created ones; 0 is
+	// MaxSessions is how many sessions are examined at most, the first ones in the order; 0 is
 	// [DefaultOutcomeSessions].
 	MaxSessions int
 }
 
-// EachSession calls each for the sessions that have outcomes or feedback, the latest created one
-// first, page by page. It reports whether there are more sessions than it may examine. An invalid app
+// EachSession calls each for the sessions that have outcomes or feedback, in the order of the request,
+// page by page. It reports whether there are more sessions than it may examine. An invalid app
 // or user is ErrInvalid. It returns [ErrNoOutcomes] if the store has no backend for outcomes.
 func (o *Outcomes) EachSession(ctx context.Context, req *OutcomeRequest, each func(*SessionOutcomes) error) (more bool, err error) {
 	if o.backend == nil {
@@ -134,10 +146,14 @@ func (o *Outcomes) EachSession(ctx context.Context, req *OutcomeRequest, each fu
 		return false, err
 	}
 	left := cmp.Or(req.MaxSessions, DefaultOutcomeSessions)
-	q := OutcomeQuery{App: req.App, User: req.User}
-	for {
+	q := OutcomeQuery{App: req.App, User: req.User, Before: req.Before, After: req.After, Ascending: req.Ascending}
+	size := outcomePage
+	if q.Ascending {
+		size = firstOutcomePage
+	}
+	for ; ; size = min(2*size, outcomePage) {
 		// One more than is used shows whether there are more.
-		q.Limit = min(outcomePage, left) + 1
+		q.Limit = min(size, left) + 1
 		page, err := o.backend.ListOutcomes(ctx, q)
 		if err != nil {
 			return false, err
@@ -146,7 +162,7 @@ func (o *Outcomes) EachSession(ctx context.Context, req *OutcomeRequest, each fu
 		page = page[:min(len(page), q.Limit-1)]
 		for _, s := range page {
 			s.dropBefore(req.Since)
-			if len(s.Outcomes) == 0 && len(s.Feedback) == 0 && !s.Damaged {
+			if len(s.Outcomes) == 0 && len(s.Feedback) == 0 && !s.Damaged && !req.Empty {
 				continue
 			}
 			if err := each(s); err != nil {
@@ -156,7 +172,11 @@ func (o *Outcomes) EachSession(ctx context.Context, req *OutcomeRequest, each fu
 		if left -= len(page); last || left <= 0 {
 			return !last, nil
 		}
-		q.Before = page[len(page)-1].ID
+		if end := page[len(page)-1].ID; q.Ascending {
+			q.After = end
+		} else {
+			q.Before = end
+		}
 	}
 }
 

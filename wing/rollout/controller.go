@@ -37,8 +37,13 @@ const (
 	leaseTerm = 6 * interval
 	// attempts is how often a change is made again after another host's.
 	attempts = 5
-	// maxCounted is how many sessions a decision reads at most.
-	maxCounted = 100_000
+	// maxCounted is how many sessions a check counts at most; the next one continues.
+	maxCounted = 2000
+	// maxSearched is how many sessions are examined for the first one in a rollout: if more began before the
+	// first check, the latest ones count.
+	maxSearched = 100_000
+	// maxOfUser is how many sessions of a user are examined for an earlier one that was used.
+	maxOfUser = 100
 	// maxBaseline is how many sessions percentiles are computed from.
 	maxBaseline = 2000
 )
@@ -50,7 +55,9 @@ type Controller struct {
 	host atomic.Pointer[Host]
 	// known are the latest states that this host has seen, by app; readers never wait.
 	known atomic.Pointer[map[string]*knownRollout]
-	mu    sync.Mutex // guards writes to known, and the maps below
+	// failures are those to load new revisions.
+	failures buildFailures
+	mu       sync.Mutex // guards writes to known, and the maps below
 	// held are revisions whose files this host has and does not serve.
 	held map[string]string
 	// damaged are apps whose stored rollout cannot be read.
@@ -77,6 +84,7 @@ type Host struct {
 // NewController returns a controller. Until it is attached to a host no app serves.
 func NewController(opts *Options) *Controller {
 	c := &Controller{opts: *opts, held: map[string]string{}, damaged: map[string]bool{}, failing: map[string]bool{}}
+	c.failures.byApp = map[string]*buildFailure{}
 	c.known.Store(&map[string]*knownRollout{})
 	return c
 }
@@ -138,19 +146,25 @@ func (c *Controller) checkApp(ctx context.Context, app string) error {
 	s, err := c.changeState(ctx, app, func(s *state) (bool, error) {
 		decided = false
 		now := c.opts.Clock()
+		if reason := c.describeFailure(app, s.Draft); reason != "" && s.isActive() { // each host decides it: others may have no fault
+			s.endRollout(statusAborted, reason, now)
+			decided = true
+			return true, nil
+		}
 		if !s.isActive() || s.Decider != c.opts.Owner && now.Before(s.Until) {
 			return false, nil
 		}
-		before := s.Last
-		if err := c.readSessions(ctx, app, s, now); err != nil {
+		before, known := s.Last, s.Started
+		complete, err := c.readSessions(ctx, app, s, now)
+		if err != nil {
 			return false, err
 		}
-		decided = s.decideRollout(now)
+		decided = s.decideRollout(now, complete)
 		renew := s.isActive() && (s.Decider != c.opts.Owner || s.Until.Sub(now) < leaseTerm/2)
 		if renew {
 			s.Decider, s.Until = c.opts.Owner, now.Add(leaseTerm)
 		}
-		return decided || renew || s.Last != before, nil
+		return decided || renew || s.Last != before || s.Started != known, nil
 	})
 	if err == nil && decided {
 		c.opts.Logger.Info("rollout "+string(s.Status), "app", app, "stable", s.Stable, "revision", s.Draft, "share", s.currentShare(), "reason", s.Reason)
@@ -158,8 +172,9 @@ func (c *Controller) checkApp(ctx context.Context, app string) error {
 	return err
 }
 
-// readSessions counts an app's sessions in its state.
-func (c *Controller) readSessions(ctx context.Context, app string, s *state, now time.Time) error {
+// readSessions counts an app's new sessions in its state. It costs what is new, and at most maxCounted sessions:
+// complete is false if there are more.
+func (c *Controller) readSessions(ctx context.Context, app string, s *state, now time.Time) (complete bool, err error) {
 	if s.Percentiles == nil && s.Plan.needsPercentiles() {
 		var before []*store.SessionOutcomes
 		_, err := c.opts.Outcomes.EachSession(ctx, &store.OutcomeRequest{App: app, MaxSessions: maxBaseline}, func(one *store.SessionOutcomes) error {
@@ -169,23 +184,74 @@ func (c *Controller) readSessions(ctx context.Context, app string, s *state, now
 			return ctx.Err()
 		})
 		if err != nil {
-			return err
+			return false, err
 		}
 		s.setPercentiles(before)
 	}
-	var all []*store.SessionOutcomes
-	_, err := c.opts.Outcomes.EachSession(ctx, &store.OutcomeRequest{App: app, MaxSessions: maxCounted}, func(one *store.SessionOutcomes) error {
-		if one.Created.Before(s.Began[0]) || s.Plan.By != "user" && one.ID <= s.Last {
+	if !s.Started {
+		if err := c.findStart(ctx, app, s); err != nil {
+			return false, err
+		}
+	}
+	// Sessions are in order: those after one whose wait is not over are not read, and the next check begins
+	// after the last one that was counted.
+	more, err := c.opts.Outcomes.EachSession(ctx, &store.OutcomeRequest{App: app, Ascending: true, Empty: true, After: s.Last, MaxSessions: maxCounted}, func(one *store.SessionOutcomes) error {
+		if one.Created.Add(s.Plan.Wait).After(now) {
 			return errEnough
 		}
-		all = append(all, one)
+		isFirst, err := c.isFirst(ctx, s, one)
+		if err == nil {
+			s.addSession(app, one, isFirst)
+			err = ctx.Err()
+		}
+		return err
+	})
+	if errors.Is(err, errEnough) {
+		more, err = false, nil
+	}
+	return !more, err
+}
+
+// findStart sets the state's cursor to the latest session before the rollout, so that no check reads the
+// sessions before it.
+func (c *Controller) findStart(ctx context.Context, app string, s *state) error {
+	oldest := int64(0)
+	_, err := c.opts.Outcomes.EachSession(ctx, &store.OutcomeRequest{App: app, MaxSessions: maxSearched}, func(one *store.SessionOutcomes) error {
+		if one.Created.Before(s.Began[0]) {
+			oldest = one.ID + 1
+			return errEnough
+		}
+		oldest = one.ID
 		return ctx.Err()
 	})
 	if err != nil && !errors.Is(err, errEnough) {
 		return err
 	}
-	s.countSessions(app, all, now)
+	if s.Last == 0 { // a row of an older agenthost has counted
+		s.Last = max(0, oldest-1)
+	}
+	s.First, s.Started = max(0, oldest-1), true
 	return nil
+}
+
+// isFirst reports whether a session is the first one of its unit in the rollout.
+func (c *Controller) isFirst(ctx context.Context, s *state, one *store.SessionOutcomes) (bool, error) {
+	if s.Plan.By != "user" || len(one.Outcomes) == 0 {
+		return true, nil
+	}
+	isFirst := true
+	req := &store.OutcomeRequest{App: one.Key.App, User: one.Key.User, Ascending: true, After: s.First, Before: one.ID, MaxSessions: maxOfUser}
+	_, err := c.opts.Outcomes.EachSession(ctx, req, func(earlier *store.SessionOutcomes) error {
+		if earlier.Created.Before(s.Began[0]) {
+			return nil
+		}
+		isFirst = false
+		return errEnough
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return isFirst, err
 }
 
 // errEnough ends reading sessions.

@@ -20,23 +20,15 @@ const (
 	patience = 2
 )
 
-// countSessions counts the sessions that started since the last counted one and whose wait is over,
-// ordered by their start. all begins with the latest one.
-func (s *state) countSessions(app string, all []*store.SessionOutcomes, now time.Time) {
-	seen := map[string]bool{}
-	for _, one := range slices.Backward(all) {
-		first := !seen[one.Key.User]
-		seen[one.Key.User] = true
-		if one.ID <= s.Last || one.Created.Before(s.Began[0]) {
-			continue
-		}
-		if one.Created.Add(s.Plan.Wait).After(now) {
-			return
-		}
-		s.Last = one.ID
-		if s.Plan.By != "user" || first {
-			s.countSession(app, one)
-		}
+// addSession counts a session whose wait is over, if it is the first one of its unit. Sessions come ordered
+// by their start.
+func (s *state) addSession(app string, one *store.SessionOutcomes, isFirst bool) {
+	if one.ID <= s.Last {
+		return
+	}
+	s.Last = one.ID
+	if isFirst && !one.Created.Before(s.Began[0]) {
+		s.countSession(app, one)
 	}
 }
 
@@ -135,8 +127,9 @@ func (p *Plan) needsPercentiles() bool {
 }
 
 // decideRollout takes what follows from the counted sessions: an abort, a pause, the next step, the end, or
-// nothing. It reports whether the status or the step changed. A paused rollout can only be aborted.
-func (s *state) decideRollout(now time.Time) bool {
+// nothing. It reports whether the status or the step changed. A paused rollout can only be aborted, and so can one
+// with sessions that are due and not counted yet.
+func (s *state) decideRollout(now time.Time, complete bool) bool {
 	if !s.isActive() {
 		return false
 	}
@@ -146,7 +139,7 @@ func (s *state) decideRollout(now time.Time) bool {
 			return true
 		}
 	}
-	if s.Status == statusPaused {
+	if s.Status == statusPaused || !complete {
 		return false
 	}
 	at, current := s.currentStep()

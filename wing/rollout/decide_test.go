@@ -57,10 +57,10 @@ func (f *traffic) addSession() {
 	if f.random.Float64() < f.failing[revision] {
 		o.Failures = []session.CodeCount{{Code: "X", Turns: 1}}
 	}
-	f.state.countSessions("app", []*store.SessionOutcomes{{
+	f.state.addSession("app", &store.SessionOutcomes{
 		Key: session.Key{App: "app", User: "u" + id, ID: id}, ID: f.count, Created: f.now, Outcomes: []session.Outcome{o},
-	}}, f.now)
-	f.state.decideRollout(f.now)
+	}, true)
+	f.state.decideRollout(f.now, true)
 }
 
 // Over whole rollouts with two conditions, a revision that is as good as the stable one is taken back
@@ -146,7 +146,7 @@ func TestDecide(t *testing.T) {
 		if c := s.Tests[0].Comparison; tt.compare {
 			c.Old.N, c.New.N = 30, 3
 		}
-		changed := s.decideRollout(start.Add(tt.after))
+		changed := s.decideRollout(start.Add(tt.after), true)
 		got := strings.TrimSpace(fmt.Sprintf("%s step %d %s", s.Status, len(s.Began)-1, s.Reason))
 		if got != tt.want || changed != (tt.want != "running step 0") {
 			t.Errorf("%s: %s (changed %v), want %s", tt.name, got, changed, tt.want)
@@ -157,44 +157,47 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// A session is counted once, after its wait, on the revision that it began on.
+// A session is counted once, on the revision that it began on, and none from before the rollout.
 func TestCountSessions(t *testing.T) {
 	s := newState(newPlan(t, []step{{0.5, time.Hour, 3}, {1, 0, 1}}, "above(failed, 0.5)"))
-	s.Plan.Wait = 10 * time.Minute
-	at := func(minutes int) time.Time { return start.Add(time.Duration(minutes) * time.Minute) }
-	one := func(id int64, created time.Time, revisions ...string) *store.SessionOutcomes {
-		so := &store.SessionOutcomes{Key: session.Key{App: "app", User: "u", ID: strconv.FormatInt(id, 10)}, ID: id, Created: created}
+	add := func(id int64, minutes int, revisions ...string) {
+		so := &store.SessionOutcomes{Key: session.Key{App: "app", User: "u", ID: strconv.FormatInt(id, 10)}, ID: id, Created: start.Add(time.Duration(minutes) * time.Minute)}
 		for _, r := range revisions {
 			so.Outcomes = append(so.Outcomes, session.Outcome{Revision: r, Turns: 1})
 		}
-		return so
+		s.addSession("app", so, true)
 	}
-	all := []*store.SessionOutcomes{one(9, at(30), "new"), one(8, at(5), "new", "old"), one(7, at(5), "other"), one(6, at(4), "new"), one(5, at(3)), one(2, at(-5), "new")}
-	s.countSessions("app", all, at(15))
-	s.countSessions("app", all, at(15))
+	for range 2 {
+		add(2, -5, "new")
+		add(5, 3)
+		add(6, 4, "new")
+		add(7, 5, "other")
+		add(8, 5, "new", "old")
+	}
 	if got := s.Counted; got.Draft != 1 || got.Stable != 1 || s.Last != 8 {
 		t.Errorf("counted %+v up to %d, want one of the new and one of the stable revision up to 8", got, s.Last)
 	}
-	s.countSessions("app", all, at(40))
-	if s.Counted.Draft != 2 || s.Last != 9 {
-		t.Errorf("counted %+v up to %d after the wait, want 2 of the new revision", s.Counted, s.Last)
+}
+
+// All new sessions of a user are one unit.
+func TestUserUnit(t *testing.T) {
+	s := newState(newPlan(t, []step{{1, 0, 1}}, "above(failed, 0.5)"))
+	s.Plan.By = "user"
+	if s.unitOf("a", "1") != s.unitOf("a", "2") {
+		t.Error("two sessions of a user are two units")
 	}
 }
 
-// Each user is one unit: all new sessions are on one revision, and the first one is counted.
-func TestCountByUser(t *testing.T) {
-	s := newState(newPlan(t, []step{{0.5, time.Hour, 3}, {1, 0, 1}}, "above(failed, 0.5)"))
-	s.Plan.By = "user"
-	var all []*store.SessionOutcomes
-	for id := int64(6); id > 0; id-- {
-		all = append(all, &store.SessionOutcomes{Key: session.Key{User: []string{"a", "b"}[id%2], ID: strconv.FormatInt(id, 10)}, ID: id, Created: start.Add(time.Minute), Outcomes: []session.Outcome{{Revision: "new", Turns: 1}}})
+// While sessions are due and not counted, a rollout can be aborted and does not advance.
+func TestDecideIncomplete(t *testing.T) {
+	s := newState(newPlan(t, []step{{0.5, time.Hour, 1}, {1, 0, 1}}, "above(failed, 0.3)"))
+	s.Counted.InStep, s.Tests[0].Ceiling.Seen.N = 5, 5
+	if s.decideRollout(start.Add(2*time.Hour), false) || s.Status != statusRunning {
+		t.Errorf("it advanced: %s", s.Status)
 	}
-	s.countSessions("app", all, start.Add(time.Hour))
-	if s.Counted.Draft != 2 {
-		t.Errorf("counted %d sessions of 2 users with 3 each, want 2", s.Counted.Draft)
-	}
-	if s.unitOf("a", "1") != s.unitOf("a", "2") {
-		t.Error("two sessions of a user are two units")
+	s.Tests[0].Ceiling.Seen.Hits = 5
+	if !s.decideRollout(start.Add(2*time.Hour), false) || s.Status != statusAborted {
+		t.Errorf("five failures of five: %s", s.Status)
 	}
 }
 

@@ -6,6 +6,7 @@
 //	damage.go      a stored state that cannot be read
 //	decide.go      what a state and new sessions lead to, pure functions
 //	split.go       the revision for a session, from a snapshot of the states
+//	build_failures.go  revisions that cannot be loaded
 //	admit.go       whether a loaded revision serves
 //	describe.go    a revision's place in rollouts, in words
 //	controller.go  one decider per rollout, by a lease in the row

@@ -48,7 +48,10 @@ type state struct {
 	// rollout ends, since a replica may still have their files.
 	Replaced []string `json:"replaced,omitempty"`
 
-	// Counted are the sessions up to and including the head id Last.
+	// Counted are the sessions after the head id First, the last one before the rollout, up to and including
+	// Last. Started reports that First is known.
+	Started bool    `json:"started,omitempty"`
+	First   int64   `json:"first,omitempty"`
 	Last    int64   `json:"last,omitempty"`
 	Counted counted `json:"counted"`
 	// Tests belong to the plan's conditions.

@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -93,7 +94,7 @@ func (d *desk) start() {
 	var err error
 	d.host, err = agenthost.Open(d.t.Context(), &agenthost.Options{
 		Folders: []string{d.dir}, Kinds: testenv.Kinds(), Store: d.store,
-		Run:   &runtime.Options{Split: d.staged.Split},
+		Run:   &runtime.Options{Split: d.staged.Split, SplitFailed: d.staged.RecordFailure},
 		Watch: &loader.WatchOptions{Admit: d.staged.Admit, PollOnly: true, Poll: time.Hour},
 	})
 	if err != nil {
@@ -153,6 +154,22 @@ func (d *desk) check(after time.Duration) {
 	d.clock.advance(after)
 	d.staged.Check(d.t.Context())
 	d.reload()
+}
+
+// view is the stored rollout.
+func (d *desk) view() (v struct {
+	Status, Reason string
+	Counted        struct{ Stable, Draft int }
+}) {
+	d.t.Helper()
+	row, err := d.store.Rollouts.Get(d.t.Context(), "desk")
+	if err == nil {
+		err = json.Unmarshal(row.Data, &v)
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return v
 }
 
 func (d *desk) status() loader.Status {

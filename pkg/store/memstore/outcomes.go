@@ -33,11 +33,14 @@ func (m *Sessions) ListOutcomes(_ context.Context, q store.OutcomeQuery) ([]*sto
 	}
 	var keys []session.Key
 	for key, s := range m.sessions {
-		if key.App == q.App && (q.User == "" || key.User == q.User) && (q.Before == 0 || s.ID < q.Before) {
+		if key.App == q.App && (q.User == "" || key.User == q.User) && (q.Before == 0 || s.ID < q.Before) && s.ID > q.After {
 			keys = append(keys, key)
 		}
 	}
 	slices.SortFunc(keys, func(a, b session.Key) int { return cmp.Compare(m.sessions[b].ID, m.sessions[a].ID) })
+	if q.Ascending {
+		slices.Reverse(keys)
+	}
 	all := make([]*store.SessionOutcomes, min(len(keys), q.Limit))
 	for i := range all {
 		s := m.sessions[keys[i]]

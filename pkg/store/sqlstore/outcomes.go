@@ -65,17 +65,21 @@ func (s sqlOutcomes) readPage(db *gorm.DB, q store.OutcomeQuery) ([]*store.Sessi
 	return all, readScores(db, byID, ids)
 }
 
-// queryPage selects the latest created sessions.
+// queryPage selects sessions in order of creation.
 func (s sqlOutcomes) queryPage(db *gorm.DB, q store.OutcomeQuery) *gorm.DB {
 	if q.Before == 0 {
 		q.Before = math.MaxInt64
 	}
-	db = db.Table("sessions s").Joins(lastEventSQL).Where("s.app_name = ? AND s.pk < ?", q.App, q.Before)
+	db = db.Table("sessions s").Joins(lastEventSQL).Where("s.app_name = ? AND s.pk < ? AND s.pk > ?", q.App, q.Before, q.After)
 	if q.User != "" {
 		db = db.Where("s.user_id = ?", q.User)
 	}
+	order := "s.pk DESC"
+	if q.Ascending {
+		order = "s.pk"
+	}
 	return db.Select("s.pk, s.app_name, s.user_id, s.id, s.create_time, coalesce(h.seq, 0) AS version, coalesce(" + s.b.outcome + ", '') AS outcome").
-		Order("s.pk DESC").Limit(q.Limit)
+		Order(order).Limit(q.Limit)
 }
 
 // An outcomeRef names the event with a session's earlier outcome.

@@ -92,6 +92,7 @@ func (su *Suite) testOutcomeRejected(t *testing.T) {
 // listed by their creation, the latest one first, up to a number, and go with their session.
 func (su *Suite) testOutcomeList(t *testing.T) {
 	s := su.open(t, nil)
+	ids := map[string]int64{}
 	for _, id := range []string{"one", "two", "empty", "three"} {
 		key := session.Key{App: "app", User: "user-" + id, ID: id}
 		sess := createSession(t, s, key, nil)
@@ -108,6 +109,13 @@ func (su *Suite) testOutcomeList(t *testing.T) {
 			previous = sess.Version
 		}
 	}
+	_, err := s.Outcomes.EachSession(t.Context(), &store.OutcomeRequest{App: "app"}, func(one *store.SessionOutcomes) error {
+		ids[one.Key.ID] = one.ID
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	const days = " r2 day 2: 2, r1 day 1: 2, r0 day 0: 2"
 	for _, tt := range []struct {
 		req  store.OutcomeRequest
@@ -120,6 +128,11 @@ func (su *Suite) testOutcomeList(t *testing.T) {
 		{store.OutcomeRequest{App: "app", User: "user-two"}, []string{"two" + days}, false},
 		{store.OutcomeRequest{App: "app", User: "user-two", Since: time.Unix(2*86400+5, 0)}, []string{"two r2 day 2: 2"}, false},
 		{store.OutcomeRequest{App: "app", Since: time.Unix(3*86400, 0)}, nil, false},
+		{store.OutcomeRequest{App: "app", Ascending: true}, []string{"one" + days, "two" + days, "three" + days}, false},
+		{store.OutcomeRequest{App: "app", Ascending: true, MaxSessions: 2}, []string{"one" + days, "two" + days}, true},
+		{store.OutcomeRequest{App: "app", Ascending: true, After: ids["one"]}, []string{"two" + days, "three" + days}, false},
+		{store.OutcomeRequest{App: "app", Ascending: true, After: ids["two"], Empty: true}, []string{"empty ", "three" + days}, false},
+		{store.OutcomeRequest{App: "app", Before: ids["three"]}, []string{"two" + days, "one" + days}, false},
 		{store.OutcomeRequest{App: "other"}, nil, false},
 	} {
 		all, more := sessionOutcomes(t, s, &tt.req)
@@ -131,7 +144,7 @@ func (su *Suite) testOutcomeList(t *testing.T) {
 	}
 	all, _ := sessionOutcomes(t, s, &store.OutcomeRequest{App: "app"})
 	wantEqual(t, "outcomes after a deletion", []string{"three" + days, "one" + days}, all)
-	_, err := s.Outcomes.EachSession(t.Context(), &store.OutcomeRequest{}, nil)
+	_, err = s.Outcomes.EachSession(t.Context(), &store.OutcomeRequest{}, nil)
 	wantErr(t, "outcomes without an app", err, wantedError{session.ErrInvalid, "app is required"})
 }
 
