@@ -97,7 +97,7 @@ func wingCommands(env command.Env) []*cobra.Command {
 		outcomes.Commands(env),
 		mcpcommand.Commands(env),
 		rollout.Commands(env),
-		replay.Commands(env),
+		replay.Commands(env, saveReplayCases),
 	)
 }
 

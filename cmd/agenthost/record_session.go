@@ -14,8 +14,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"agenthost/internal/command"
+	"agenthost/internal/terminal"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/store"
 	"agenthost/wing/apptest"
 	"agenthost/wing/apptest/testcommand"
 	"agenthost/wing/evaluation/eval"
@@ -170,10 +172,6 @@ func (f *recordFlags) recordCase(env command.Env, r *evalfile.Record) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return command.FailWithf("--out: %w", err)
 	}
-	appendCase := appendToSet
-	if strings.HasSuffix(f.out, evalfile.Suffix) {
-		appendCase = appendToEvalFile
-	}
 	text, cutOff, err := appendCase(f.out, src, r)
 	if ds := spec.Diagnostics(nil); errors.As(err, &ds) {
 		if err := env.WriteDiagnostics(ds); err != nil {
@@ -188,6 +186,45 @@ func (f *recordFlags) recordCase(env command.Env, r *evalfile.Record) error {
 		fmt.Fprintf(env.Err, "agenthost: the last turn of session %s has no answer and is not part of the case\n", r.Session.ID)
 	}
 	return command.FailWith(replaceFile(f.out, text))
+}
+
+// appendCase returns an eval file's or set's text with the session as a further case.
+func appendCase(file string, src []byte, r *evalfile.Record) (text []byte, cutOff bool, err error) {
+	if strings.HasSuffix(file, evalfile.Suffix) {
+		return appendToEvalFile(file, src, r)
+	}
+	return appendToSet(file, src, r)
+}
+
+// saveReplayCases is the [replay.CaseWriter]. Sessions that a case cannot express, or that the file has already, are
+// reported and left out.
+func saveReplayCases(ctx context.Context, env command.Env, st *store.Store, file string, keys []session.Key) (added int, err error) {
+	if !strings.HasSuffix(file, evalfile.Suffix) && !strings.HasSuffix(file, eval.SetSuffix) {
+		return 0, fmt.Errorf("--save-cases must end with %s or %s, got %q", evalfile.Suffix, eval.SetSuffix, file)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, command.FailWithf("--save-cases: %w", err)
+	}
+	for _, key := range keys {
+		r := &evalfile.Record{Name: key.User + "-" + key.ID}
+		if r.Session, err = st.Sessions.Get(ctx, key, nil); err == nil {
+			r.Initial, err = st.Sessions.Initial(ctx, key)
+		}
+		if err != nil {
+			return added, command.FailWith(err)
+		}
+		with, _, err := appendCase(file, text, r)
+		if err != nil {
+			fmt.Fprintf(env.Err, "agenthost: session %s is not a case: %s\n", terminal.CleanLine(key.ID), terminal.CleanLine(err.Error()))
+			continue
+		}
+		text, added = with, added+1
+	}
+	if added == 0 {
+		return 0, nil
+	}
+	return added, command.FailWith(replaceFile(file, text))
 }
 
 // appendToEvalFile returns an eval file's text with the session as a further case.

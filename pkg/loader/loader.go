@@ -55,6 +55,8 @@ type Options struct {
 	// HTTP sends requests for models and tools, and controls which addresses are allowed; nil
 	// creates a client for each app, guarded by Policy.
 	HTTP *http.Client
+	// ToolHTTP sends requests for tools instead of HTTP; nil uses HTTP.
+	ToolHTTP *http.Client
 	// Policy contains the apps' permissions; nil is the policy for local development. A program
 	// that listens, or that has its own secrets in its environment, uses [ReadPolicy].
 	Policy *Policy
@@ -138,6 +140,14 @@ func (l *Loader) WrapModels(wrap func(model.LLM) model.LLM) *Loader {
 func (l *Loader) Isolate(llm model.LLM, client *http.Client) *Loader {
 	opts := l.opts
 	opts.Model, opts.HTTP, opts.Offline, opts.WrapTool = llm, client, true, nil
+	return New(l.kinds, &opts)
+}
+
+// IsolateTools returns a loader whose apps call their models, while their tools send requests by one
+// client, and neither connect to servers nor run programs.
+func (l *Loader) IsolateTools(client *http.Client) *Loader {
+	opts := l.opts
+	opts.ToolHTTP, opts.Offline, opts.WrapTool = client, true, nil
 	return New(l.kinds, &opts)
 }
 

@@ -114,6 +114,9 @@ func modelEndpoint(config any, env provider.Env) (provider.Endpoint, bool) {
 // the host grants to the app, and the given ones. Tools with the same addresses
 // share connections, also across revisions.
 func (r *appLoad) acquireToolClient(addresses []spec.Text) (*http.Client, func() error) {
+	if r.loader.opts.ToolHTTP != nil {
+		return r.loader.opts.ToolHTTP, func() error { return nil }
+	}
 	words := []string{"client", r.src.name}
 	for _, text := range addresses {
 		words = append(words, text.Value)

@@ -28,17 +28,28 @@ type replayFlags struct {
 	user    string
 	values  bool
 	json    bool
+	// model is recorded or live.
+	model    string
+	maxUSD   float64
+	runTools []string
+	// cases is the file for eval cases.
+	cases string
+	save  CaseWriter
 }
 
-// Commands returns the command replay.
-func Commands(env command.Env) []*cobra.Command {
-	var f replayFlags
+// A CaseWriter adds stored sessions to an eval file or set, each as a case, and returns how many it added.
+type CaseWriter func(ctx context.Context, env command.Env, st *store.Store, file string, keys []session.Key) (added int, err error)
+
+// Commands returns the command replay. save writes its --save-cases.
+func Commands(env command.Env, save CaseWriter) []*cobra.Command {
+	f := replayFlags{save: save}
 	cmd := f.SetupCommand(env, &cobra.Command{
 		Use:   "replay APPDIR",
 		Short: "Run stored sessions on these files and show what differs",
 		Long: `Replay runs the turns of stored sessions again, on the files of APPDIR and on the revision
 that answered them. Models and tools answer from the record; nothing is called and nothing
-is stored. A difference counts if the revision that answered does not have it as well. The
+is stored. With --model live the app's models answer, on both revisions, and their providers
+get the sessions' messages again. A difference counts if the revision that answered does not have it as well. The
 exit status is 0 when nothing or only texts differ, 4 when something else does, and 1 when
 the app has problems.`,
 		Args: command.RequireArgs(1, 1),
@@ -51,6 +62,10 @@ the app has problems.`,
 	flags.IntVar(&f.sample, "sample", 0, "maximum number of sessions (default: replay in app.yaml, else 200)")
 	flags.StringVar(&f.session, "session", "", "replay only this session")
 	flags.StringVar(&f.user, "user", "user", "user of --session")
+	flags.StringVar(&f.model, "model", "recorded", "recorded: models answer from the record; live: the app's models are called, at most for --max-usd")
+	flags.Float64Var(&f.maxUSD, "max-usd", 0, "ceiling in US dollars for the whole replay with --model live")
+	flags.StringArrayVar(&f.runTools, "run-tool", nil, "with --model live: tool that runs, with its effects, when the record has no answer; can be repeated")
+	flags.StringVar(&f.cases, "save-cases", "", "add the sessions that differ as cases to this file, such as shop/found.eval.yaml; the recorded answers are what they expect")
 	flags.BoolVar(&f.values, "show", false, "print the texts and values that differ")
 	command.RegisterOutput(flags, &f.json, false)
 	return []*cobra.Command{cmd}
@@ -87,14 +102,41 @@ func (f *replayFlags) replayApp(ctx context.Context, env command.Env, st *store.
 	} else {
 		err = command.FailWith(report.printReport(env))
 	}
+	if err == nil {
+		err = f.saveCases(ctx, env, st, report)
+	}
 	if err == nil && report.countWithout(ClassText) > 0 {
 		err = &command.ExitError{Code: command.ExitChanges}
 	}
 	return err
 }
 
+// maxCases limits the eval cases of a replay.
+const maxCases = 100
+
+// saveCases adds the sessions that differ in more than texts to the file of --save-cases.
+func (f *replayFlags) saveCases(ctx context.Context, env command.Env, st *store.Store, report *Report) error {
+	if f.cases == "" {
+		return nil
+	}
+	var keys []session.Key
+	for _, d := range report.Differences {
+		if d.Class != ClassText && len(keys) < maxCases {
+			keys = append(keys, session.Key{App: report.App, User: d.User, ID: d.Session})
+		}
+	}
+	added, err := f.save(ctx, env, st, f.cases, keys)
+	if err == nil {
+		fmt.Fprintf(env.Err, "agenthost: added %s to %s\n", command.FormatCount(added, "case"), f.cases)
+	}
+	return err
+}
+
 // applyFlags sets the sessions that the flags select.
 func (f *replayFlags) applyFlags(req *Request) error {
+	if err := f.applyLive(req); err != nil {
+		return err
+	}
 	if f.session != "" {
 		if f.since != "" || f.sample != 0 {
 			return errors.New("--session selects one session, without --since and --sample")
@@ -117,6 +159,25 @@ func (f *replayFlags) applyFlags(req *Request) error {
 	return nil
 }
 
+// applyLive sets the grant for live models.
+func (f *replayFlags) applyLive(req *Request) error {
+	switch {
+	case f.model == "recorded" && (f.maxUSD != 0 || len(f.runTools) > 0):
+		return errors.New("--max-usd and --run-tool require --model live")
+	case f.model == "recorded":
+		return nil
+	case f.model != "live":
+		return fmt.Errorf("--model must be recorded or live, got %q", f.model)
+	case !(f.maxUSD > 0 && f.maxUSD <= maxMaxUSD):
+		return fmt.Errorf("--model live requires --max-usd, above 0 and at most %d, got %v", maxMaxUSD, f.maxUSD)
+	}
+	req.Live = &Live{MaxUSD: f.maxUSD, Tools: f.runTools}
+	return nil
+}
+
+// maxMaxUSD limits --max-usd.
+const maxMaxUSD = 10_000
+
 // hideValues removes what people and models wrote.
 func (r *Report) hideValues() {
 	for i := range r.Differences {
@@ -138,6 +199,9 @@ func (r *Report) printReport(env command.Env) error {
 		fmt.Fprintf(env.Out, ", %d differ", n)
 	}
 	fmt.Fprintf(env.Out, "%s\n", r.describeRest())
+	if r.Live {
+		fmt.Fprintf(env.Out, "%s, %.4f US dollars\n", command.FormatCount(r.Calls, "model call"), r.USD)
+	}
 	if len(r.Differences) == 0 {
 		fmt.Fprintf(env.Out, "at most %.3g %% of the sessions differ, with 95 %% confidence\n", 100*r.Most)
 	} else if err := r.printDifferences(env); err != nil {
@@ -156,6 +220,7 @@ func (r *Report) describeRest() string {
 		{r.Unpaired, "compared with the record alone, without their revision"},
 		{r.Gone, "deleted meanwhile"},
 		{r.Unreadable, "without a turn to replay"},
+		{r.Unplayed, "not replayed, since --max-usd was reached"},
 	} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.text))

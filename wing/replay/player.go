@@ -2,7 +2,6 @@ package replay
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -15,14 +14,20 @@ import (
 	"agenthost/pkg/store/memstore"
 )
 
-// turnTimeout limits one turn's time, which waits for nothing.
-const turnTimeout = 10 * time.Second
+const (
+	// turnTimeout limits one turn's time, which waits for nothing.
+	turnTimeout = 10 * time.Second
+	// liveTurnTimeout is for a turn that waits for its models.
+	liveTurnTimeout = 5 * time.Minute
+)
 
 // A player replays turns on one app. It is safe for concurrent use.
 type player struct {
 	app   *runtime.App
 	tools *toolPlayer
 	rules *Rules
+	// timeout limits a turn.
+	timeout time.Duration
 }
 
 // A past is what came before a turn.
@@ -31,6 +36,7 @@ type past struct {
 	// initial is the new session's state, and events are those before the turn.
 	initial map[string]any
 	events  []*session.Event
+	files   *files
 }
 
 // playTurn replays a turn, and returns its steps and the first call without a recorded answer. An
@@ -43,11 +49,11 @@ func (p *player) playTurn(ctx context.Context, before *past, t *turn.Recorded) (
 }
 
 func (p *player) runTurn(ctx context.Context, before *past, t *turn.Recorded) (map[string][]step, string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, turnTimeout, errors.New("the replayed turn exceeded the limit of 10s"))
+	ctx, cancel := context.WithTimeoutCause(ctx, p.timeout, fmt.Errorf("the replayed turn exceeded the limit of %s", p.timeout))
 	defer cancel()
 	st := memstore.New(nil)
 	defer st.Close()
-	if err := before.restoreSession(ctx, st); err != nil {
+	if err := before.restoreSession(ctx, st, t.User); err != nil {
 		return nil, "", err
 	}
 	var ids, ticks atomic.Int64
@@ -83,8 +89,8 @@ func (p *player) runTurn(ctx context.Context, before *past, t *turn.Recorded) (m
 	return steps, record.lacks, nil
 }
 
-// restoreSession stores a session as it was before a turn.
-func (b *past) restoreSession(ctx context.Context, st *store.Store) error {
+// restoreSession stores a session as it was before a message.
+func (b *past) restoreSession(ctx context.Context, st *store.Store, message *session.Event) error {
 	sess, err := st.Sessions.Create(ctx, b.key, b.initial)
 	if err != nil {
 		return err
@@ -94,6 +100,9 @@ func (b *past) restoreSession(ctx context.Context, st *store.Store) error {
 		own := *ev
 		own.Seq, own.Provenance.Revision = 0, "" // the replay chooses the revision
 		copied = append(copied, &own)
+	}
+	if err := b.files.restoreFiles(ctx, st, b.key, message); err != nil {
+		return err
 	}
 	return st.Sessions.AppendAll(ctx, sess, copied)
 }

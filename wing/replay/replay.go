@@ -41,6 +41,8 @@ type Request struct {
 	Adjust func(*Rules)
 	// Session is the only session; nil chooses by the rules.
 	Session *session.Key
+	// Live calls the models; nil answers from the record.
+	Live *Live
 	// Now is the time for Rules.Since.
 	Now time.Time
 	// OnProgress, if set, is called after each session, on several goroutines but not concurrently.
@@ -49,9 +51,9 @@ type Request struct {
 
 // PlaySessions replays sessions on an app's files. It returns nil and the problems if the app cannot be built.
 func PlaySessions(ctx context.Context, req *Request) (*Report, spec.Diagnostics, error) {
-	r, ds := openReplay(ctx, req)
+	r, ds, err := openReplay(ctx, req)
 	if r == nil {
-		return nil, ds, nil
+		return nil, ds, err
 	}
 	defer r.closeApps()
 	chosen := &cohort{examined: 1}
@@ -68,6 +70,12 @@ func PlaySessions(ctx context.Context, req *Request) (*Report, spec.Diagnostics,
 		return nil, nil, err
 	}
 	report.sortDifferences()
+	if r.meter != nil {
+		if err := r.meter.checkMeasured(); err != nil {
+			return nil, nil, err
+		}
+		report.Live, report.Calls, report.USD = true, r.meter.calls, r.meter.spent
+	}
 	return report, nil, nil
 }
 
@@ -79,6 +87,8 @@ type replay struct {
 	isolated *loader.Loader
 	draft    *player
 	lines    *lineFinder
+	// meter is nil without live models.
+	meter *meter
 
 	mu        sync.Mutex
 	baselines map[string]*baseline
@@ -92,18 +102,30 @@ type baseline struct {
 }
 
 // openReplay builds the app from the files.
-func openReplay(ctx context.Context, req *Request) (*replay, spec.Diagnostics) {
+func openReplay(ctx context.Context, req *Request) (*replay, spec.Diagnostics, error) {
 	r := &replay{Request: req, baselines: map[string]*baseline{}}
-	r.isolated = req.Loader.Isolate(recordedModel{}, &http.Client{Transport: toolhttp.Blocked{Who: "replays"}})
-	tools := &toolPlayer{}
-	app, ds := r.isolated.Inspect(ctx, req.Dir, func(_ context.Context, in *loader.Inspection) { tools.session = in.SessionTools() })
+	blocked, tools := &http.Client{Transport: toolhttp.Blocked{Who: "replays"}}, &toolPlayer{}
+	if live := req.Live; live != nil {
+		r.meter, tools.granted = newMeter(live.MaxUSD), live.Tools
+		r.isolated = live.isolateLive(req.Loader, r.meter, blocked)
+	} else {
+		r.isolated = req.Loader.Isolate(recordedModel{}, blocked)
+	}
+	var unpriced []string
+	app, ds := r.isolated.Inspect(ctx, req.Dir, func(ctx context.Context, in *loader.Inspection) {
+		tools.session, unpriced = in.SessionTools(), in.UnpricedModels(ctx)
+	})
 	if app == nil {
-		return nil, ds
+		return nil, ds, nil
+	}
+	if req.Live != nil && len(unpriced) > 0 {
+		app.Close()
+		return nil, nil, &UnpricedError{unpriced}
 	}
 	loaded, more := r.isolated.LoadFiles(ctx, req.Dir)
 	if loaded == nil {
 		app.Close()
-		return nil, more
+		return nil, more, nil
 	}
 	loaded.App.Close()
 	rules := *rulesOf(app.Section(sectionKey))
@@ -111,9 +133,12 @@ func openReplay(ctx context.Context, req *Request) (*replay, spec.Diagnostics) {
 		req.Adjust(&rules)
 	}
 	r.app, r.rules = app.Name(), &rules
-	r.draft = &player{app: app, tools: tools, rules: r.rules}
+	r.draft = &player{app: app, tools: tools, rules: r.rules, timeout: turnTimeout}
+	if req.Live != nil {
+		r.draft.timeout = liveTurnTimeout
+	}
 	r.lines = &lineFinder{loader: r.isolated, draft: &store.Revision{App: r.app, ID: app.Revision(), Files: loaded.Files}, found: map[string]string{}}
-	return r, nil
+	return r, nil, nil
 }
 
 func (r *replay) closeApps() {
@@ -152,7 +177,7 @@ func (r *replay) findBaseline(ctx context.Context, revision string) *baseline {
 		if err != nil {
 			return
 		}
-		b.rev, b.player = rev, &player{app: app, tools: r.draft.tools, rules: r.rules}
+		b.rev, b.player = rev, &player{app: app, tools: r.draft.tools, rules: r.rules, timeout: r.draft.timeout}
 	})
 	return b
 }
@@ -199,6 +224,10 @@ send:
 // difference are not replayed.
 func (r *replay) playSession(ctx context.Context, key session.Key) (*sessionResult, error) {
 	result := &sessionResult{key: key}
+	if r.meter != nil && r.meter.isReached() {
+		result.unplayed = true
+		return result, nil
+	}
 	sess, err := r.Store.Sessions.Get(ctx, key, nil)
 	if errors.Is(err, session.ErrNotFound) {
 		result.gone = true
@@ -220,6 +249,9 @@ func (r *replay) playSession(ctx context.Context, key session.Key) (*sessionResu
 	maps.Copy(before.initial, turn.SharedState(sess))
 	delete(before.initial, session.MetadataKey)
 	events := sess.Events()
+	if before.files, err = readFiles(ctx, r.Store, key); err != nil {
+		return nil, fmt.Errorf("files of session %s of user %s: %w", key.ID, key.User, err)
+	}
 	at := 0
 	for i, t := range turns {
 		for events[at] != t.User {
@@ -234,6 +266,9 @@ func (r *replay) playSession(ctx context.Context, key session.Key) (*sessionResu
 		if err := r.playBoth(ctx, result, i, before, t); err != nil {
 			return nil, err
 		}
+		if r.meter != nil && r.meter.isReached() { // the answer may be the ceiling's
+			return &sessionResult{key: key, unplayed: true}, nil
+		}
 		if result.difference != nil {
 			result.omitted += len(turns) - i - 1
 			break
@@ -245,6 +280,10 @@ func (r *replay) playSession(ctx context.Context, key session.Key) (*sessionResu
 // playBoth replays a turn on the revision that answered it and on the files.
 func (r *replay) playBoth(ctx context.Context, result *sessionResult, index int, before *past, t *turn.Recorded) error {
 	record := r.rules.listSteps(t.Events)
+	find := findDivergence
+	if r.meter != nil {
+		find = compareLive
+	}
 	played := func(p *player) (*divergence, string, error) {
 		steps, lacks, err := p.playTurn(ctx, before, t)
 		switch {
@@ -253,7 +292,7 @@ func (r *replay) playBoth(ctx context.Context, result *sessionResult, index int,
 		case err != nil:
 			return &divergence{class: ClassError, place: err.Error()}, "", nil
 		}
-		return findDivergence(record, steps), lacks, nil
+		return find(record, steps), lacks, nil
 	}
 	b := r.findBaseline(ctx, revisionOf(t))
 	var was *divergence
@@ -273,9 +312,12 @@ func (r *replay) playBoth(ctx context.Context, result *sessionResult, index int,
 			return err
 		}
 	}
+	if r.meter != nil && was != nil && was.class == ClassText {
+		was = nil // a live model words its answer differently each time
+	}
 	if was != nil {
 		result.strays = result.strays || is == nil
-		result.incomparable = append(result.incomparable, Incomparable{User: before.key.User, Session: before.key.ID, Turn: index + 1, Class: was.class, Place: was.place, Reason: explainStray(t, reason)})
+		result.incomparable = append(result.incomparable, Incomparable{User: before.key.User, Session: before.key.ID, Turn: index + 1, Class: was.class, Place: was.place, Reason: r.explainStray(t, before, reason)})
 		return nil
 	}
 	if is != nil {
@@ -301,7 +343,7 @@ func revisionOf(t *turn.Recorded) string {
 }
 
 // explainStray returns the likely reason why a revision does not repeat its own turn.
-func explainStray(t *turn.Recorded, lacks string) string {
+func (r *replay) explainStray(t *turn.Recorded, before *past, lacks string) string {
 	uses := func(name string) bool {
 		return slices.ContainsFunc(t.Events, func(ev *session.Event) bool {
 			return slices.ContainsFunc(ev.Calls(), func(c *genai.FunctionCall) bool { return c.Name == name })
@@ -310,10 +352,12 @@ func explainStray(t *turn.Recorded, lacks string) string {
 	switch {
 	case lacks != "":
 		return lacks
-	case slices.ContainsFunc(t.Events, func(ev *session.Event) bool { return len(ev.Actions.ArtifactDelta) > 0 }) || uses("load_artifacts"):
-		return "files are not replayed"
+	case before.files.lacks != "" && (slices.ContainsFunc(t.Events, func(ev *session.Event) bool { return len(ev.Actions.ArtifactDelta) > 0 }) || uses("load_artifacts")):
+		return "files are not replayed: " + before.files.lacks
 	case uses("load_memory"):
 		return "memories are not replayed"
+	case r.meter != nil:
+		return "the live model does not repeat its answer"
 	}
 	return "it depends on the time, on chance, or on what the session does not store"
 }

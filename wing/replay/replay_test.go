@@ -1,10 +1,12 @@
 package replay_test
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -255,6 +257,46 @@ func TestDifferences(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})
+	}
+}
+
+// A turn that loads a file which an earlier turn, or a client, has stored finds it. Control: without the file the
+// turn is not comparable.
+func TestFilesRestored(t *testing.T) {
+	dir, _ := copyApps(t)
+	agent := filepath.Join(dir, "files", "root_agent.yaml")
+	text, err := os.ReadFile(agent)
+	if err == nil {
+		err = os.WriteFile(agent, bytes.ReplaceAll(text, []byte("{artifact.user:style.txt?}"), []byte("{artifact.note.txt}")), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newShop(t, dir)
+	key := session.Key{App: "files", User: "ana", ID: "s1"}
+	if _, err := s.store.Sessions.Create(t.Context(), key, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.store.Artifacts.Save(t.Context(), key, "note.txt", &genai.Part{InlineData: &genai.Blob{MIMEType: "text/plain", Data: []byte("Milk.")}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"Hello", "read the note", "read note.txt again"} {
+		s.send("files", "ana", "s1", text, true)
+	}
+	loaded, err := s.store.Sessions.Get(t.Context(), key, nil)
+	if err != nil || len(loaded.Events()) < 7 || !slices.ContainsFunc(loaded.Events(), func(ev *session.Event) bool {
+		return slices.ContainsFunc(ev.Calls(), func(c *genai.FunctionCall) bool { return c.Name == "load_artifacts" })
+	}) {
+		t.Fatalf("no turn loads the file: %v", err)
+	}
+	if r := s.replay("files", nil); r.Same != 1 || len(r.Incomparable) > 0 {
+		t.Errorf("%d the same: %s", r.Same, describe(r))
+	}
+	if err := s.store.Artifacts.Delete(t.Context(), key, "note.txt"); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.replay("files", nil); len(r.Incomparable) == 0 {
+		t.Error("control: the turns are the same without the file")
 	}
 }
 

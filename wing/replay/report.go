@@ -40,6 +40,12 @@ type Report struct {
 	// Gone is how many sessions were deleted meanwhile, and Unreadable how many have no turn to replay.
 	Gone       int `json:"gone"`
 	Unreadable int `json:"unreadable"`
+	// Live reports that models were called: Calls times, for USD. Unplayed is how many sessions were not replayed
+	// because of the ceiling.
+	Live     bool    `json:"live,omitempty"`
+	Calls    int     `json:"calls,omitempty"`
+	USD      float64 `json:"usd,omitempty"`
+	Unplayed int     `json:"unplayed,omitempty"`
 	// Strays is how many sessions only the old revision does not repeat.
 	Strays int `json:"strays"`
 	// P is the probability of such counts if both revisions repeat their sessions equally often, by
@@ -101,6 +107,8 @@ type sessionResult struct {
 	// gone reports that the session was deleted, and unreadable is why it has no turns.
 	gone       bool
 	unreadable string
+	// unplayed reports that the ceiling was reached.
+	unplayed bool
 }
 
 // addSession adds a session's result.
@@ -108,6 +116,9 @@ func (r *Report) addSession(s *sessionResult) {
 	switch {
 	case s.gone:
 		r.Gone++
+		return
+	case s.unplayed:
+		r.Unplayed++
 		return
 	case s.unreadable != "":
 		r.Unreadable++

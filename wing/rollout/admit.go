@@ -34,7 +34,7 @@ func (c *Controller) Admit(ctx context.Context, app *runtime.App) (loader.Admiss
 		return loader.Admission{}, nil
 	}
 	if damage := (*damagedError)(nil); errors.As(err, &damage) {
-		admission, err = damage.admitDamaged(app, plan), nil
+		admission, err = damage.decideServing(app, plan), nil
 	}
 	if err != nil {
 		return loader.Admission{}, err

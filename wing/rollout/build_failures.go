@@ -37,8 +37,8 @@ type buildFailures struct {
 	byApp map[string]*buildFailure
 }
 
-// RecordFailure records that a revision could not be loaded, for [runtime.Options].SplitFailed. A database that is
-// away is no fault of the change.
+// RecordFailure records that a revision could not be loaded, for [runtime.Options].SplitFailed. Failures of the
+// database do not count.
 func (c *Controller) RecordFailure(app, revision string, err error) {
 	known := (*c.known.Load())[app]
 	if known == nil || revision != known.state.Draft {

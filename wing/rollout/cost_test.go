@@ -71,8 +71,8 @@ func TestCheckReadsNewSessions(t *testing.T) {
 	}
 }
 
-// A revision that cannot be loaded takes no new sessions for a while, and is taken back after three attempts. A
-// database that is away is no fault of the change.
+// A revision that cannot be loaded takes no new sessions for a while, and is taken back after three attempts. Failures
+// of the database do not count.
 func TestCannotBeBuilt(t *testing.T) {
 	d := newDesk(t)
 	d.save(fine)

@@ -48,9 +48,9 @@ func readRevision(data json.RawMessage) string {
 	return s
 }
 
-// admitDamaged keeps what serves: the app's own revision, or that of the row after a restart. An app without
+// decideServing keeps what serves: the app's own revision, or that of the row after a restart. An app without
 // rollout needs no row.
-func (e *damagedError) admitDamaged(app *runtime.App, plan *Plan) loader.Admission {
+func (e *damagedError) decideServing(app *runtime.App, plan *Plan) loader.Admission {
 	if plan == nil || app.Revision() == e.stable {
 		return loader.Admission{}
 	}

@@ -160,7 +160,8 @@ func (d *desk) check(after time.Duration) {
 func (d *desk) view() (v struct {
 	Status, Reason string
 	Counted        struct{ Stable, Draft int }
-}) {
+},
+) {
 	d.t.Helper()
 	row, err := d.store.Rollouts.Get(d.t.Context(), "desk")
 	if err == nil {
