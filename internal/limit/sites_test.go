@@ -96,6 +96,7 @@ var decoder = regexp.MustCompile(`\b((json|yaml)\.Unmarshal|number\.Decode(Objec
 // boundedDecoders are the files that decode what was read and counted elsewhere, with the
 // place where it was.
 var boundedDecoders = map[string]string{
+	"wing/rollout/damage.go":                   "the row is bounded by store.MaxRolloutBytes",
 	"wing/rollout/state.go":                    "what this package has encoded, 64 KiB in the store",
 	"cmd/agenthost/ready.go":                   "the answer of the person's own server, 64 KiB",
 	"wing/evaluation/evalrun/answer_cache.go":  "a cache of its own, 512 KiB for each answer",
