@@ -42,7 +42,7 @@ func (s reloader) Reports(after int) ([]server.Report, <-chan struct{}) {
 	reports, more := s.watch.Reports(after)
 	var all []server.Report
 	for _, r := range reports {
-		report := server.Report{Number: r.Number, App: r.App, Time: r.Time, What: r.Kind, From: r.From, To: r.To, Reason: r.Reason, Files: r.Files}
+		report := server.Report{Number: r.Number, App: r.App, Time: r.Time, What: r.Kind, From: r.From, To: r.To, Reason: r.Reason, By: r.By, Files: r.Files}
 		for _, c := range r.Changes {
 			report.Changes = append(report.Changes, server.Difference{Where: c.Where, Field: c.Field, What: c.Kind, Before: c.Before, After: c.After})
 		}

@@ -339,7 +339,11 @@ func (m *serveMain) openHost(ctx context.Context, load *loader.Options, run *run
 		Folders: m.dirs, Kinds: m.env.Kinds, Store: m.store, Problems: problems, Logger: m.logger, Load: load, Run: run, Watch: watch,
 	})
 	if err == nil && m.staged != nil {
-		m.staged.Attach(&rollout.Host{Serving: m.host.App, Reconsider: m.host.Watch().Reconsider})
+		watch := m.host.Watch()
+		m.staged.Attach(&rollout.Host{Serving: m.host.App, Reconsider: watch.Reconsider, Report: watch.AppendReport, Reports: func() []loader.Report {
+			all, _ := watch.Reports(0)
+			return all
+		}})
 	}
 	return err
 }

@@ -25,8 +25,11 @@ type Report struct {
 	// From is the previously active revision; To is the one that is active now or,
 	// for ReportWaiting and ReportHeld, the pending one. Either may be empty.
 	From, To string
-	// Reason is why the pending revision is held, for ReportHeld.
+	// Reason is why the pending revision is held, for ReportHeld, the gate with its first failure, or what
+	// happened in a rollout.
 	Reason string
+	// By is who decided, for steps of a rollout.
+	By string
 	// Changes are the changed fields, and Files the changed files, for ReportLoaded,
 	// ReportWaiting and ReportHeld. Changes are computed when the report is first read; older
 	// reports that were never read have none.
@@ -50,6 +53,10 @@ const (
 	ReportUnreadable = "unreadable"
 	// ReportRemoved means that the folder was removed.
 	ReportRemoved = "removed"
+	// ReportGateBegun means that To began to pass a gate, and the others how that ended.
+	ReportGateBegun  = "gate_begun"
+	ReportGatePassed = "gate_passed"
+	ReportGateFailed = "gate_failed"
 )
 
 // A journal keeps the last reports. Writers never wait for readers.
@@ -89,6 +96,10 @@ func (j *journal) appendReport(r Report, before, after *store.Revision) {
 	}
 	j.wakeReaders()
 }
+
+// AppendReport appends a report of what happened to an app's revision outside of the watch, such as a step of
+// its rollout. It sets the number.
+func (w *Watch) AppendReport(r Report) { w.journal.appendReport(r, nil, nil) }
 
 // notifyReaders wakes the readers without a report.
 func (j *journal) notifyReaders() {

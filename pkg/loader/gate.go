@@ -43,9 +43,26 @@ func (l *Loader) runGateChecks(ctx context.Context, run *GateRun, names []string
 		if slices.Contains(names, g.Name) && !ds.HasErrors() {
 			own := *run
 			own.Loader, own.rule = l, g.Rule
-			ds = append(ds, g.Run(ctx, &own)...)
+			ds = append(ds, own.runReported(ctx, &g)...)
 		}
 	}
+	return ds
+}
+
+// runReported runs a gate, and reports its beginning and its end.
+func (g *GateRun) runReported(ctx context.Context, gate *Gate) spec.Diagnostics {
+	if g.report == nil {
+		return gate.Run(ctx, g)
+	}
+	g.report(ReportGateBegun, gate.Name)
+	ds := gate.Run(ctx, g)
+	kind, reason := ReportGatePassed, gate.Name
+	if at := slices.IndexFunc(ds, func(d spec.Diagnostic) bool { return d.Severity == spec.Error }); at >= 0 {
+		kind, reason = ReportGateFailed, gate.Name+": "+ds[at].Message
+	} else if err := context.Cause(ctx); err != nil {
+		kind, reason = ReportGateFailed, gate.Name+": "+err.Error()
+	}
+	g.report(kind, reason)
 	return ds
 }
 
@@ -58,7 +75,7 @@ func (w *Watch) gateApp(ctx context.Context, dir string, app *runtime.App) spec.
 			names = slices.DeleteFunc(slices.Clone(names), w.isUnsteadyGate)
 		}
 	}
-	return w.loader.runGateChecks(ctx, &GateRun{Dir: dir, App: app, Store: w.opts.Store}, names)
+	return w.loader.runGateChecks(ctx, &GateRun{Dir: dir, App: app, Store: w.opts.Store, report: w.reportGate(app)}, names)
 }
 
 func (w *Watch) isUnsteadyGate(name string) bool {
@@ -71,4 +88,12 @@ func (w *Watch) hasUnsteadyFailure(s Status) bool {
 	return slices.ContainsFunc(w.loader.kinds.Gates, func(g Gate) bool {
 		return g.Unsteady && slices.ContainsFunc(s.Diagnostics, func(d spec.Diagnostic) bool { return d.Rule == g.Rule })
 	})
+}
+
+// reportGate returns the function that reports an app's gates.
+func (w *Watch) reportGate(app *runtime.App) func(kind, reason string) {
+	status, _ := w.status.getStatus(app.Name())
+	return func(kind, reason string) {
+		w.AppendReport(Report{App: app.Name(), Time: w.opts.Clock(), Kind: kind, From: status.Revision, To: app.Revision(), Reason: reason})
+	}
 }

@@ -163,6 +163,8 @@ type GateRun struct {
 	Store *store.Store
 
 	rule string
+	// report, if not nil, is called when a gate begins and ends.
+	report func(kind, reason string)
 }
 
 // DescribeFailure returns a problem with the app's folder under the gate's rule.

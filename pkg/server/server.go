@@ -144,14 +144,17 @@ type Report struct {
 	App    string    `json:"app"`
 	Time   time.Time `json:"time"`
 	// What: loaded, refused, waiting, held, recovered (the files match the active revision
-	// again), unreadable (the app's folder) or removed.
+	// again), unreadable (the app's folder) or removed; gate_begun, gate_passed and gate_failed, with the
+	// gate in Reason; rollout_started, _step, _paused, _resumed, _promoted and _aborted.
 	What string `json:"what"`
 	// From is the revision that was active before, To the one that is active or pending
 	// now; empty if there is none.
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Reason is why To is held.
+	// Reason is why To is held, or what happened to it.
 	Reason string `json:"reason,omitempty"`
+	// By is who decided, for a rollout: a caller, or a host.
+	By string `json:"by,omitempty"`
 	// Changes lists the agent fields that differ, Files the files.
 	Changes []Difference `json:"changes,omitempty"`
 	Files   []string     `json:"files,omitempty"`

@@ -66,7 +66,7 @@ func allProofs() []proof {
 		{"reload during conversations", reloadRows},
 		{"cold start", coldStartRows},
 		{"check of 1000 agents", checkManyAgents},
-	}, reloadProofs(), storeProofs(), clientProofs(), liveProofs(), []proof{{"the same work as adk-go", benchRows}})
+	}, reloadProofs(), storeProofs(), clientProofs(), liveProofs(), rolloutProofs(), []proof{{"the same work as adk-go", benchRows}})
 }
 
 // options are the command-line flags.

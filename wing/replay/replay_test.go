@@ -166,6 +166,7 @@ func TestUnchanged(t *testing.T) {
 	if report := s.replay("pipeline", nil); report.Counts[replay.ClassState] != each || report.Same != 0 {
 		t.Errorf("control: %d of %d sessions differ in state", report.Counts[replay.ClassState], each)
 	}
+	t.Logf("shown: %d sessions with %d turns replay identically; control, one changed output key: %d of %d differ", total, turns, each, each)
 }
 
 // desk is an app with what a change can reach.

@@ -50,7 +50,8 @@ func (c *Controller) Admit(ctx context.Context, app *runtime.App) (loader.Admiss
 // decideServing changes the state for a loaded app, and returns whether the app serves. An app that no
 // longer has a rollout keeps its state up to date, because a later rollout begins from what serves then.
 func (c *Controller) decideServing(s *state, app *runtime.App, plan *Plan) loader.Admission {
-	name, draft, now := app.Name(), app.Revision(), c.opts.Clock()
+	name, changed, now := app.Name(), candidate{app.Revision(), app.Reload().Gate}, c.opts.Clock()
+	draft := changed.revision
 	if s.Stable == "" && plan == nil {
 		return loader.Admission{}
 	}
@@ -84,7 +85,7 @@ func (c *Controller) decideServing(s *state, app *runtime.App, plan *Plan) loade
 	case s.isActive() && draft != s.Draft && slices.Contains(s.Replaced, draft):
 		return loader.Admission{Hold: true, Serving: s.Stable, Reason: "a later change is rolled out, revision " + s.Draft}
 	case !s.isActive() || draft != s.Draft:
-		s.beginRollout(draft, plan, rand.Text(), now)
+		s.beginRollout(changed, plan, rand.Text(), now)
 	}
 	return loader.Admission{Hold: true, Serving: s.Stable, Reason: fmt.Sprintf("rollout to %.4g %% of the new sessions", 100*s.currentShare())}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os/user"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,7 +60,7 @@ func newActionCommand(env command.Env, action, short, long string) *cobra.Comman
 		Args: command.RequireArgs(1, 1),
 	}, command.ChangeDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		app := loader.AppName(args[0])
-		s, err := newPersonController(st).applyAction(ctx, app, action)
+		s, err := newPersonController(st).applyAction(ctx, app, action, nameUser())
 		if err != nil {
 			return command.FailWith(fmt.Errorf("app %s: %w", app, err))
 		}
@@ -70,6 +71,15 @@ func newActionCommand(env command.Env, action, short, long string) *cobra.Comman
 		fmt.Fprintf(env.Out, "%s: revision %s %s\n", app, s.Draft, s.Status)
 		return nil
 	})
+}
+
+// nameUser returns who runs the command.
+func nameUser() string {
+	u, err := user.Current()
+	if err != nil || u.Username == "" {
+		return "a person at the terminal"
+	}
+	return u.Username + " at the terminal"
 }
 
 // newPersonController returns a controller that changes rollouts without a host.
@@ -107,7 +117,20 @@ func printState(ctx context.Context, env command.Env, st *store.Store, app strin
 		return command.FailWith(err)
 	}
 	fmt.Fprintln(env.Out)
-	return command.FailWith(printConditions(env, v))
+	if err := printConditions(env, v); err != nil {
+		return command.FailWith(err)
+	}
+	fmt.Fprintln(env.Out)
+	return command.FailWith(printEvents(env, v))
+}
+
+// printEvents prints what happened, the latest last.
+func printEvents(env command.Env, v *view) error {
+	table := terminal.NewTable(terminal.Column{Title: "TIME"}, terminal.Column{Title: "REVISION"}, terminal.Column{Title: "EVENT"}, terminal.Column{Title: "BY"}, terminal.Column{Title: "WHAT"})
+	for _, e := range v.Events {
+		table.AddRow(e.Time.UTC().Format(time.DateTime), e.Revision, e.Kind, e.By, e.describeEvent())
+	}
+	return table.Print(env.Out)
 }
 
 func printSteps(env command.Env, v *view) error {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"agenthost/internal/safe"
+	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
@@ -79,6 +80,10 @@ type Host struct {
 	Serving func(app string) *runtime.App
 	// Reconsider makes the loader admit an app again.
 	Reconsider func(app string)
+	// Report, if not nil, publishes what happened to a rollout to clients.
+	Report func(loader.Report)
+	// Reports, if not nil, returns this host's reports.
+	Reports func() []loader.Report
 }
 
 // NewController returns a controller. Until it is attached to a host no app serves.
@@ -281,6 +286,7 @@ func (c *Controller) changeState(ctx context.Context, app string, edit func(*sta
 			return nil, err
 		}
 		if save {
+			s.signEvents("host " + c.opts.Owner)
 			if row.Data, err = s.encodeState(); err != nil {
 				return nil, err
 			}
@@ -335,6 +341,13 @@ func (c *Controller) publishState(app string, version int64, s *state) {
 	known[app] = fresh
 	c.known.Store(&known)
 	c.mu.Unlock()
+	if h := c.host.Load(); h != nil && h.Report != nil && old != nil {
+		for _, e := range s.eventsAfter(old.state) {
+			if e.Kind != loader.ReportGatePassed { // each host reports its own gates
+				h.Report(e.describeReport(app, s.Stable))
+			}
+		}
+	}
 	if old != nil && (old.state.Status != s.Status || old.state.Stable != s.Stable || old.state.Draft != s.Draft || len(old.state.Began) != len(s.Began)) {
 		if h := c.host.Load(); h != nil {
 			h.Reconsider(app)
@@ -380,11 +393,11 @@ func readStored(ctx context.Context, stored *store.Rollouts, app string) (*state
 	return s, nil
 }
 
-// applyAction changes an app's rollout for a person. A row that cannot be read is replaced. The error is an
+// applyAction changes an app's rollout for a person, whose name is by. A row that cannot be read is replaced. The error is an
 // [actionError] if the action does not fit.
-func (c *Controller) applyAction(ctx context.Context, app, action string) (*state, error) {
+func (c *Controller) applyAction(ctx context.Context, app, action, by string) (*state, error) {
 	s, err := c.changeState(ctx, app, func(s *state) (bool, error) {
-		err := s.applyAction(action, c.opts.Clock())
+		err := s.applyAction(action, by, c.opts.Clock())
 		return err == nil, err
 	})
 	if damage := (*damagedError)(nil); errors.As(err, &damage) {

@@ -152,12 +152,12 @@ func (s *state) decideRollout(now time.Time, complete bool) bool {
 		return false
 	case s.Counted.InStep >= current.Min:
 		if missing := s.listUnjudged(); at+1 == last && len(missing) > 0 {
-			s.pauseRollout("inconclusive: " + strings.Join(missing, "; "))
+			s.pauseRollout("inconclusive: "+strings.Join(missing, "; "), now)
 			return true
 		}
 		s.beginStep(now)
 	case current.For > 0 && waited >= patience*current.For:
-		s.pauseRollout(fmt.Sprintf("inconclusive: %d of %d sessions on the new revision after %s", s.Counted.InStep, current.Min, elapsed.Truncate(time.Second)))
+		s.pauseRollout(fmt.Sprintf("inconclusive: %d of %d sessions on the new revision after %s", s.Counted.InStep, current.Min, elapsed.Truncate(time.Second)), now)
 	default:
 		return false
 	}
@@ -169,10 +169,15 @@ func (s *state) beginStep(now time.Time) {
 	s.Began, s.Counted.InStep = append(s.Began, now), 0
 	if len(s.Began) == len(s.Plan.Steps) {
 		s.endRollout(statusPromoted, "all steps passed", now)
+		return
 	}
+	s.addEvent("step", "", now)
 }
 
-func (s *state) pauseRollout(reason string) { s.Status, s.Reason = statusPaused, reason }
+func (s *state) pauseRollout(reason string, now time.Time) {
+	s.Status, s.Reason = statusPaused, reason
+	s.addEvent("paused", reason, now)
+}
 
 // listUnjudged lists the conditions that no session was counted for, with the reason.
 func (s *state) listUnjudged() []string {

@@ -31,7 +31,7 @@ func newPlan(t testing.TB, steps []step, abort ...string) *Plan {
 // newState returns a rollout that began at start.
 func newState(plan *Plan) *state {
 	s := &state{Status: statusNone, Stable: "old"}
-	s.beginRollout("new", plan, "salt", start)
+	s.beginRollout(candidate{revision: "new"}, plan, "salt", start)
 	return s
 }
 
@@ -333,20 +333,20 @@ func TestActions(t *testing.T) {
 		actions string
 		want    string
 	}{
-		{"pause", "paused: paused by a person; stable old"},
-		{"pause pause", "the rollout is paused already: paused by a person"},
+		{"pause", "paused: paused by ana; stable old"},
+		{"pause pause", "the rollout is paused already: paused by ana"},
 		{"resume", "the rollout is not paused"},
 		{"pause resume", "running: ; stable old"},
-		{"abort", "aborted: aborted by a person; stable old"},
+		{"abort", "aborted: aborted by ana; stable old"},
 		{"abort abort", "the rollout of revision new has ended: aborted"},
 		{"promote pause", "the rollout of revision new has ended: promoted"},
 		{"promote promote", "the rollout of revision new has ended: promoted"},
-		{"abort promote", "promoted: promoted by a person; stable new"},
+		{"abort promote", "promoted: promoted by ana; stable new"},
 		{"explode", `unknown action "explode": known are pause, resume, promote, abort`},
 	} {
 		s, got := begin(), ""
 		for action := range strings.FieldsSeq(tt.actions) {
-			if err := s.applyAction(action, start.Add(time.Minute)); err != nil {
+			if err := s.applyAction(action, "ana", start.Add(time.Minute)); err != nil {
 				got = err.Error()
 			} else {
 				got = fmt.Sprintf("%s: %s; stable %s", s.Status, s.Reason, s.Stable)
@@ -357,16 +357,16 @@ func TestActions(t *testing.T) {
 		}
 	}
 	none := &state{Status: statusNone, Stable: "old"}
-	if err := none.applyAction(actionAbort, start); err == nil || err.Error() != "no rollout has begun; a change to an app with rollout in its app.yaml begins one" {
+	if err := none.applyAction(actionAbort, "ana", start); err == nil || err.Error() != "no rollout has begun; a change to an app with rollout in its app.yaml begins one" {
 		t.Errorf("without a rollout: %v", err)
 	}
 	// A revision that was taken back and is promoted is no longer rejected.
 	s := begin()
-	_ = s.applyAction(actionAbort, start)
+	_ = s.applyAction(actionAbort, "ana", start)
 	if len(s.Rejected) != 1 {
 		t.Errorf("rejected %v", s.Rejected)
 	}
-	_ = s.applyAction(actionPromote, start)
+	_ = s.applyAction(actionPromote, "ana", start)
 	if len(s.Rejected) != 0 {
 		t.Errorf("rejected %v after the promotion", s.Rejected)
 	}

@@ -26,7 +26,7 @@ func (s *state) describeRevision(revision string) string {
 	isDraft := s.Draft == revision
 	switch {
 	case isDraft && s.isActive():
-		return fmt.Sprintf("new revision in a rollout, %s at %.4g %% of the new sessions", s.Status, 100*s.currentShare())
+		return fmt.Sprintf("new revision in a rollout, %s at %.4g %% of the new sessions, step %d of %d", s.Status, 100*s.currentShare(), len(s.Began), len(s.Plan.Steps))
 	case isDraft && s.Status == statusPromoted:
 		return fmt.Sprintf("promoted by a rollout on %s: %s", s.Ended.UTC().Format(time.DateTime), s.Reason)
 	case isDraft && s.Status == statusAborted:

@@ -8,6 +8,7 @@
 //	split.go       the revision for a session, from a snapshot of the states
 //	build_failures.go  revisions that cannot be loaded
 //	admit.go       whether a loaded revision serves
+//	events.go      what happened, for people and clients
 //	describe.go    a revision's place in rollouts, in words
 //	controller.go  one decider per rollout, by a lease in the row
 //

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"net/http"
@@ -49,6 +50,11 @@ func (h *handlers) handleGet(w http.ResponseWriter, r *http.Request) error {
 		return server.NewError(http.StatusNotFound, "App not found: "+app)
 	}
 	v, err := h.openController().readView(r.Context(), app)
+	if err == nil && h.controller != nil {
+		if host := h.controller.host.Load(); host != nil && host.Reports != nil {
+			v.addGateEvents(host.Reports())
+		}
+	}
 	return h.writeView(w, r, v, err)
 }
 
@@ -66,13 +72,29 @@ func (h *handlers) handleAction(w http.ResponseWriter, r *http.Request) error {
 	if !slices.Contains(actions, body.Action) {
 		return jsonbody.NewError("enum", "Input should be "+strings.Join(actions, ", "), "body", "action")
 	}
-	s, err := h.openController().applyAction(r.Context(), app, body.Action)
+	by, err := h.nameCaller(r)
+	if err != nil {
+		return err
+	}
+	s, err := h.openController().applyAction(r.Context(), app, body.Action, by)
 	var v *view
 	if err == nil {
 		v = s.describeRollout(app)
-		h.Logger().InfoContext(r.Context(), "rollout "+body.Action, "app", app, "revision", s.Draft)
+		h.Logger().InfoContext(r.Context(), "rollout "+body.Action, "app", app, "revision", s.Draft, "by", by)
 	}
 	return h.writeView(w, r, v, err)
+}
+
+// nameCaller returns who decides, for the row and the events.
+func (h *handlers) nameCaller(r *http.Request) (string, error) {
+	p, err := h.Authenticate(r)
+	switch {
+	case err != nil:
+		return "", err
+	case p == nil:
+		return "a caller without authentication", nil
+	}
+	return cmp.Or(p.UserID, "admin"), nil
 }
 
 // writeView responds with a view. An action that does not fit is a conflict.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"agenthost/internal/statistics"
+	"agenthost/pkg/loader"
 )
 
 // A status is where an app's rollout is.
@@ -59,6 +60,9 @@ type state struct {
 	// Percentiles are the stable revision's 90th percentiles at the start, by number.
 	Percentiles map[string]float64 `json:"percentiles,omitempty"`
 
+	// Events are the latest things that happened to this rollout and the ones before, the latest last.
+	Events []event `json:"events,omitempty"`
+
 	// Decider is the host that decides, until Until.
 	Decider string    `json:"decider,omitempty"`
 	Until   time.Time `json:"until,omitzero"`
@@ -82,18 +86,78 @@ type test struct {
 	Comparison *statistics.Comparison `json:"comparison,omitempty"`
 }
 
+// An event is what happened to a rollout.
+type event struct {
+	// Number counts the app's events, from 1.
+	Number int       `json:"number"`
+	Time   time.Time `json:"time"`
+	// Kind is gate_passed, started, step, paused, resumed, promoted or aborted.
+	Kind string `json:"kind"`
+	// Revision is the new one, and Share its share of the new sessions afterwards.
+	Revision string  `json:"revision"`
+	Share    float64 `json:"share"`
+	Reason   string  `json:"reason,omitempty"`
+	// By is who decided: a person, or a host by the conditions.
+	By string `json:"by,omitempty"`
+}
+
+const (
+	// maxEvents limits Events, and maxEventReason the length of a reason in them.
+	maxEvents      = 40
+	maxEventReason = 400
+)
+
+// addEvent adds an event. Its By is set when the state is saved.
+func (s *state) addEvent(kind, reason string, now time.Time) {
+	number := 1
+	if n := len(s.Events); n > 0 {
+		number = s.Events[n-1].Number + 1
+	}
+	reason = strings.ToValidUTF8(fmt.Sprintf("%.*s", maxEventReason, reason), "")
+	s.Events = append(slices.Clone(s.Events), event{Number: number, Time: now, Kind: kind, Revision: s.Draft, Share: s.currentShare(), Reason: reason})
+	s.Events = s.Events[max(0, len(s.Events)-maxEvents):]
+}
+
+// signEvents sets who decided the events without one.
+func (s *state) signEvents(by string) {
+	for i := range s.Events {
+		if s.Events[i].By == "" {
+			s.Events[i].By = by
+		}
+	}
+}
+
+// eventsAfter returns the events that another state does not have.
+func (s *state) eventsAfter(old *state) []event {
+	last := 0
+	if n := len(old.Events); n > 0 {
+		last = old.Events[n-1].Number
+	}
+	at := slices.IndexFunc(s.Events, func(e event) bool { return e.Number > last })
+	if at < 0 {
+		return nil
+	}
+	return s.Events[at:]
+}
+
 // maxRemembered limits Rejected and Replaced.
 const maxRemembered = 50
 
+// A candidate is a changed app's revision, with the gates that it has passed.
+type candidate struct {
+	revision string
+	gates    []string
+}
+
 // beginRollout starts a rollout from the stable revision.
-func (s *state) beginRollout(draft string, plan *Plan, salt string, now time.Time) {
+func (s *state) beginRollout(draft candidate, plan *Plan, salt string, now time.Time) {
 	replaced := s.Replaced
 	if s.isActive() {
 		replaced = appendRevision(replaced, s.Draft)
 	}
 	*s = state{
-		Status: statusRunning, Stable: s.Stable, Draft: draft, Plan: plan, Salt: salt,
-		Began: []time.Time{now}, Rejected: s.Rejected, Replaced: replaced,
+		Status: statusRunning, Stable: s.Stable, Draft: draft.revision, Plan: plan, Salt: salt,
+		Began: []time.Time{now}, Rejected: s.Rejected, Replaced: replaced, Events: s.Events,
 	}
 	for _, c := range plan.Abort {
 		t, share := test{}, alpha/float64(len(plan.Abort))
@@ -104,6 +168,10 @@ func (s *state) beginRollout(draft string, plan *Plan, salt string, now time.Tim
 		}
 		s.Tests = append(s.Tests, t)
 	}
+	if len(draft.gates) > 0 {
+		s.addEvent(loader.ReportGatePassed, strings.Join(draft.gates, ", "), now)
+	}
+	s.addEvent("started", "", now)
 }
 
 // endRollout ends the rollout. A draft that is taken back is remembered.
@@ -116,6 +184,7 @@ func (s *state) endRollout(how status, reason string, now time.Time) {
 	} else {
 		s.Rejected = appendRevision(s.Rejected, s.Draft)
 	}
+	s.addEvent(string(how), reason, now)
 }
 
 // An actionError is why an action does not fit the rollout.
@@ -133,22 +202,23 @@ const (
 
 var actions = []string{actionPause, actionResume, actionPromote, actionAbort}
 
-// applyAction does what a person decides. A draft that was taken back can still be promoted. The error is an
+// applyAction does what a person decides, whose name is by. A draft that was taken back can still be promoted. The error is an
 // [actionError].
-func (s *state) applyAction(action string, now time.Time) error {
+func (s *state) applyAction(action, by string, now time.Time) error {
 	switch {
 	case s.Draft == "":
 		return actionError("no rollout has begun; a change to an app with rollout in its app.yaml begins one")
 	case action == actionPromote && s.Status != statusPromoted:
-		s.endRollout(statusPromoted, "promoted by a person", now)
+		s.endRollout(statusPromoted, "promoted by "+by, now)
 	case !s.isActive():
 		return actionError(fmt.Sprintf("the rollout of revision %s has ended: %s", s.Draft, s.Status))
 	case action == actionAbort:
-		s.endRollout(statusAborted, "aborted by a person", now)
+		s.endRollout(statusAborted, "aborted by "+by, now)
 	case action == actionPause && s.Status == statusRunning:
-		s.pauseRollout("paused by a person")
+		s.pauseRollout("paused by "+by, now)
 	case action == actionResume && s.Status == statusPaused:
 		s.Status, s.Reason, s.Resumed = statusRunning, "", now
+		s.addEvent("resumed", "", now)
 	case action == actionPause:
 		return actionError("the rollout is paused already: " + s.Reason)
 	case action == actionResume:
@@ -156,6 +226,7 @@ func (s *state) applyAction(action string, now time.Time) error {
 	default:
 		return actionError(fmt.Sprintf("unknown action %q: known are %s", action, strings.Join(actions, ", ")))
 	}
+	s.signEvents(by)
 	return nil
 }
 

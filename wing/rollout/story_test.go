@@ -100,7 +100,7 @@ func (d *desk) start() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	d.staged.Attach(&rollout.Host{Serving: d.host.App, Reconsider: d.host.Watch().Reconsider})
+	d.staged.Attach(&rollout.Host{Serving: d.host.App, Reconsider: d.host.Watch().Reconsider, Report: d.host.Watch().AppendReport})
 }
 
 func (d *desk) stop() {
@@ -214,9 +214,11 @@ func TestRolledBack(t *testing.T) {
 		t.Errorf("answers after another reload of the same files: %v", got)
 	}
 	d.save(fine)
-	if got := d.serve(40); got["fine"] < 4 || got["good"] < 4 {
+	got = d.serve(40)
+	if got["fine"] < 4 || got["good"] < 4 {
 		t.Errorf("answers with the next change: %v", got)
 	}
+	t.Logf("shown: a faulty change was taken back by itself; control, the next change without the fault serves %d of 40 sessions", got["fine"])
 }
 
 // A change without a fault serves all new sessions after its steps; sessions of the stable revision
@@ -299,7 +301,7 @@ func TestDescribeRevision(t *testing.T) {
 	d.save(bad)
 	draft := d.status().PendingRevision
 	expect(stable, "stable revision in a rollout, running at 50 % of the new sessions for revision "+draft)
-	expect(draft, "new revision in a rollout, running at 50 % of the new sessions")
+	expect(draft, "new revision in a rollout, running at 50 % of the new sessions, step 1 of 2")
 	expect("unknown", "")
 	d.serve(40)
 	d.check(2 * time.Minute)

@@ -1,6 +1,9 @@
 package rollout
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // A view is a rollout as people and clients see it.
 type view struct {
@@ -22,6 +25,8 @@ type view struct {
 	Counted    counted         `json:"counted"`
 	Conditions []conditionView `json:"conditions,omitempty"`
 	Decider    string          `json:"decider,omitempty"`
+	// Events are the latest, the latest last.
+	Events []event `json:"events,omitempty"`
 }
 
 type stepView struct {
@@ -47,7 +52,7 @@ type conditionView struct {
 
 // describeRollout returns the view of an app's rollout.
 func (s *state) describeRollout(app string) *view {
-	v := &view{App: app, Status: s.Status, Reason: s.Reason, Stable: s.Stable, Revision: s.Draft, Rejected: s.Rejected, Ended: s.Ended, Counted: s.Counted, Decider: s.Decider}
+	v := &view{App: app, Status: s.Status, Reason: s.Reason, Stable: s.Stable, Revision: s.Draft, Rejected: s.Rejected, Ended: s.Ended, Counted: s.Counted, Decider: s.Decider, Events: slices.Clone(s.Events)}
 	if s.Plan == nil {
 		return v
 	}

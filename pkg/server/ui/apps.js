@@ -98,6 +98,7 @@ export function headline(r) {
   if (r.what === 'recovered') return `recovered: the files match revision ${short(r.to)} again`;
   if (r.what === 'unreadable') return r.from ? `its folder is gone or cannot be read, revision ${short(r.from)} keeps running` : 'its folder is gone or cannot be read, not running';
   if (r.what === 'removed') return 'removed';
+  if (/^(gate|rollout)_/.test(r.what)) return `${r.what.replace('_', ' ')}, revision ${short(r.to)}: ${escapeControls(r.reason ?? '')}${r.by && r.what !== 'gate_passed' ? `, by ${escapeControls(r.by)}` : ''}`;
   if (r.what === 'loaded' && !r.from) return `loaded revision ${short(r.to)}`;
   const all = (r.changes ?? []).map((c) => (c.field ? `${c.where}: ${c.field} ${c.what}` : `${c.where} ${c.what}`));
   const what = all.length > 3 ? [...all.slice(0, 3), `${all.length - 3} more`].join(', ') : all.join(', ');

@@ -7,7 +7,7 @@ import { formatDate } from './revisions.js';
 
 /** drawRollout draws a rollout. */
 export function drawRollout(r, page) {
-  return el('section', { 'aria-label': 'Rollout', class: 'rollout' }, el('h2', {}, 'Rollout'), drawStatus(r), drawActions(r, page), drawSteps(r), drawConditions(r));
+  return el('section', { 'aria-label': 'Rollout', class: 'rollout' }, el('h2', {}, 'Rollout'), drawStatus(r), drawActions(r, page), drawSteps(r), drawConditions(r), drawEvents(r));
 }
 
 const percent = (share) => `${+(100 * share).toPrecision(4)} %`;
@@ -54,6 +54,14 @@ function drawSteps(r) {
       el('td', { 'data-head': 'Began' }, s.began ? formatDate(s.began) : ''), el('td', { 'data-head': 'Ends' }, until));
   });
   return el('section', { 'aria-label': 'Steps' }, el('h3', {}, 'Steps'), dataTable('Steps', ['Share', 'For', 'Sessions', 'Began', 'Ends'], rows));
+}
+
+/** drawEvents draws what happened from the gate to the end, the latest last. */
+function drawEvents(r) {
+  const rows = (r.events ?? []).map((e) => el('tr', { 'data-kind': e.kind },
+    el('th', { scope: 'row' }, e.kind.replace('_', ' ')), el('td', { 'data-head': 'Time' }, formatDate(e.time)), el('td', { 'data-head': 'Revision' }, el('code', { title: e.revision }, short(escapeControls(e.revision)))),
+    el('td', { 'data-head': 'Share' }, percent(e.share)), el('td', { 'data-head': 'By' }, escapeControls(e.by ?? '')), el('td', { 'data-head': 'Reason', class: 'long' }, escapeControls(e.reason ?? ''))));
+  return rows.length > 0 && el('section', { 'aria-label': 'Events' }, el('h3', {}, 'Events'), dataTable('Events', ['Event', 'Time', 'Revision', 'Share', 'By', 'Reason'], rows));
 }
 
 function drawConditions(r) {
