@@ -3,6 +3,7 @@ package chatpage_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"io/fs"
 	"net/http/httptest"
@@ -406,6 +407,42 @@ func TestReadingOnAnotherReplica(t *testing.T) {
 	}
 	if w := send(one, "GET", base, "", guestA); strings.Contains(w.Body.String(), `"running":true`) {
 		t.Errorf("the first replica after the turn: %s", w.Body)
+	}
+}
+
+// Stop reaches a turn of another replica: the session is taken over, and the turn can store nothing
+// more. Without a turn there is nothing to stop.
+func TestStopOnAnotherReplica(t *testing.T) {
+	url := "sqlite:///" + t.TempDir() + "/chat.db"
+	var replicas []*servertest.Env
+	for range 2 {
+		o := newOptions(nil)
+		o.URL = url
+		replicas = append(replicas, newEnv(t, o, helpdesk(t)))
+	}
+	one, two := replicas[0], replicas[1]
+	base := "/chat/helpdesk/conversations/" + createConversation(t, one, "helpdesk", guestA)
+	if w := send(two, "POST", base+"/stop", "", guestA); !strings.Contains(w.Body.String(), `"stopped":false`) {
+		t.Fatalf("without a turn: %d %s", w.Code, w.Body)
+	}
+	all, _, err := one.Store.Sessions.Page(t.Context(), pageOfAll("helpdesk"))
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%d sessions, %v", len(all), err)
+	}
+	ctx, release, err := one.Store.Sessions.Acquire(t.Context(), all[0].Key, servertest.SessionWait)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	if w := send(two, "POST", base+"/stop", "", guestA); !strings.Contains(w.Body.String(), `"stopped":true`) {
+		t.Fatalf("during a turn: %d %s", w.Code, w.Body)
+	}
+	err = one.Store.Sessions.Append(ctx, all[0], &session.Event{InvocationID: "e-1", Author: "helpdesk"})
+	if !errors.Is(err, session.ErrFenced) {
+		t.Errorf("the stopped turn stored an event: %v", err)
+	}
+	if w := send(two, "GET", base, "", guestA); strings.Contains(w.Body.String(), `"running":true`) {
+		t.Errorf("after stop: %s", w.Body)
 	}
 }
 

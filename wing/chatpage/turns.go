@@ -253,16 +253,26 @@ func (h *handlers) stopTurn(key session.Key) (stopped bool) {
 }
 
 type stoppedAnswer struct {
-	// Stopped is false if this process runs no turn of the conversation.
+	// Stopped is false if the conversation has no turn.
 	Stopped bool `json:"stopped"`
 }
 
+// handleStop stops a conversation's turns. A turn of another replica can store nothing more, and ends
+// when that replica renews its leases.
 func (h *handlers) handleStop(w http.ResponseWriter, r *http.Request) error {
 	v, err := h.openDoor(r)
 	if err != nil {
 		return err
 	}
-	return server.WriteJSON(w, stoppedAnswer{h.stopTurn(v.key)})
+	stopped := h.stopTurn(v.key)
+	if !stopped {
+		_, err := h.Host().Store().Sessions.TakeOver(r.Context(), v.key)
+		if err != nil && !errors.Is(err, session.ErrNotFound) {
+			return h.plainError(r, v.key, err)
+		}
+		stopped = err == nil
+	}
+	return server.WriteJSON(w, stoppedAnswer{stopped})
 }
 
 // followInterval is how often a followed conversation is read.
