@@ -25,6 +25,8 @@ test('a change is given to half of the new sessions, paused, and taken back', as
   await page.waitForFunction(async () => (await (await fetch('/apps/stepwise/rollout')).json()).status === 'running');
   await page.reload();
   await page.waitForSelector('.rollout [data-status=running] >> text=runs: 50 % of the new sessions');
+  assert.match(await page.textContent('#head .facts'), /running, with a change that is held .* new revision \w+: .*50 %/);
+  assert.equal(await page.locator('#head button').count(), 0, 'nothing waits for a reload');
   assert.equal(await page.locator('.rollout [aria-current=step] th').textContent(), '50 %');
   for (const [width, colorScheme] of [[1600, 'light'], [390, 'dark']]) {
     await page.setViewportSize({ width, height: 1000 });

@@ -4,21 +4,22 @@ import { el, fold, block, short, clock, count } from './dom.js';
 import { hunks } from './diff.js';
 import { escapeControls } from './text.js';
 
-/** health returns ok, warned, waiting, gone, stale or down. */
+/** health returns ok, warned, waiting, held, gone, stale or down. */
 export function health(app) {
   if (app.unreadable) return app.revision ? 'gone' : 'down';
-  if (app.waiting) return 'waiting';
+  if (app.waiting) return app.held ? 'held' : 'waiting';
   if (!app.ok) return app.revision ? 'stale' : 'down';
   return app.diagnostics.length ? 'warned' : 'ok';
 }
 
 const RECENT = 5;
-const MARKS = { ok: '●', warned: '●', waiting: '◐', gone: '▲', stale: '▲', down: '■' };
+const MARKS = { ok: '●', warned: '●', waiting: '◐', held: '◐', gone: '▲', stale: '▲', down: '■' };
 
 const WORDS = {
   ok: 'running',
   warned: 'running, with warnings',
   waiting: 'changed files wait for a reload',
+  held: 'running, with a change that is held',
   gone: 'its folder is gone or cannot be read: the last good revision keeps running',
   stale: 'errors in the files: the last good revision keeps running',
   down: 'errors in the files: not running',
@@ -65,8 +66,8 @@ export function drawHead(section, app, info, reload) {
     el('h1', {}, app.app),
     el('p', { class: 'facts' }, mark(app), ' ', WORDS[health(app)],
       app.revision && [' · revision ', el('code', { title: app.revision }, short(app.revision))],
-      app.waiting && [' · new revision ', el('code', { title: app.waiting }, short(app.waiting)), ' ',
-        el('button', { type: 'button', onclick: reload }, 'Reload now')]),
+      app.waiting && [' · new revision ', el('code', { title: app.waiting }, short(app.waiting)),
+        app.held ? `: ${escapeControls(app.held)}` : [' ', el('button', { type: 'button', onclick: reload }, 'Reload now')]]),
     info?.description ? el('p', { class: 'dim' }, info.description) : '');
 }
 
@@ -99,6 +100,7 @@ export function headline(r) {
   if (r.what === 'unreadable') return r.from ? `its folder is gone or cannot be read, revision ${short(r.from)} keeps running` : 'its folder is gone or cannot be read, not running';
   if (r.what === 'removed') return 'removed';
   if (/^(gate|rollout)_/.test(r.what)) return `${r.what.replace('_', ' ')}, revision ${short(r.to)}: ${escapeControls(r.reason ?? '')}${r.by && r.what !== 'gate_passed' ? `, by ${escapeControls(r.by)}` : ''}`;
+  if (r.what === 'held') return `held, revision ${short(r.to)}: ${escapeControls(r.reason ?? '')}`;
   if (r.what === 'loaded' && !r.from) return `loaded revision ${short(r.to)}`;
   const all = (r.changes ?? []).map((c) => (c.field ? `${c.where}: ${c.field} ${c.what}` : `${c.where} ${c.what}`));
   const what = all.length > 3 ? [...all.slice(0, 3), `${all.length - 3} more`].join(', ') : all.join(', ');
