@@ -497,6 +497,10 @@ type RunRequest struct {
 	// Agent is the agent that answers the message; empty for the one that continues the session. A
 	// call's answer goes to the agent that made the call.
 	Agent string
+	// Tools are the client's: the LLM agents of the run have them besides their own, except agents
+	// that are called as tools. Each is long-running and runs nothing: the client answers its calls
+	// with a later message. The name of an agent's own tool is an error.
+	Tools []tool.Tool
 	// joined is the workflow task that the message continues.
 	joined joinedTask
 	// drive holds the LLM agents' parts: see [Host.RunTwoWay]. It is nil for a request with a

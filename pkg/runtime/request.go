@@ -36,7 +36,7 @@ func (inv *Invocation) buildRequest(ctx context.Context, a *LLMAgent) (*model.Re
 // prepareRequest returns a request without its contents, and the user contents
 // that belong to its instruction.
 func (inv *Invocation) prepareRequest(ctx context.Context, a *LLMAgent) (req *model.Request, userContents []*genai.Content, err error) {
-	if c := inv.node.fixedRequest().config; c != nil && !inv.run.config.affectsRequests() {
+	if c := inv.node.fixedRequest().config; c != nil && inv.toolbox == nil && !inv.run.config.affectsRequests() {
 		req = &model.Request{Config: c}
 		inv.setModelAndOrigin(req)
 		return req, nil, nil
@@ -170,11 +170,11 @@ func (c *cacheState) recordEvent(ev *session.Event) {
 	}
 }
 
-// loadToolsets lists the tools of the agent's sets, once per agent run: a server's tools may change
-// between runs, but not during one.
+// loadToolsets lists the tools of the agent's sets and the client's, once per agent run: a server's
+// tools may change between runs, but not during one.
 func (inv *Invocation) loadToolsets(ctx context.Context) error {
 	a, ok := inv.node.agent.(*LLMAgent)
-	if !ok || len(inv.node.toolsets) == 0 || inv.toolbox != nil {
+	if !ok || len(inv.node.toolsets)+len(inv.run.clientTools) == 0 || inv.toolbox != nil {
 		return nil
 	}
 	tools := slices.Clip(inv.node.staticTools)
@@ -203,7 +203,14 @@ func (inv *Invocation) loadToolsets(ctx context.Context) error {
 		}
 		tools = append(tools, more...)
 	}
-	inv.toolbox = a.buildToolbox(tools)
+	for _, t := range inv.run.clientTools {
+		name := t.Declaration().Name
+		if names[name] {
+			return failf(CodeInvalidRequest, session.ErrInvalid, "the client's tool %s has the name of a tool of agent %s", name, a.AgentName)
+		}
+		names[name] = true
+	}
+	inv.toolbox = a.buildToolbox(append(tools, inv.run.clientTools...))
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
 )
 
 // A run is what all agents in one invocation share. Its parts are set while the run is prepared,
@@ -52,6 +53,8 @@ type turn struct {
 	protocol string
 	// clientLeft is [RunRequest.ClientLeft].
 	clientLeft func() bool
+	// clientTools are [RunRequest.Tools].
+	clientTools []tool.Tool
 	// inner marks the run of an agent that is called as a tool. Its session is temporary.
 	inner bool
 	// onModelWait is [RunRequest.OnModelWait].

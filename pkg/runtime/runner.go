@@ -111,7 +111,7 @@ func (room *runRoom) initRun(app *App, sess *session.Session, req *RunRequest) {
 	if s := room.output.span; s != nil {
 		s.revision = app.revision
 	}
-	r.message.content, r.agent, r.clientLeft = req.Message, req.Agent, req.ClientLeft
+	r.message.content, r.agent, r.clientLeft, r.clientTools = req.Message, req.Agent, req.ClientLeft, req.Tools
 	if req.Streaming != nil {
 		r.config.StreamingMode = StreamingNone
 		if *req.Streaming {
