@@ -2,10 +2,19 @@
 
 import test from 'node:test';
 import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import OpenAI from 'openai';
 import { apps, serve } from './host.mjs';
 
 const folders = apps('ui-test/page/apps/helpdesk');
+const tooled = {
+  'app.yaml': 'models: {demo: {provider: scripted, script: demo.script.yaml}}\nopenai_server: {client_tools: true}\n',
+  'root_agent.yaml': 'name: tooled\nmodel: demo\ninstruction: Answer.\n',
+  'demo.script.yaml': '- {when: responses.get_weather != nil, text: "It is {responses.get_weather.sky} there."}\n- {calls: [{name: get_weather, args: {city: Rome}}]}\n',
+};
+mkdirSync(join(folders.dir, 'tooled'));
+for (const [file, text] of Object.entries(tooled)) writeFileSync(join(folders.dir, 'tooled', file), text);
 const host = await serve(folders.dir);
 const client = new OpenAI({ baseURL: `${host.url}/v1`, apiKey: 'none' });
 test.after(async () => {
@@ -18,7 +27,7 @@ const user = (content) => ({ role: 'user', content });
 test('the models are the apps', async () => {
   const ids = [];
   for await (const { id } of client.models.list()) ids.push(id);
-  assert.deepEqual(ids, ['helpdesk']);
+  assert.deepEqual(ids, ['helpdesk', 'tooled']);
   assert.equal((await client.models.retrieve('helpdesk')).object, 'model');
 });
 
@@ -51,6 +60,20 @@ test('an approval is a question, and the next message answers it', async () => {
   assert.match(message.content, /Approve the call of refund\?[^]*500[^]*Answer yes or no/);
   const answer = await client.chat.completions.create({ model: 'helpdesk', messages: [...messages, message, user('Yes')] });
   assert.match(answer.choices[0].message.content, /500 euros/);
+});
+
+test("a client's tool is called, and its result ends the turn", async () => {
+  const runner = client.chat.completions.runTools({
+    model: 'tooled', messages: [user('the weather?')],
+    tools: [{ type: 'function', function: { name: 'get_weather', description: 'The weather.', parameters: { type: 'object', properties: { city: { type: 'string' } } }, parse: JSON.parse, function: ({ city }) => JSON.stringify({ sky: city === 'Rome' ? 'sunny' : 'unknown' }) } }],
+  });
+  assert.equal(await runner.finalContent(), 'It is sunny there.');
+  const tools = [{ type: 'function', name: 'get_weather', parameters: { type: 'object', properties: {} } }];
+  const asked = await client.responses.create({ model: 'tooled', tools, input: 'weather' });
+  const { call_id: id, arguments: args } = asked.output[0];
+  assert.equal(args, '{"city":"Rome"}');
+  const answer = await client.responses.create({ model: 'tooled', tools, previous_response_id: asked.id, input: [{ type: 'function_call_output', call_id: id, output: '{"sky":"grey"}' }] });
+  assert.equal(answer.output_text, 'It is grey there.');
 });
 
 test('a response continues the one before it, and is found again', async () => {

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 
+	"google.golang.org/genai"
+
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
 )
@@ -26,6 +28,10 @@ func (h *handlers) handleCompletions(w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return err
 	}
+	tools, err := m.readTools(q.Tools, q.ToolChoice)
+	if err != nil {
+		return err
+	}
 	ctx, end, err := h.StartRun(r.Context(), m.app.Name(), user, false)
 	if err != nil {
 		return err
@@ -40,7 +46,7 @@ func (h *handlers) handleCompletions(w http.ResponseWriter, r *http.Request) err
 	} else {
 		w.Header().Set(sessionHeader, p.key.ID)
 	}
-	c := &completion{turn: &turn{h: h, r: r, w: w, model: m, place: p, instructions: instructions, finish: finishStop}, q: q, created: h.Now().Unix()}
+	c := &completion{turn: &turn{h: h, r: r, w: w, model: m, place: p, instructions: instructions, tools: tools, finish: finishStop}, q: q, created: h.Now().Unix()}
 	return c.answerMessage(ctx, messages[len(messages)-1])
 }
 
@@ -79,6 +85,8 @@ type completion struct {
 	created int64
 	// sent and thoughts are what the client has, or gets with the answer.
 	sent, thoughts strings.Builder
+	// calls are those of the client's tools.
+	calls []toolCall
 	// breaks is set if a paragraph ends before the next text.
 	breaks bool
 	// hasBegun is set with the first chunk.
@@ -124,6 +132,16 @@ func (c *completion) endMessage() error {
 	return nil
 }
 
+func (c *completion) addCall(call *genai.FunctionCall, arguments string) error {
+	index := len(c.calls)
+	c.calls = append(c.calls, toolCall{ID: call.ID, Type: "function", Function: callFunction{call.Name, arguments}})
+	err := c.sendDelta(&delta{ToolCalls: []toolCall{{Index: &index, ID: call.ID, Type: "function", Function: callFunction{Name: call.Name}}}})
+	if err != nil {
+		return err
+	}
+	return c.sendDelta(&delta{ToolCalls: []toolCall{{Index: &index, Function: callFunction{Arguments: arguments}}}})
+}
+
 // addTexts sends what is new. Each message is a paragraph.
 func (c *completion) addTexts(text, thoughts string) error {
 	if thoughts != "" {
@@ -154,9 +172,10 @@ func (c *completion) addQuestion(ctx context.Context) error {
 
 // A delta is what a chunk adds to the answer.
 type delta struct {
-	Role      string  `json:"role,omitempty"`
-	Content   *string `json:"content,omitempty"`
-	Reasoning string  `json:"reasoning_content,omitempty"`
+	Role      string     `json:"role,omitempty"`
+	Content   *string    `json:"content,omitempty"`
+	Reasoning string     `json:"reasoning_content,omitempty"`
+	ToolCalls []toolCall `json:"tool_calls,omitempty"`
 }
 
 type chunkChoice struct {
@@ -196,10 +215,11 @@ func (c *completion) sendDelta(d *delta) error {
 }
 
 type answerMessage struct {
-	Role      string `json:"role"`
-	Content   string `json:"content"`
-	Refusal   any    `json:"refusal"`
-	Reasoning string `json:"reasoning_content,omitempty"`
+	Role      string     `json:"role"`
+	Content   *string    `json:"content"`
+	Refusal   any        `json:"refusal"`
+	Reasoning string     `json:"reasoning_content,omitempty"`
+	ToolCalls []toolCall `json:"tool_calls,omitempty"`
 }
 
 type answerChoice struct {
@@ -222,9 +242,13 @@ type answerObject struct {
 // finishAnswer completes the answer.
 func (c *completion) finishAnswer() error {
 	if c.stream == nil {
+		m := answerMessage{Role: roleAssistant, Reasoning: c.thoughts.String(), ToolCalls: c.calls}
+		if text := c.sent.String(); text != "" || len(c.calls) == 0 {
+			m.Content = &text
+		}
 		return server.WriteJSON(c.w, &answerObject{
 			ID: c.id, Object: "chat.completion", Created: c.created, Model: c.model.id, Usage: c.usage,
-			Choices: []answerChoice{{Message: answerMessage{Role: roleAssistant, Content: c.sent.String(), Reasoning: c.thoughts.String()}, Finish: c.finish}},
+			Choices: []answerChoice{{Message: m, Finish: c.finish}},
 		})
 	}
 	last := chunkChoice{Delta: &delta{}, Finish: &c.finish}

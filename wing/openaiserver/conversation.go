@@ -37,6 +37,8 @@ type place struct {
 	key session.Key
 	// questions wait in the session for an answer, the oldest first.
 	questions []*protocol.Question
+	// calls are the open ones by their IDs.
+	calls map[string]*genai.FunctionCall
 	// invocation is the session's last one; empty for a new session.
 	invocation string
 	// temporary sessions are deleted after the turn.
@@ -44,7 +46,12 @@ type place struct {
 }
 
 func newPlace(sess *session.Session) *place {
-	p := &place{key: sess.Key, questions: protocol.ListQuestions(sess.Events())}
+	p := &place{key: sess.Key, questions: protocol.ListQuestions(sess.Events()), calls: map[string]*genai.FunctionCall{}}
+	for _, waiting := range runtime.Pending(session.Recorded(sess.Events())) {
+		for _, c := range waiting.Calls {
+			p.calls[c.ID] = c
+		}
+	}
 	if events := sess.Events(); len(events) > 0 {
 		p.invocation = events[len(events)-1].InvocationID
 	}
@@ -326,7 +333,7 @@ func (t *transcript) readAnswer(ev *session.Event) {
 			t.open = append(t.open, q)
 		}
 	}
-	if n := len(t.lines); ev.ResultText() != "" || len(t.open) > 0 || n > 0 && t.lines[n-1].role == roleAssistant {
+	if n := len(t.lines); ev.ResultText() != "" || len(ev.LongRunningToolIDs) > 0 || n > 0 && t.lines[n-1].role == roleAssistant {
 		t.addLine(roleAssistant, ev.ResultText(), ev)
 	}
 }

@@ -25,7 +25,7 @@ const desk = `
 description: Answers questions about orders.
 models:
   demo: {provider: scripted, script: demo.script.yaml}
-openai_server: {agents: [writer], client_instructions: true}
+openai_server: {agents: [writer], client_instructions: true, client_tools: true}
 -- apps/desk/root_agent.yaml --
 name: desk
 model: demo
@@ -42,6 +42,8 @@ sub_agents:
   - {name: writer, model: demo, instruction: Write.}
 -- apps/desk/demo.script.yaml --
 - {when: responses.refund != nil, text: "Paid back."}
+- {when: responses.get_weather != nil, text: "It is {responses.get_weather.result} in Rome."}
+- {when: user contains "weather", calls: [{name: get_weather, args: {city: Rome}}]}
 - {when: responses.get_user_choice != nil, text: "You chose {responses.get_user_choice.result}."}
 - {when: user contains "refund", calls: [{name: refund, args: {amount: 500}}]}
 - {when: user contains "choose", calls: [{name: get_user_choice, args: {options: [Green, Black]}}]}
@@ -51,9 +53,20 @@ sub_agents:
 - {when: instruction contains "French", text: "Bonjour"}
 - {when: agent == "writer", text: "A note."}
 - {text: "You wrote: {user}"}
+-- apps/plain/app.yaml --
+models:
+  demo: {provider: scripted, script: demo.script.yaml}
+openai_server: {}
+-- apps/plain/root_agent.yaml --
+name: plain
+model: demo
+instruction: Answer.
+-- apps/plain/demo.script.yaml --
+- {text: "Plain."}
 -- apps/hidden/root_agent.yaml --
 name: hidden
 model: demo
+instruction: Answer.
 -- apps/hidden/app.yaml --
 models:
   demo: {provider: scripted, script: demo.script.yaml}

@@ -49,7 +49,7 @@ func (h *handlers) newModel(name string) *model {
 	}
 	settings, _ := app.Section(sectionKey).(*Settings)
 	if settings == nil && h.opts.All {
-		settings = &Settings{Reasoning: true}
+		settings = &Settings{Instructions: true, Tools: true, Reasoning: true}
 	}
 	if settings == nil {
 		return nil

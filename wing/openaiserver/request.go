@@ -10,6 +10,10 @@ import (
 	"strings"
 
 	"google.golang.org/genai"
+
+	"agenthost/pkg/protocol"
+	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
 )
 
 // A completionRequest is the body for POST /v1/chat/completions. Other keys are ignored, as clients
@@ -20,7 +24,8 @@ type completionRequest struct {
 	Stream        bool            `json:"stream"`
 	StreamOptions *streamOptions  `json:"stream_options"`
 	N             *int            `json:"n"`
-	Tools         []any           `json:"tools"`
+	Tools         []functionTool  `json:"tools"`
+	ToolChoice    json.RawMessage `json:"tool_choice"`
 	Functions     []any           `json:"functions"`
 	Store         *bool           `json:"store"`
 	User          string          `json:"user"`
@@ -36,6 +41,33 @@ type streamOptions struct {
 type chatMessage struct {
 	Role    string          `json:"role"`
 	Content json.RawMessage `json:"content"`
+	// ToolCalls are the assistant's calls, and ToolCallID is the one that a message of a tool answers.
+	ToolCalls  []toolCall `json:"tool_calls"`
+	ToolCallID string     `json:"tool_call_id"`
+}
+
+// A functionTool is a tool of the client: chat completions have its parts in function, responses next
+// to the type.
+type functionTool struct {
+	Type     string        `json:"type"`
+	Function *functionTool `json:"function"`
+
+	Name        string         `json:"name"`
+	Description string         `json:"description"`
+	Parameters  map[string]any `json:"parameters"`
+}
+
+// A toolCall is a call of a client's tool.
+type toolCall struct {
+	Index    *int         `json:"index,omitempty"`
+	ID       string       `json:"id,omitempty"`
+	Type     string       `json:"type,omitempty"`
+	Function callFunction `json:"function"`
+}
+
+type callFunction struct {
+	Name      string `json:"name,omitempty"`
+	Arguments string `json:"arguments"`
 }
 
 // A chatPart is a part in a message's content.
@@ -94,8 +126,8 @@ func (h *handlers) readCompletion(w http.ResponseWriter, r *http.Request) (*comp
 		return nil, newRefusal("messages", "messages exceeds the limit of %d, got %d", maxMessages, len(q.Messages))
 	case q.N != nil && *q.N != 1:
 		return nil, newRefusal("n", "n must be 1: a model answers once")
-	case len(q.Tools)+len(q.Functions) > 0:
-		return nil, newRefusal("tools", "tools must be empty: a model uses the tools of its app")
+	case len(q.Functions) > 0:
+		return nil, newRefusal("functions", "functions is not supported: use tools")
 	case len(q.Audio) > 0 && string(q.Audio) != "null":
 		return nil, newRefusal("audio", "audio must be absent: answers are text")
 	}
@@ -117,6 +149,39 @@ func (h *handlers) readBody(w http.ResponseWriter, r *http.Request, q any) error
 		return newRefusal("", "The body must be a JSON object")
 	}
 	return nil
+}
+
+// readTools returns the client's tools, which the model's app must accept. The choice none omits them.
+func (m *model) readTools(tools []functionTool, choice json.RawMessage) ([]tool.Tool, error) {
+	switch {
+	case len(tools) == 0 || string(choice) == `"none"`:
+		return nil, nil
+	case !m.settings.Tools:
+		return nil, newRefusal("tools", "tools are not accepted by the model %s: its app needs client_tools in openai_server", m.id)
+	case len(tools) > protocol.MaxClientTools:
+		return nil, newRefusal("tools", "tools exceeds the limit of %d, got %d", protocol.MaxClientTools, len(tools))
+	}
+	var all []tool.Tool
+	names := map[string]bool{}
+	for i := range tools {
+		t, at := &tools[i], fmt.Sprintf("tools[%d]", i)
+		if t.Type != "function" {
+			return nil, newRefusal(at+".type", "%s.type must be function, got %q", at, truncateText(t.Type, maxShown))
+		}
+		if t.Function != nil {
+			t = t.Function
+		}
+		one, err := protocol.NewClientTool(t.Name, t.Description, t.Parameters)
+		if err != nil {
+			return nil, newRefusal(at+".name", "%s: %s", at, err)
+		}
+		if names[t.Name] {
+			return nil, newRefusal(at+".name", "%s: duplicate tool %q", at, t.Name)
+		}
+		names[t.Name] = true
+		all = append(all, one)
+	}
+	return all, nil
 }
 
 // nameType names a Go type as JSON's.
@@ -158,7 +223,7 @@ func readMessages(all []chatMessage) (messages []*message, instructions string, 
 		}
 	}
 	if n := len(messages); n == 0 || messages[n-1].role != roleUser {
-		return nil, "", newRefusal("messages", "messages must end with a message of the user")
+		return nil, "", newRefusal("messages", "messages must end with a message of the user or a tool")
 	}
 	return mergeMessages(messages), strings.Join(system, "\n\n"), nil
 }
@@ -186,38 +251,72 @@ func (c *chatMessage) readMessage(at string) (*message, error) {
 	case roleUser, roleAssistant, roleSystem:
 	case "developer":
 		m.role = roleSystem
-	case "tool", "function":
-		return nil, newRefusal(at+".role", "%s.role %q is not supported: a model uses the tools of its app", at, c.Role)
+	case "tool":
+		m.role = roleUser
 	default:
-		return nil, newRefusal(at+".role", "%s.role must be system, developer, user or assistant, got %q", at, truncateText(c.Role, maxShown))
+		return nil, newRefusal(at+".role", "%s.role must be system, developer, user, assistant or tool, got %q", at, truncateText(c.Role, maxShown))
 	}
-	if len(c.Content) == 0 || string(c.Content) == "null" {
-		return nil, nil
+	if err := c.readContent(at, m); err != nil {
+		return nil, err
 	}
-	if err := json.Unmarshal(c.Content, &m.text); err == nil {
-		m.parts = []*genai.Part{{Text: m.text}}
-		if strings.TrimSpace(m.text) == "" {
-			return nil, nil
-		}
-		return m, nil
+	if c.Role == "tool" {
+		m.parts = []*genai.Part{newToolResponse(c.ToolCallID, m.text)}
 	}
-	var parts []chatPart
-	if err := json.Unmarshal(c.Content, &parts); err != nil {
-		return nil, newRefusal(at+".content", "%s.content must be text, or a list of parts", at)
-	}
-	for i := range parts {
-		part, err := parts[i].readPart(fmt.Sprintf("%s.content[%d]", at, i))
+	for i := range c.ToolCalls {
+		part, err := newCallPart(fmt.Sprintf("%s.tool_calls[%d]", at, i), &c.ToolCalls[i])
 		if err != nil {
 			return nil, err
 		}
-		if m.parts = append(m.parts, part); part.Text != "" {
-			m.text = strings.TrimSpace(m.text + "\n\n" + part.Text)
-		}
+		m.parts = append(m.parts, part)
 	}
 	if len(m.parts) == 0 {
 		return nil, nil
 	}
 	return m, nil
+}
+
+// newToolResponse returns the result of a client's tool: an object, or text. Its call has the name.
+func newToolResponse(id, text string) *genai.Part {
+	response, err := session.DecodeMap([]byte(text))
+	if err != nil {
+		response = map[string]any{"result": text}
+	}
+	return &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: id, Response: response}}
+}
+
+func newCallPart(at string, c *toolCall) (*genai.Part, error) {
+	args, err := session.DecodeMap([]byte(c.Function.Arguments))
+	if err != nil {
+		return nil, newRefusal(at+".function.arguments", "%s.function.arguments must be a JSON object", at)
+	}
+	return &genai.Part{FunctionCall: &genai.FunctionCall{ID: c.ID, Name: c.Function.Name, Args: args}}, nil
+}
+
+// readContent reads text, or a list of parts.
+func (c *chatMessage) readContent(at string, m *message) error {
+	if len(c.Content) == 0 || string(c.Content) == "null" {
+		return nil
+	}
+	if err := json.Unmarshal(c.Content, &m.text); err == nil {
+		if strings.TrimSpace(m.text) != "" {
+			m.parts = []*genai.Part{{Text: m.text}}
+		}
+		return nil
+	}
+	var parts []chatPart
+	if err := json.Unmarshal(c.Content, &parts); err != nil {
+		return newRefusal(at+".content", "%s.content must be text, or a list of parts", at)
+	}
+	for i := range parts {
+		part, err := parts[i].readPart(fmt.Sprintf("%s.content[%d]", at, i))
+		if err != nil {
+			return err
+		}
+		if m.parts = append(m.parts, part); part.Text != "" {
+			m.text = strings.TrimSpace(m.text + "\n\n" + part.Text)
+		}
+	}
+	return nil
 }
 
 // readPart returns a part. Addresses are not fetched: a client could make the host read any address.

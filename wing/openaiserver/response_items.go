@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"google.golang.org/genai"
+
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
@@ -128,6 +130,16 @@ type approvalItem struct {
 	Arguments string `json:"arguments"`
 }
 
+// A callItem is a call of a client's tool.
+type callItem struct {
+	ID        string `json:"id"`
+	Type      string `json:"type"`
+	Status    string `json:"status"`
+	CallID    string `json:"call_id"`
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
 // A streamEvent is an event of a response's stream. Each type has some of its keys.
 type streamEvent struct {
 	Type     string          `json:"type"`
@@ -141,6 +153,8 @@ type streamEvent struct {
 	Part     any             `json:"part,omitempty"`
 	Delta    string          `json:"delta,omitempty"`
 	Text     *string         `json:"text,omitempty"`
+	Args     *string         `json:"arguments,omitempty"`
+	Name     string          `json:"name,omitempty"`
 	Logprobs []any           `json:"logprobs,omitzero"`
 }
 
@@ -238,6 +252,18 @@ func (o *responseWriter) endMessage() error {
 		return err
 	}
 	return o.endText()
+}
+
+func (o *responseWriter) addCall(call *genai.FunctionCall, arguments string) error {
+	item := &callItem{o.itemID("fc"), "function_call", statusInProgress, call.ID, call.Name, ""}
+	begun := *item
+	item.Status, item.Arguments = statusCompleted, arguments
+	err := errors.Join(
+		o.sendEvent(&streamEvent{Type: "response.output_item.added", Output: &o.items, Item: &begun}),
+		o.sendEvent(&streamEvent{Type: "response.function_call_arguments.delta", ItemID: item.ID, Output: &o.items, Delta: arguments}),
+		o.sendEvent(&streamEvent{Type: "response.function_call_arguments.done", ItemID: item.ID, Output: &o.items, Args: &arguments, Name: call.Name}),
+	)
+	return errors.Join(err, o.endItem(item))
 }
 
 func (o *responseWriter) endText() error {

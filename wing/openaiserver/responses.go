@@ -27,7 +27,8 @@ type responseRequest struct {
 	Store        *bool           `json:"store"`
 	Stream       bool            `json:"stream"`
 	Background   bool            `json:"background"`
-	Tools        []any           `json:"tools"`
+	Tools        []functionTool  `json:"tools"`
+	ToolChoice   json.RawMessage `json:"tool_choice"`
 	MaxToolCalls *int            `json:"max_tool_calls"`
 	User         string          `json:"user"`
 	Metadata     map[string]any  `json:"metadata"`
@@ -38,6 +39,11 @@ type inputItem struct {
 	Type    string          `json:"type"`
 	Role    string          `json:"role"`
 	Content json.RawMessage `json:"content"`
+	// Name, Arguments and CallID are a call's, and Output is its result.
+	Name      string          `json:"name"`
+	Arguments string          `json:"arguments"`
+	CallID    string          `json:"call_id"`
+	Output    json.RawMessage `json:"output"`
 	// ApprovalID and Approve answer an approval.
 	ApprovalID string `json:"approval_request_id"`
 	Approve    bool   `json:"approve"`
@@ -50,8 +56,6 @@ func (h *handlers) readResponse(w http.ResponseWriter, r *http.Request) (*respon
 		return nil, err
 	}
 	switch {
-	case len(q.Tools) > 0:
-		return nil, newRefusal("tools", "tools must be empty: a model uses the tools of its app")
 	case q.MaxToolCalls != nil:
 		return nil, newRefusal("max_tool_calls", "max_tool_calls is not supported: set max_llm_calls in the app's run_config")
 	case q.Background:
@@ -123,11 +127,17 @@ func (q *responseRequest) readInput() (*input, error) {
 			case m != nil:
 				in.messages = append(in.messages, m)
 			}
+		case "function_call", "function_call_output":
+			m, err := item.readCall(at)
+			if err != nil {
+				return nil, err
+			}
+			in.messages = append(in.messages, m)
 		case "mcp_approval_response":
 			in.approvals[item.ApprovalID] = item.Approve
 		case "reasoning", "mcp_approval_request":
 		default:
-			return nil, newRefusal(at+".type", "%s.type %q is not supported: use message or mcp_approval_response", at, truncateText(item.Type, maxShown))
+			return nil, newRefusal(at+".type", "%s.type %q is not supported: use message, function_call_output or mcp_approval_response", at, truncateText(item.Type, maxShown))
 		}
 	}
 	in.messages = mergeMessages(in.messages)
@@ -205,6 +215,19 @@ func (o *responseWriter) readStored(events []*session.Event, invocation string) 
 	return nil
 }
 
+// readCall returns a call of a client's tool, or its result, as a message.
+func (item *inputItem) readCall(at string) (*message, error) {
+	if item.Type == "function_call" {
+		part, err := newCallPart(at, &toolCall{ID: item.CallID, Function: callFunction{item.Name, item.Arguments}})
+		return &message{role: roleAssistant, parts: []*genai.Part{part}}, err
+	}
+	var text string
+	if json.Unmarshal(item.Output, &text) != nil {
+		return nil, newRefusal(at+".output", "%s.output must be text", at)
+	}
+	return &message{role: roleUser, text: text, parts: []*genai.Part{newToolResponse(item.CallID, text)}}, nil
+}
+
 func (h *handlers) handleResponses(w http.ResponseWriter, r *http.Request) error {
 	q, err := h.readResponse(w, r)
 	if err != nil {
@@ -215,6 +238,10 @@ func (h *handlers) handleResponses(w http.ResponseWriter, r *http.Request) error
 		return err
 	}
 	in, err := q.readInput()
+	if err != nil {
+		return err
+	}
+	tools, err := m.readTools(q.Tools, q.ToolChoice)
 	if err != nil {
 		return err
 	}
@@ -232,7 +259,7 @@ func (h *handlers) handleResponses(w http.ResponseWriter, r *http.Request) error
 	} else {
 		w.Header().Set(sessionHeader, p.key.ID)
 	}
-	o := &responseWriter{turn: &turn{h: h, r: r, w: w, model: m, place: p, instructions: in.instructions, finish: finishStop}}
+	o := &responseWriter{turn: &turn{h: h, r: r, w: w, model: m, place: p, instructions: in.instructions, tools: tools, finish: finishStop}}
 	o.object = o.newObject(q)
 	if q.Stream {
 		o.turn.stream = h.NewStream(w)

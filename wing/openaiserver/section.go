@@ -24,6 +24,7 @@ func Section() spec.Kind[loader.SectionEnv, any] {
 type sectionConfig struct {
 	Agents       []string `yaml:"agents" doc:"Agents that are models of their own, with the name APP/AGENT; at most 64. They are in the agent tree, and neither a workflow's node nor called as a tool."`
 	Instructions bool     `yaml:"client_instructions" doc:"Accept the system messages of clients, as the state key temp:client_instructions: an instruction inserts them with {temp:client_instructions?}. Otherwise they are ignored."`
+	Tools        bool     `yaml:"client_tools" doc:"Let clients add tools to a request, which they run themselves: the app's agents may call them. Otherwise such a request is an error."`
 	Reasoning    bool     `yaml:"reasoning" default:"true" doc:"Send the thoughts of models as reasoning_content."`
 }
 
@@ -44,6 +45,8 @@ type Settings struct {
 	Agents []string
 	// Instructions accepts clients' system messages.
 	Instructions bool
+	// Tools accepts clients' tools.
+	Tools bool
 	// Reasoning sends thoughts.
 	Reasoning bool
 }
@@ -54,7 +57,7 @@ func (c *sectionConfig) buildSettings(root runtime.Agent) (*Settings, error) {
 			return nil, fmt.Errorf("agent %q not found in the agent tree, or it is a workflow's node", name)
 		}
 	}
-	return &Settings{c.Agents, c.Instructions, c.Reasoning}, nil
+	return &Settings{c.Agents, c.Instructions, c.Tools, c.Reasoning}, nil
 }
 
 func isInTree(a runtime.Agent, name string) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"google.golang.org/genai"
@@ -12,6 +13,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
 )
 
 // instructionsKey is the state key for the clients' instructions during a turn.
@@ -25,6 +27,8 @@ type turn struct {
 	model        *model
 	place        *place
 	instructions string
+	// tools are the client's.
+	tools []tool.Tool
 	// stream is nil for a complete answer.
 	stream *server.Stream
 	// partial is what partial events have brought, before the event that repeats it.
@@ -43,13 +47,25 @@ type answerWriter interface {
 	addTexts(text, thoughts string) error
 	// endMessage is called after each complete message.
 	endMessage() error
+	// addCall adds a call of a client's tool.
+	addCall(c *genai.FunctionCall, arguments string) error
 }
 
 // readAnswer returns the content for the run: the message, or the answer that it is to a question.
 // repeats is a question that it does not answer.
 func (t *turn) readAnswer(ctx context.Context, m *message) (content *genai.Content, repeats *protocol.Question, err error) {
 	content = &genai.Content{Role: genai.RoleUser, Parts: m.parts}
-	if len(t.place.questions) == 0 {
+	answers := false
+	for _, p := range m.parts {
+		if f := p.FunctionResponse; f != nil {
+			c := t.place.calls[f.ID]
+			if c == nil || protocol.NewQuestion(c) != nil {
+				return nil, nil, newRefusal("tool_call_id", "tool_call_id %q is not that of an open call", truncateText(f.ID, maxShown))
+			}
+			f.Name, answers = c.Name, true
+		}
+	}
+	if answers || len(t.place.questions) == 0 {
 		return content, nil, nil
 	}
 	q := t.place.questions[0]
@@ -66,7 +82,7 @@ func (t *turn) runTurn(ctx context.Context, content *genai.Content, out answerWr
 	streaming := t.stream != nil
 	req := &runtime.RunRequest{
 		App: t.place.key.App, UserID: t.place.key.User, SessionID: t.place.key.ID, Message: content, Agent: t.model.agent,
-		Streaming: &streaming, Writer: session.WriterClient, Protocol: "openai",
+		Streaming: &streaming, Writer: session.WriterClient, Protocol: "openai", Tools: t.tools,
 	}
 	if t.instructions != "" && t.model.settings.Instructions {
 		req.StateDelta = map[string]any{instructionsKey: t.instructions}
@@ -96,14 +112,41 @@ func (t *turn) readEvent(ev *session.Event, out answerWriter) error {
 	}
 	t.asks = t.asks || len(ev.LongRunningToolIDs) > 0
 	t.usage.addEvent(ev)
-	t.finish = readFinish(ev)
+	if t.finish != finishCalls { // results of the app's own tools may follow the calls
+		t.finish = readFinish(ev)
+	}
 	text, thoughts = strings.TrimPrefix(text, t.partial.text.String()), strings.TrimPrefix(thoughts, t.partial.thoughts.String())
 	t.partial.text.Reset()
 	t.partial.thoughts.Reset()
 	if err := out.addTexts(text, thoughts); err != nil {
 		return err
 	}
-	return out.endMessage()
+	if err := out.endMessage(); err != nil {
+		return err
+	}
+	return t.readCalls(ev, out)
+}
+
+// readCalls writes the calls of the client's tools.
+func (t *turn) readCalls(ev *session.Event, out answerWriter) error {
+	for _, c := range ev.Calls() {
+		isClient := func(own tool.Tool) bool { return own.Declaration().Name == c.Name }
+		if !slices.Contains(ev.LongRunningToolIDs, c.ID) || !slices.ContainsFunc(t.tools, isClient) {
+			continue
+		}
+		args, err := server.EncodeJSON(c.Args)
+		if err != nil {
+			return err
+		}
+		if c.Args == nil {
+			args = []byte("{}")
+		}
+		t.finish = finishCalls
+		if err := out.addCall(c, string(args)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // readTexts returns an event's text, and its thoughts if the app sends them.
@@ -141,6 +184,7 @@ const (
 	finishStop   = "stop"
 	finishLength = "length"
 	finishFilter = "content_filter"
+	finishCalls  = "tool_calls"
 )
 
 func readFinish(ev *session.Event) string {
