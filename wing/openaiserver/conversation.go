@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"google.golang.org/genai"
@@ -46,14 +47,22 @@ type place struct {
 }
 
 func newPlace(sess *session.Session) *place {
-	p := &place{key: sess.Key, questions: protocol.ListQuestions(sess.Events()), calls: map[string]*genai.FunctionCall{}}
-	for _, waiting := range runtime.Pending(session.Recorded(sess.Events())) {
+	p := &place{key: sess.Key, calls: map[string]*genai.FunctionCall{}}
+	events := sess.Events()
+	if len(events) > 0 {
+		p.invocation = events[len(events)-1].InvocationID
+	}
+	waits := func(ev *session.Event) bool { return len(ev.LongRunningToolIDs) > 0 }
+	if !slices.ContainsFunc(events, waits) {
+		return p
+	}
+	for _, waiting := range runtime.Pending(session.Recorded(events)) {
 		for _, c := range waiting.Calls {
 			p.calls[c.ID] = c
+			if q := protocol.NewQuestion(c); q != nil {
+				p.questions = append(p.questions, q)
+			}
 		}
-	}
-	if events := sess.Events(); len(events) > 0 {
-		p.invocation = events[len(events)-1].InvocationID
 	}
 	return p
 }
@@ -102,8 +111,11 @@ func (s *search) openNamed(ctx context.Context, id string) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	lines := readTranscript(sess.Events())
 	earlier, last := s.messages[:len(s.messages)-1], s.messages[len(s.messages)-1]
+	if len(earlier) == 0 && countMessages(sess.Events()) != 1 {
+		return newPlace(sess), nil
+	}
+	lines := readTranscript(sess.Events())
 	req := &runtime.RewindRequest{App: key.App, UserID: key.User, SessionID: key.ID, Writer: session.WriterClient}
 	switch at := matchTranscript(lines, earlier); {
 	case at > 0 && at < len(lines):
@@ -122,6 +134,16 @@ func (s *search) openNamed(ctx context.Context, id string) (*place, error) {
 		return nil, err
 	}
 	return newPlace(sess), nil
+}
+
+// countMessages counts the user's messages.
+func countMessages(events []*session.Event) (n int) {
+	for _, ev := range events {
+		if ev.IsFromUser() && ev.Content != nil {
+			n++
+		}
+	}
+	return n
 }
 
 func (s *search) newKey(id string) session.Key {
@@ -379,4 +401,20 @@ func isRepeat(l *line, messages []*message) bool {
 func isNext(lines []*line, m *message) bool { return len(lines) > 1 && lines[1].matchesMessage(m) }
 
 // normalizeText makes texts comparable: clients trim and wrap them.
-func normalizeText(text string) string { return strings.Join(strings.Fields(text), " ") }
+func normalizeText(text string) string {
+	isPlain := !strings.ContainsAny(text, "\t\n\v\f\r") && !strings.Contains(text, "  ") &&
+		!strings.HasPrefix(text, " ") && !strings.HasSuffix(text, " ")
+	if isPlain && isASCII(text) {
+		return text
+	}
+	return strings.Join(strings.Fields(text), " ")
+}
+
+func isASCII(text string) bool {
+	for i := range len(text) {
+		if text[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
