@@ -5,11 +5,13 @@
 package runtime_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/testenv"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
@@ -80,5 +82,39 @@ func TestTurnAllocations(t *testing.T) {
 				t.Errorf("a turn allocates %.0f times, at most %.0f are allowed", n, tt.most)
 			}
 		})
+	}
+}
+
+// Without Split, a turn allocates what it allocated before; a Split adds nothing.
+func TestSplitAllocations(t *testing.T) {
+	count := func(split runtime.SplitFunc) float64 {
+		e := testenv.New(t, nil)
+		e.Host = runtime.NewHost(e.Store, &runtime.Options{Split: split})
+		t.Cleanup(e.Host.Close)
+		app, err := runtime.NewApp("app", runtime.NewLLM("a", nil), &runtime.AppOptions{
+			Model:    modelFunc(func(context.Context, *model.Request) (*genai.Content, error) { return model.ModelText("hi"), nil }),
+			Revision: "one", Reload: &runtime.ReloadOptions{Sessions: runtime.FollowNewSessions},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Host.Swap(app)
+		n := 0
+		return testing.AllocsPerRun(50, func() {
+			n++
+			key := e.Session(t, "app", fmt.Sprint("s", n), nil)
+			for _, err := range e.Host.Run(t.Context(), userMessage(key, "hi")) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+	without := count(nil)
+	with := count(func(_ context.Context, _ *runtime.App, _ *session.Session, last string) runtime.Split {
+		return runtime.Split{Revision: last}
+	})
+	if with > without+1 || with < without-1 {
+		t.Errorf("a turn allocates %v times with Split, %v without", with, without)
 	}
 }
