@@ -30,6 +30,7 @@ function drawTurns(o, page) {
     button.disabled = true;
     try {
       await fetchOK('POST', `${path('apps', turn.app, 'users', turn.user, 'sessions', turn.session)}/stop`);
+      await ended(turn);
       await page.refresh();
     } catch (failure) {
       error.textContent = `The turn was not stopped: ${failure.message}`;
@@ -48,6 +49,16 @@ function drawTurns(o, page) {
     el('h2', {}, 'Running turns', el('button', { type: 'button', class: 'quiet', 'data-key': 'refresh', onclick: () => page.refresh() }, 'Refresh')),
     rows.length ? dataTable('Turns', ['App', 'Session', 'Since', 'Replica', ''], rows) : el('p', { class: 'dim' }, 'No turn runs.'),
     more > 0 && el('p', { class: 'dim' }, `${count(more, 'more turn')} not shown.`), error);
+}
+
+// ended waits until a stopped turn is not listed any more, for five seconds at most: it still stores
+// that it was stopped.
+async function ended({ app, user, session }) {
+  for (let n = 0; n < 20; n++) {
+    const { turns } = await get('-/operations');
+    if (!turns.some((t) => t.app === app && t.user === user && t.session === session)) return;
+    await new Promise((done) => { setTimeout(done, 250); });
+  }
 }
 
 function duration(now, from) {
