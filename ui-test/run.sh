@@ -28,4 +28,4 @@ mkdir -p "$shots"
 rm -f "$shots/"{page,dev-ui,chat}' '*.png
 trap 'echo "screenshots are in $shots"' EXIT
 # Run sequentially: each file has its own browser and host. spec prints a line per test.
-timeout -k 10 900 node --test --test-concurrency=1 --test-reporter=spec ./*.test.mjs
+timeout -k 10 1200 node --test --test-concurrency=1 --test-reporter=spec ./*.test.mjs
