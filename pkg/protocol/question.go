@@ -73,7 +73,7 @@ func NewQuestion(c *genai.FunctionCall) *Question {
 	case tool.RequestInput:
 		return q.readInput()
 	case runtime.RequestCredential:
-		address, code := readAuthorization(c)
+		address, code := ReadAuthorization(c)
 		if address == "" {
 			return nil
 		}
@@ -133,17 +133,19 @@ func isSimple(kind string) bool {
 	return slices.Contains([]string{"string", "number", "integer", "boolean"}, kind)
 }
 
-// readAuthorization returns the address where a user authorizes a connection, and a code to enter.
-func readAuthorization(c *genai.FunctionCall) (address, code string) {
+// ReadAuthorization returns the address where a user authorizes a connection, and a code to enter. The
+// address is ASCII, so that it shows where it leads; it is empty without a valid one.
+func ReadAuthorization(c *genai.FunctionCall) (address, code string) {
 	config, _ := c.Args["authConfig"].(map[string]any)
 	exchanged, _ := config["exchangedAuthCredential"].(map[string]any)
 	grant, _ := exchanged["oauth2"].(map[string]any)
-	address, _ = grant["authUri"].(string)
-	if u, err := url.Parse(address); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+	written, _ := grant["authUri"].(string)
+	u, err := url.Parse(written)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
 		return "", ""
 	}
 	code, _ = grant["userCode"].(string)
-	return address, code
+	return u.String(), code
 }
 
 // Words that answer an approval.

@@ -26,6 +26,23 @@ func ResolveCaller(s *server.Services, r *http.Request, app, local string) (stri
 	return local, nil
 }
 
+// FindAgent returns the agent with a name, depth first, without workflows' nodes; nil for none. A client
+// may name each of these agents.
+func FindAgent(a runtime.Agent, name string) runtime.Agent {
+	if a.Name() == name {
+		return a
+	}
+	if _, isWorkflow := a.(*runtime.Workflow); isWorkflow {
+		return nil
+	}
+	for _, sub := range a.SubAgents() {
+		if hit := FindAgent(sub, name); hit != nil {
+			return hit
+		}
+	}
+	return nil
+}
+
 // Run runs a turn for a client that reads its events, and ends it when ctx, which is that of
 // [server.Services.StartRun], ends or read returns an error. The error is read's, or has the session
 // for [server.Services.LogError].

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"unicode"
@@ -17,6 +16,7 @@ import (
 	"agenthost/internal/number"
 	"agenthost/internal/terminal"
 	"agenthost/pkg/connection"
+	"agenthost/pkg/protocol"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
@@ -296,21 +296,16 @@ func listEnum(schema map[string]any) []string {
 	return options
 }
 
-// readAuthorization reads a connection's request. Only https addresses, and http for tests on
-// loopback names, become links.
+// readAuthorization reads a connection's request.
 func (q *question) readAuthorization(c *genai.FunctionCall) {
 	config, _ := c.Args["authConfig"].(map[string]any)
 	key, _ := config["credentialKey"].(string)
-	exchanged, _ := config["exchangedAuthCredential"].(map[string]any)
-	asked, _ := exchanged["oauth2"].(map[string]any)
-	address, _ := asked["authUri"].(string)
-	u, err := url.Parse(address)
-	if !connection.IsCredentialKey(key) || err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+	address, code := protocol.ReadAuthorization(c)
+	if !connection.IsCredentialKey(key) || address == "" {
 		return
 	}
 	q.Kind, q.Title, q.URL = askAuthorization, writePhrase(strings.TrimPrefix(key, connection.CredentialKey(""))), address
-	q.Code, _ = asked["userCode"].(string)
-	q.Code = cleanName(q.Code)
+	q.Code = cleanName(code)
 }
 
 func cleanText(text string) string { return truncateText(terminal.Clean(text), maxQuestion) }

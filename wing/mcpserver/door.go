@@ -18,6 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agenthost/internal/safe"
+	"agenthost/pkg/protocol"
 	"agenthost/pkg/server"
 	"agenthost/wing/mcpserver/mcpdirect"
 )
@@ -33,7 +34,7 @@ const (
 // handleMCP authenticates the caller and passes the request to the handler of its era.
 func (h *handlers) handleMCP(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("app")
-	user, err := h.resolveCaller(r, name)
+	user, err := protocol.ResolveCaller(h.Services, r, name, h.localUser())
 	if err != nil {
 		return h.sendChallenge(w, r, err)
 	}
@@ -103,20 +104,6 @@ func (p *publishedApp) callDirectly(w http.ResponseWriter, r *http.Request, user
 	w.Header().Set("Cache-Control", "no-cache, no-transform")
 	server.WriteRawJSON(newFrameWriter(w, r), http.StatusOK, text)
 	return nil
-}
-
-// resolveCaller returns the user that the caller acts as. Administrators, too, act as themselves.
-func (h *handlers) resolveCaller(r *http.Request, app string) (string, error) {
-	caller, err := h.Authenticate(r)
-	switch {
-	case err != nil:
-		return "", err
-	case caller == nil:
-		return h.localUser(), nil
-	case !caller.MayUse(r.Context(), app):
-		return "", server.ErrPermissionDenied
-	}
-	return caller.UserID, nil
 }
 
 // withCaller wraps an SDK handler so that it takes the caller for the owner of its sessions, and

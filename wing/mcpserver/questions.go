@@ -6,7 +6,6 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/terminal"
+	"agenthost/pkg/protocol"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
@@ -93,7 +93,7 @@ func newQuestion(c *genai.FunctionCall) *question {
 		}
 		q.params.RequestedSchema = answerSchema(c)
 	case runtime.RequestCredential:
-		address, code := readAuthorization(c)
+		address, code := protocol.ReadAuthorization(c)
 		if address == "" {
 			return nil
 		}
@@ -153,19 +153,6 @@ func isSelection(schema map[string]any) bool {
 	_, hasValues := items["enum"].([]any)
 	_, hasTitles := items["anyOf"].([]any)
 	return schema["type"] == "array" && (hasValues || hasTitles)
-}
-
-// readAuthorization returns the address where a user authorizes a connection, and a code to enter.
-func readAuthorization(c *genai.FunctionCall) (address, code string) {
-	config, _ := c.Args["authConfig"].(map[string]any)
-	exchanged, _ := config["exchangedAuthCredential"].(map[string]any)
-	asked, _ := exchanged["oauth2"].(map[string]any)
-	address, _ = asked["authUri"].(string)
-	if u, err := url.Parse(address); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-		return "", ""
-	}
-	code, _ = asked["userCode"].(string)
-	return address, code
 }
 
 // listQuestions returns the open calls' questions that the client can ask.

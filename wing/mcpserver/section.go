@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"agenthost/pkg/loader"
+	"agenthost/pkg/protocol"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
@@ -239,7 +240,7 @@ func (c *sectionConfig) buildSettings(root runtime.Agent, skills []tool.Skill) (
 		case e.Resource != "":
 			s.Resources = append(s.Resources, e.buildResource())
 		default:
-			a := findAgent(root, e.Agent)
+			a := protocol.FindAgent(root, e.Agent)
 			if a == nil {
 				return nil, fmt.Errorf("agent %q not found in the agent tree, or it is a workflow's node", e.Agent)
 			}
@@ -301,20 +302,4 @@ func (e *exposeConfig) buildArguments() []PromptArgument {
 		all = append(all, PromptArgument(a))
 	}
 	return all
-}
-
-// findAgent returns the agent with a name, depth first, without workflows' nodes.
-func findAgent(a runtime.Agent, name string) runtime.Agent {
-	if a.Name() == name {
-		return a
-	}
-	if _, isWorkflow := a.(*runtime.Workflow); isWorkflow {
-		return nil
-	}
-	for _, sub := range a.SubAgents() {
-		if hit := findAgent(sub, name); hit != nil {
-			return hit
-		}
-	}
-	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"agenthost/pkg/loader"
+	"agenthost/pkg/protocol"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 )
@@ -53,24 +54,9 @@ type Settings struct {
 
 func (c *sectionConfig) buildSettings(root runtime.Agent) (*Settings, error) {
 	for _, name := range c.Agents {
-		if !isInTree(root, name) {
+		if protocol.FindAgent(root, name) == nil {
 			return nil, fmt.Errorf("agent %q not found in the agent tree, or it is a workflow's node", name)
 		}
 	}
 	return &Settings{c.Agents, c.Instructions, c.Tools, c.Reasoning}, nil
-}
-
-func isInTree(a runtime.Agent, name string) bool {
-	if a.Name() == name {
-		return true
-	}
-	if _, isWorkflow := a.(*runtime.Workflow); isWorkflow {
-		return false
-	}
-	for _, sub := range a.SubAgents() {
-		if isInTree(sub, name) {
-			return true
-		}
-	}
-	return false
 }
