@@ -37,7 +37,7 @@ func (h *handlers) handleCompletions(w http.ResponseWriter, r *http.Request) err
 		return err
 	}
 	defer end()
-	p, err := h.openPlace(ctx, q.nameConversation(r), q, &search{h, m, user, messages})
+	p, err := h.openPlace(ctx, q.nameConversation(r), q, &search{h: h, model: m, user: user, messages: messages})
 	if err != nil {
 		return server.WithSessionKey(session.Key{App: m.app.Name(), User: user}, err)
 	}

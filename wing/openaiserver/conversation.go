@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -72,8 +73,10 @@ const (
 	// maxNamesakes limits the sessions whose conversations begin with the same messages and that are
 	// compared.
 	maxNamesakes = 8
-	// maxBeginnings limits the beginnings whose sessions are searched.
+	// maxBeginnings limits the beginnings whose sessions are searched, and maxCompared the sessions that
+	// a request reads.
 	maxBeginnings = 16
+	maxCompared   = 20
 )
 
 // conversationHeaders name a conversation's session.
@@ -96,6 +99,8 @@ type search struct {
 	model    *model
 	user     string
 	messages []*message
+	// compared counts the sessions that were read.
+	compared int
 }
 
 // openNamed returns the session with an ID, which is created if it does not exist. If the messages
@@ -162,14 +167,13 @@ func (s *search) openTemporary(ctx context.Context) (*place, error) {
 // openByTranscript returns the session whose transcript is the messages before the last one.
 func (s *search) openByTranscript(ctx context.Context) (*place, error) {
 	ids := s.listBeginnings()
-	earlier := s.messages[:len(s.messages)-1]
-	for _, id := range ids[:len(ids)-1] {
-		p, err := s.tryNamesakes(ctx, id, earlier)
+	id := ids[len(ids)-1]
+	for _, beginning := range ids[:len(ids)-1] {
+		p, err := s.tryNamesakes(ctx, beginning, id)
 		if p != nil || err != nil {
 			return p, err
 		}
 	}
-	id := ids[len(ids)-1]
 	for i := range maxNamesakes {
 		p, err := s.createSession(ctx, s.newKey(nameNumber(id, i)))
 		if !errors.Is(err, session.ErrExists) {
@@ -194,12 +198,7 @@ func (s *search) listBeginnings() []string {
 	var ids []string
 	for _, m := range s.messages {
 		fmt.Fprintf(sum, "%d:%s%d:%s", len(m.role), m.role, len(m.text), normalizeText(m.text))
-		for _, p := range m.parts {
-			if p.InlineData != nil {
-				content := sha256.Sum256(p.InlineData.Data)
-				sum.Write(content[:])
-			}
-		}
+		sum.Write([]byte(digestFiles(m.parts)))
 		if m.role == roleUser {
 			ids = append(ids, idPrefix+hex.EncodeToString(sum.Sum(nil)[:16]))
 		}
@@ -218,11 +217,15 @@ func (s *search) listBeginnings() []string {
 	return append(ordered, ids[len(ids)-1])
 }
 
-// tryNamesakes returns the place after the earlier messages in the sessions with an ID; nil if none
-// has them.
-func (s *search) tryNamesakes(ctx context.Context, id string, earlier []*message) (*place, error) {
+// tryNamesakes returns the place after the earlier messages in the sessions of a beginning; nil if none
+// has them. A fork gets the ID of the whole conversation.
+func (s *search) tryNamesakes(ctx context.Context, beginning, whole string) (*place, error) {
+	earlier := s.messages[:len(s.messages)-1]
 	for i := range maxNamesakes {
-		key := s.newKey(nameNumber(id, i))
+		if s.compared++; s.compared > maxCompared {
+			return nil, nil
+		}
+		key := s.newKey(nameNumber(beginning, i))
 		sess, err := s.h.Host().Store().Sessions.Get(ctx, key, nil)
 		if errors.Is(err, session.ErrNotFound) {
 			return nil, nil
@@ -236,43 +239,47 @@ func (s *search) tryNamesakes(ctx context.Context, id string, earlier []*message
 		case last == len(lines):
 			return newPlace(sess), nil
 		default:
-			return s.forkSession(ctx, key, lines[last-1].event)
+			return s.forkSession(ctx, key, lines[last-1].event, whole)
 		}
 	}
 	return nil, nil
 }
 
-// forkSession continues a conversation at an earlier place, in another session.
-func (s *search) forkSession(ctx context.Context, from session.Key, event string) (*place, error) {
-	ids := s.listBeginnings()
+// forkSession continues a conversation at an earlier place, in another session; id is the first one to
+// try for it.
+func (s *search) forkSession(ctx context.Context, from session.Key, event, id string) (*place, error) {
 	req := &runtime.ForkRequest{App: from.App, UserID: from.User, SessionID: from.ID, AfterEventID: event, Writer: session.WriterClient}
-	for i := range maxNamesakes {
-		req.NewSessionID = nameNumber(ids[len(ids)-1], i)
-		fork, err := s.h.Host().Fork(ctx, req)
-		if errors.Is(err, session.ErrExists) {
-			continue
+	for i := range maxNamesakes + 1 {
+		req.NewSessionID = nameNumber(id, i)
+		if i == maxNamesakes {
+			req.NewSessionID = id + "-" + uuid.NewString()
 		}
-		if err != nil {
+		fork, err := s.h.Host().Fork(ctx, req)
+		if err == nil {
+			return newPlace(fork), nil
+		}
+		if !errors.Is(err, session.ErrExists) {
 			return nil, server.WithSessionKey(from, err)
 		}
-		return newPlace(fork), nil
 	}
-	req.NewSessionID = ""
-	fork, err := s.h.Host().Fork(ctx, req)
-	if err != nil {
-		return nil, server.WithSessionKey(from, err)
-	}
-	return newPlace(fork), nil
+	return nil, server.WithSessionKey(from, session.ErrExists)
 }
 
 // createSession creates a session whose history is the earlier messages. They are imported: models read
 // them, and nothing else relies on them. It fails with ErrExists if the ID is in use.
 func (s *search) createSession(ctx context.Context, key session.Key) (*place, error) {
 	sessions := s.h.Host().Store().Sessions
-	earlier := s.messages[:len(s.messages)-1]
+	earlier, last := s.messages[:len(s.messages)-1], s.messages[len(s.messages)-1]
+	if id := last.answeredCall(); id != "" { // only a session has open calls
+		return nil, newClosedCall(id)
+	}
 	if len(earlier) == 0 {
 		_, err := sessions.Create(ctx, key, nil)
 		return &place{key: key}, err
+	}
+	events, err := s.importMessages(earlier)
+	if err != nil {
+		return nil, err
 	}
 	ctx, release, err := sessions.Acquire(ctx, key, 0)
 	if err != nil {
@@ -283,9 +290,27 @@ func (s *search) createSession(ctx context.Context, key session.Key) (*place, er
 	if err != nil {
 		return nil, err
 	}
-	root := s.model.app.Root().Name()
+	if err := sessions.AppendAll(ctx, sess, events); err != nil {
+		return nil, errors.Join(err, sessions.Delete(context.WithoutCancel(ctx), key))
+	}
+	return &place{key: key}, nil
+}
+
+// importMessages returns messages as events. A tool's result has the name of its call.
+func (s *search) importMessages(earlier []*message) ([]*session.Event, error) {
+	root, names := s.model.app.Root().Name(), map[string]string{}
 	var events []*session.Event
 	for i, m := range earlier {
+		for _, p := range m.parts {
+			if c := p.FunctionCall; c != nil {
+				names[c.ID] = c.Name
+			}
+			if f := p.FunctionResponse; f != nil {
+				if f.Name = names[f.ID]; f.Name == "" {
+					return nil, newClosedCall(f.ID)
+				}
+			}
+		}
 		ev := &session.Event{InvocationID: fmt.Sprintf("imported-%d", i/2), Author: session.UserAuthor}
 		ev.Content = &genai.Content{Role: genai.RoleUser, Parts: m.parts}
 		if m.role == roleAssistant {
@@ -294,15 +319,16 @@ func (s *search) createSession(ctx context.Context, key session.Key) (*place, er
 		ev.Provenance.Imported = true
 		events = append(events, ev)
 	}
-	if err := sessions.AppendAll(ctx, sess, events); err != nil {
-		return nil, errors.Join(err, sessions.Delete(context.WithoutCancel(ctx), key))
-	}
-	return &place{key: key}, nil
+	return events, nil
 }
 
 // A line is what one side has written in a session.
 type line struct {
 	role, text string
+	// files are the digests of what came with the text.
+	files string
+	// results are those of clients' tools by their calls.
+	results map[string]map[string]any
 	// isAnswer marks a user's line that answers a question: its words are not kept.
 	isAnswer bool
 	// question is the one that the line ends with.
@@ -327,13 +353,16 @@ func readTranscript(events []*session.Event) []*line {
 			t.readAnswer(ev)
 		case len(ev.Responses()) > 0:
 			t.endTurn()
-			t.addLine(roleUser, "", ev).isAnswer = true
+			l := t.addLine(roleUser, "", ev)
+			l.isAnswer, l.results = true, map[string]map[string]any{}
 			for _, f := range ev.Responses() {
+				l.results[f.ID] = f.Response
 				t.open = slices.DeleteFunc(t.open, func(q *protocol.Question) bool { return q.Call.ID == f.ID })
 			}
 		case ev.Content != nil:
 			t.endTurn()
-			t.addLine(roleUser, ev.Text(), ev)
+			l := t.addLine(roleUser, ev.Text(), ev)
+			l.files += digestFiles(ev.Content.Parts)
 		}
 	}
 	t.endTurn()
@@ -388,7 +417,18 @@ func matchTranscript(lines []*line, messages []*message) int {
 }
 
 func (l *line) matchesMessage(m *message) bool {
-	return l.role == m.role && (l.isAnswer || normalizeText(l.text) == normalizeText(m.text))
+	switch {
+	case l.role != m.role:
+		return false
+	case l.isAnswer:
+		return !slices.ContainsFunc(m.parts, func(p *genai.Part) bool {
+			f := p.FunctionResponse
+			return f != nil && !reflect.DeepEqual(l.results[f.ID], f.Response)
+		})
+	case l.role == roleUser && l.files != digestFiles(m.parts):
+		return false
+	}
+	return normalizeText(l.text) == normalizeText(m.text)
 }
 
 // isRepeat reports whether messages begin with an answer and the question that a line ends with.
@@ -399,6 +439,18 @@ func isRepeat(l *line, messages []*message) bool {
 
 // isNext reports whether the session has a message after the next line.
 func isNext(lines []*line, m *message) bool { return len(lines) > 1 && lines[1].matchesMessage(m) }
+
+// digestFiles returns the digests of the files in a message.
+func digestFiles(parts []*genai.Part) string {
+	digests := ""
+	for _, p := range parts {
+		if p != nil && p.InlineData != nil {
+			sum := sha256.Sum256(p.InlineData.Data)
+			digests += string(sum[:])
+		}
+	}
+	return digests
+}
 
 // normalizeText makes texts comparable: clients trim and wrap them.
 func normalizeText(text string) string {

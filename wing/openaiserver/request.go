@@ -30,7 +30,6 @@ type completionRequest struct {
 	Store         *bool           `json:"store"`
 	User          string          `json:"user"`
 	Metadata      map[string]any  `json:"metadata"`
-	Modalities    []string        `json:"modalities"`
 	Audio         json.RawMessage `json:"audio"`
 }
 
@@ -207,6 +206,20 @@ type message struct {
 	parts []*genai.Part
 }
 
+// answeredCall returns the first call that the message answers as its tool; empty for none.
+func (m *message) answeredCall() string {
+	for _, p := range m.parts {
+		if p.FunctionResponse != nil {
+			return p.FunctionResponse.ID
+		}
+	}
+	return ""
+}
+
+func newClosedCall(id string) error {
+	return newRefusal("tool_call_id", "tool_call_id %q is not that of an open call", truncateText(id, maxShown))
+}
+
 // readMessages returns a conversation, and the clients' instructions. The last message is the user's.
 func readMessages(all []chatMessage) (messages []*message, instructions string, err error) {
 	var system []string
@@ -285,6 +298,9 @@ func newToolResponse(id, text string) *genai.Part {
 }
 
 func newCallPart(at string, c *toolCall) (*genai.Part, error) {
+	if _, err := protocol.NewClientTool(c.Function.Name, "", nil); err != nil {
+		return nil, newRefusal(at+".function.name", "%s: %s", at, err)
+	}
 	args, err := session.DecodeMap([]byte(c.Function.Arguments))
 	if err != nil {
 		return nil, newRefusal(at+".function.arguments", "%s.function.arguments must be a JSON object", at)

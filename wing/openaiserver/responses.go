@@ -3,6 +3,8 @@ package openaiserver
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -250,7 +252,7 @@ func (h *handlers) handleResponses(w http.ResponseWriter, r *http.Request) error
 		return err
 	}
 	defer end()
-	p, err := h.placeResponse(ctx, q, in, &search{h, m, user, in.messages})
+	p, err := h.placeResponse(ctx, q, in, &search{h: h, model: m, user: user, messages: in.messages})
 	if err != nil {
 		return server.WithSessionKey(session.Key{App: m.app.Name(), User: user}, err)
 	}
@@ -341,8 +343,8 @@ func (s *search) openStored(ctx context.Context, key session.Key, invocation str
 	}
 	isContinued := slices.ContainsFunc(events[last+1:], func(ev *session.Event) bool { return ev.Content != nil })
 	if isContinued {
-		s.messages = []*message{{role: roleUser, text: events[last].ID}}
-		return s.forkSession(ctx, key, events[last].ID)
+		sum := sha256.Sum256([]byte(key.ID + "\x00" + events[last].ID))
+		return s.forkSession(ctx, key, events[last].ID, idPrefix+hex.EncodeToString(sum[:16]))
 	}
 	return newPlace(sess), nil
 }

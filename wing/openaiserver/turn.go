@@ -60,7 +60,7 @@ func (t *turn) readAnswer(ctx context.Context, m *message) (content *genai.Conte
 		if f := p.FunctionResponse; f != nil {
 			c := t.place.calls[f.ID]
 			if c == nil || protocol.NewQuestion(c) != nil {
-				return nil, nil, newRefusal("tool_call_id", "tool_call_id %q is not that of an open call", truncateText(f.ID, maxShown))
+				return nil, nil, newClosedCall(f.ID)
 			}
 			f.Name, answers = c.Name, true
 		}
