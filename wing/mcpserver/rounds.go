@@ -263,7 +263,7 @@ func (c *call) runOrDetach(ctx context.Context, message *genai.Content) (*turn, 
 		<-run.ended
 		return run.turn, run.err
 	case <-run.ended:
-		if delay >= 0 || run.err != nil {
+		if delay >= 0 {
 			return run.turn, run.err
 		}
 	}
