@@ -45,7 +45,7 @@ var floors = []floor{
 	{"shared: turns of tests and evaluations", []string{"internal/turn", "internal/toolstub"}},
 	{"kernel: loader", []string{"pkg/loader"}},
 	{"kernel: server", []string{"pkg/server"}},
-	{"shared: doors of protocols", []string{"pkg/protocol"}},
+	{"shared: doors of protocols", []string{"pkg/protocol", "pkg/protocol/task"}},
 	{"kernel: front", []string{"agenthost"}},
 	{"shared: commands", []string{"internal/command"}},
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"agenthost/pkg/protocol/task"
 	"agenthost/pkg/server"
 )
 
@@ -53,6 +54,8 @@ const localUser = "mcp_user"
 type handlers struct {
 	*server.Services
 	opts Options
+	// tasks are the runs that continue without their calls.
+	tasks *task.Tasks
 
 	mu sync.Mutex
 	// published are the servers by app.
@@ -70,7 +73,7 @@ func Extend(opts *Options) func(*server.Services) *server.Extension {
 }
 
 func newHandlers(s *server.Services, opts *Options) *handlers {
-	h := &handlers{Services: s, opts: *opts, published: map[string]*publishedApp{}}
+	h := &handlers{Services: s, opts: *opts, tasks: task.New(s), published: map[string]*publishedApp{}}
 	if h.opts.AnswerTimeout == 0 {
 		h.opts.AnswerTimeout = 10 * time.Minute
 	}

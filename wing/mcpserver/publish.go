@@ -61,8 +61,6 @@ type publishedApp struct {
 	streams   map[string]int
 	streaming int
 	timer     *time.Timer
-	// tasks counts the runs here that continue as tasks, by user.
-	tasks map[string]int
 }
 
 // settingsOf returns what an app offers; nil for an app that is not served.
@@ -102,7 +100,7 @@ func (h *handlers) findPublished(name string) *publishedApp {
 func (h *handlers) newPublished(name string, settings *Settings) *publishedApp {
 	p := &publishedApp{
 		h: h, name: name, listed: map[string][]byte{}, listedPrompts: map[string][]byte{},
-		owners: map[string]string{}, opening: map[string]int{}, streams: map[string]int{}, tasks: map[string]int{},
+		owners: map[string]string{}, opening: map[string]int{}, streams: map[string]int{},
 	}
 	opts := mcp.ServerOptions{}
 	if h.opts.Server != nil {

@@ -4,18 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/genai"
 
-	"agenthost/internal/safe"
-	"agenthost/pkg/runtime"
+	"agenthost/pkg/protocol/task"
 	"agenthost/pkg/session"
 	"agenthost/wing/mcpserver/mcptask"
 )
@@ -164,24 +161,16 @@ func (c *call) describeWaiting(pending []pendingCall) *mcp.CallToolResult {
 //
 //	tools/call ──▶ run ──┬─▶ it ends soon: the result, or questions as in rounds.go
 //	                     └─▶ the task's ID; the run continues without its request
-//	tasks/get    ──▶ the state in the session's events (mcptask), the same on every replica
+//	tasks/get    ──▶ the state in the session's events (package task), the same on every replica
 //	tasks/update ──▶ answers to the agent's questions: the next run
 //	tasks/cancel ──▶ stops the run, here or on another replica
-//
-// A task is looked up among the caller's own sessions, so that another user's task is unknown.
 
-const (
-	// maxTasks and maxUserTasks limit the runs here that continue as tasks. Other calls wait for their
-	// result.
-	maxTasks     = 1024
-	maxUserTasks = 64
-	// codeHeaderMismatch is the protocol's.
-	codeHeaderMismatch = -32020
-)
+// codeHeaderMismatch is the protocol's.
+const codeHeaderMismatch = -32020
 
 var (
 	errUnknownTask  = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "unknown task"}
-	errTooManyTasks = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("tasks in progress exceed the limit of %d for a user", maxUserTasks)}
+	errTooManyTasks = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: task.ErrTooMany.Error()}
 )
 
 // withTasks returns capabilities with the extension.
@@ -247,35 +236,33 @@ func (c *call) runOrDetach(ctx context.Context, message *genai.Content) (*turn, 
 	if c.tool.RequiresTask {
 		delay = -1
 	}
-	if !c.p.enterTask(c.key.User) {
+	run, err := c.startRun(ctx, message)
+	if err != nil {
 		if c.tool.RequiresTask {
 			return nil, errTooManyTasks
 		}
 		return c.runTurn(ctx, message)
 	}
-	run := c.startRun(ctx, message)
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-ctx.Done(): // the client has closed the stream before it has a task
-		run.cancel()
-		<-run.ended
+		run.Cancel()
 		return run.turn, run.err
-	case <-run.ended:
+	case <-run.Ended():
 		if delay >= 0 {
 			return run.turn, run.err
 		}
 	}
-	id := run.waitForStart(ctx)
+	id := run.WaitForStart(ctx)
 	if id == "" {
-		run.cancel()
-		<-run.ended
+		run.Cancel()
 		return run.turn, run.err
 	}
-	task, err := c.newTask(ctx, mcptask.ID{Invocation: id, Tool: c.tool.Name, Session: c.key.ID})
-	if slot.task = task; err != nil {
-		run.cancel()
+	created, err := c.newTask(ctx, mcptask.ID{Invocation: id, Tool: c.tool.Name, Session: c.key.ID})
+	if slot.task = created; err != nil {
+		run.Cancel()
 	}
 	return nil, err
 }
@@ -283,86 +270,47 @@ func (c *call) runOrDetach(ctx context.Context, message *genai.Content) (*turn, 
 // newTask returns the result of a call that continues as a task.
 func (c *call) newTask(ctx context.Context, id mcptask.ID) (*mcptask.Result, error) {
 	c.detached.Store(true)
-	found, err := c.findTurn(ctx, id)
+	found, err := c.p.h.tasks.Find(ctx, c.idOf(id))
 	if err != nil {
-		return nil, err
+		return nil, c.describeTaskError(ctx, err)
 	}
-	return &mcptask.Result{ResultType: mcptask.TypeTask, State: found.NewState(id, mcptask.Working)}, nil
+	return &mcptask.Result{ResultType: mcptask.TypeTask, State: mcptask.NewState(id, found, mcptask.Working)}, nil
 }
 
-// A taskRun is a run that does not end with its request.
+func (c *call) idOf(id mcptask.ID) task.ID { return task.ID{Key: c.key, Invocation: id.Invocation} }
+
+func (c *call) describeTaskError(ctx context.Context, err error) error {
+	if errors.Is(err, task.ErrUnknown) {
+		return errUnknownTask
+	}
+	return c.describeError(ctx, err)
+}
+
+// A taskRun is a run that does not end with its request. turn and err, which is the client's to see, may
+// be read once it has ended.
 type taskRun struct {
-	// started receives the invocation once the message is stored.
-	started chan string
-	ended   chan struct{}
-	cancel  context.CancelFunc
-	turn    *turn
-	err     error
+	*task.Run
+	turn *turn
+	err  error
 }
 
-// waitForStart returns the invocation once the message is stored; it is empty for a run that ends
-// before, and for a client that has left.
-func (r *taskRun) waitForStart(ctx context.Context) string {
-	select {
-	case id := <-r.started:
-		return id
-	case <-ctx.Done():
-		return ""
-	case <-r.ended:
-	}
-	select {
-	case id := <-r.started:
-		return id
-	default:
-		return ""
-	}
-}
-
-// startRun starts a run for the messages, one after the other, that the server's shutdown ends. The
-// caller has called enterTask.
-func (c *call) startRun(ctx context.Context, messages ...*genai.Content) *taskRun {
-	run := &taskRun{started: make(chan string, len(messages)), ended: make(chan struct{})}
-	ctx, run.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	go func() {
-		defer close(run.ended)
-		defer run.cancel()
-		defer c.p.leaveTask(c.key.User)
-		defer safe.Recover(func(caught *safe.Panic) {
-			caught.Log(c.p.h.Logger(), "MCP task panicked", "app", c.key.App, "session", c.key.ID)
-			run.err = errInternal
-		})
+// startRun starts a run for the messages, one after the other, that the server's shutdown ends.
+func (c *call) startRun(ctx context.Context, messages ...*genai.Content) (*taskRun, error) {
+	run := &taskRun{err: errInternal} // a panic's
+	started, err := c.p.h.tasks.Start(ctx, task.ID{Key: c.key, Invocation: c.resumes}, func(ctx context.Context, started func(string)) error {
 		for _, message := range messages {
-			invocation := c.resumes
-			if run.turn, run.err = c.runStarted(ctx, message, func(id string) { invocation = id; run.started <- id }); run.err != nil {
-				c.recordFailure(ctx, invocation)
-				return
+			if run.turn, run.err = c.runStarted(ctx, message, started); run.err == nil {
+				continue
 			}
+			if c.failure != nil {
+				return c.failure
+			}
+			return run.err
 		}
-	}()
-	return run
-}
-
-// enterTask counts a run until leaveTask; it returns false for one too many.
-func (p *publishedApp) enterTask(user string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := 0
-	for _, n := range p.tasks {
-		all += n
-	}
-	if all >= maxTasks || p.tasks[user] >= maxUserTasks {
-		return false
-	}
-	p.tasks[user]++
-	return true
-}
-
-func (p *publishedApp) leaveTask(user string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.tasks[user]--; p.tasks[user] == 0 {
-		delete(p.tasks, user)
-	}
+		return nil
+	})
+	run.Run = started
+	return run, err
 }
 
 // handleTask handles a request about a task.
@@ -393,90 +341,56 @@ func (p *publishedApp) handleTask(ctx context.Context, method string, req *mcp.S
 	case method == mcptask.MethodGet:
 		result.State = state
 	case method == mcptask.MethodCancel && (state.Status == mcptask.Working || state.Status == mcptask.InputRequired):
-		err = c.cancelTask(ctx, id)
+		err = c.p.h.tasks.Cancel(ctx, c.idOf(id), "The client canceled the task.")
 	}
 	return result, err
 }
 
-// findTurn returns a task's turn, if the session is the caller's.
-func (c *call) findTurn(ctx context.Context, id mcptask.ID) (*mcptask.Turn, error) {
-	sess, err := c.p.h.Host().Store().Sessions.Get(ctx, c.key, nil)
-	if errors.Is(err, session.ErrNotFound) {
-		return nil, errUnknownTask
-	}
-	if err != nil {
-		return nil, c.describeError(ctx, err)
-	}
-	found := mcptask.FindTurn(sess.Events(), id.Invocation)
-	if found == nil {
-		return nil, errUnknownTask
-	}
-	return found, nil
-}
-
-// readTask returns a task's state. A run that was interrupted is resumed, if the app is resumable.
+// readTask returns a task's state.
 func (c *call) readTask(ctx context.Context, id mcptask.ID) (*mcptask.State, error) {
-	isRunning, err := c.p.h.Host().Store().Sessions.IsRunning(ctx, c.key)
+	found, err := c.p.h.tasks.Read(ctx, c.idOf(id), func() (*task.Run, error) {
+		resumed := &call{p: c.p, settings: c.settings, tool: c.tool, key: c.key, resumes: id.Invocation}
+		run, err := resumed.startRun(ctx, nil)
+		return run.Run, err
+	})
 	if err != nil {
-		return nil, c.describeError(ctx, err)
+		return nil, c.describeTaskError(ctx, err)
 	}
-	found, err := c.findTurn(ctx, id) // after IsRunning: a run that has ended meanwhile has its events
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case isRunning && found.IsLast:
-		state := found.NewState(id, mcptask.Working)
-		if last := found.Events[len(found.Events)-1]; !last.IsFromUser() {
-			state.StatusMessage = truncateText(plainText(last.Content), maxProgressText)
-		}
+	switch found.Status {
+	case task.Waiting:
+		return c.describeQuestions(id, found.Turn), nil
+	case task.Canceled:
+		return mcptask.NewState(id, found.Turn, mcptask.Cancelled), nil
+	case task.Failed:
+		state := mcptask.NewState(id, found.Turn, mcptask.Failed)
+		state.Error = &mcptask.Failure{Code: jsonrpc.CodeInternalError, Message: found.Failure}
 		return state, nil
-	case found.FindFailure() != "":
-		return newFailedState(id, found, found.FindFailure()), nil
-	case found.IsCanceled():
-		return found.NewState(id, mcptask.Cancelled), nil
-	case len(found.Pending) > 0:
-		return c.describeQuestions(id, found), nil
-	case found.HasEnded():
-		state, t := found.NewState(id, mcptask.Completed), &turn{}
+	case task.Completed:
+		state, t := mcptask.NewState(id, found.Turn, mcptask.Completed), &turn{}
 		for _, ev := range found.Answer() {
 			t.readEvent(c.key.ID, ev)
 		}
 		state.Result = c.buildResult(ctx, t)
 		return state, nil
-	case found.IsResumable() && c.p.enterTask(c.key.User):
-		resumed := &call{p: c.p, settings: c.settings, tool: c.tool, key: c.key, resumes: id.Invocation}
-		run := resumed.startRun(ctx, nil)
-		select {
-		case <-run.started:
-			return found.NewState(id, mcptask.Working), nil
-		case <-run.ended:
-			if run.err != nil {
-				return newFailedState(id, found, "the run was interrupted, and cannot be resumed: "+run.err.Error()), nil
-			}
-			return found.NewState(id, mcptask.Working), nil
-		}
 	}
-	return newFailedState(id, found, "the run was interrupted"), nil
-}
-
-func newFailedState(id mcptask.ID, found *mcptask.Turn, reason string) *mcptask.State {
-	state := found.NewState(id, mcptask.Failed)
-	state.Error = &mcptask.Failure{Code: jsonrpc.CodeInternalError, Message: reason}
-	return state
+	state := mcptask.NewState(id, found.Turn, mcptask.Working)
+	if last := found.Events[len(found.Events)-1]; !last.IsFromUser() {
+		state.StatusMessage = truncateText(plainText(last.Content), maxProgressText)
+	}
+	return state, nil
 }
 
 // describeQuestions returns the state of a task that waits for a person. A client that cannot ask
 // receives what is open as the result.
-func (c *call) describeQuestions(id mcptask.ID, found *mcptask.Turn) *mcptask.State {
+func (c *call) describeQuestions(id mcptask.ID, found *task.Turn) *mcptask.State {
 	open := listCalls(found)
 	questions := c.listQuestions(open)
 	if len(questions) == 0 {
-		state := found.NewState(id, mcptask.Completed)
+		state := mcptask.NewState(id, found, mcptask.Completed)
 		state.Result = c.describeWaiting(open)
 		return state
 	}
-	state := found.NewState(id, mcptask.InputRequired)
+	state := mcptask.NewState(id, found, mcptask.InputRequired)
 	state.InputRequests = mcp.InputRequestMap{}
 	for _, q := range questions {
 		state.InputRequests[q.call.ID] = q.params
@@ -484,7 +398,7 @@ func (c *call) describeQuestions(id mcptask.ID, found *mcptask.Turn) *mcptask.St
 	return state
 }
 
-func listCalls(found *mcptask.Turn) []pendingCall {
+func listCalls(found *task.Turn) []pendingCall {
 	var open []pendingCall
 	for _, one := range found.Pending {
 		open = append(open, pendingCall{one.Event, one.Call})
@@ -497,9 +411,12 @@ func listCalls(found *mcptask.Turn) []pendingCall {
 // questions stay open. It reads no lease: the one of the run that asked may be idle on another replica, and
 // the run with the answers waits for it.
 func (c *call) answerTask(ctx context.Context, id mcptask.ID, responses map[string]json.RawMessage) error {
-	found, err := c.findTurn(ctx, id)
-	if err != nil || found.IsCanceled() {
-		return err
+	found, err := c.p.h.tasks.Find(ctx, c.idOf(id))
+	if err != nil {
+		return c.describeTaskError(ctx, err)
+	}
+	if found.IsCanceled() {
+		return nil
 	}
 	open := listCalls(found)
 	answers := map[string]map[*question]map[string]any{}
@@ -529,69 +446,12 @@ func (c *call) answerTask(ctx context.Context, id mcptask.ID, responses map[stri
 	if len(messages) == 0 {
 		return nil
 	}
-	if !c.p.enterTask(c.key.User) {
+	run, err := c.startRun(ctx, messages...)
+	if err != nil {
 		return errTooManyTasks
 	}
-	run := c.startRun(ctx, messages...)
-	select {
-	case <-run.started:
-	case <-run.ended:
+	if run.WaitForStart(ctx) == "" && ctx.Err() == nil {
 		return run.err
 	}
 	return nil
-}
-
-// cancelTask stops the run of a task. Without a run here the reason is stored, and a run of another
-// replica can store nothing more.
-func (c *call) cancelTask(ctx context.Context, id mcptask.ID) error {
-	h := c.p.h
-	sessions := h.Host().Store().Sessions
-	if sessions.CancelRun(c.key) {
-		return nil
-	}
-	if _, err := sessions.TakeOver(ctx, c.key); err != nil && !errors.Is(err, session.ErrNotFound) {
-		return c.describeError(ctx, err)
-	}
-	ev := c.newEndEvent(id.Invocation)
-	ev.ErrorCode, ev.ErrorMessage = runtime.CodeAborted, "The client canceled the task."
-	if err := c.endTurn(ctx, ev); err != nil {
-		return c.describeError(ctx, err)
-	}
-	return nil
-}
-
-// recordFailure stores why a run failed whose reason is in no event, so that every replica reports it, and
-// none resumes the run. Runs that another run or a shutdown has ended can continue, and have no reason.
-func (c *call) recordFailure(ctx context.Context, invocation string) {
-	if c.failure == nil || invocation == "" || mcptask.IsInterruption(c.failure) {
-		return
-	}
-	ev := c.newEndEvent(invocation)
-	ev.ErrorCode, ev.ErrorMessage, ev.CustomMetadata = c.failure.Code, c.failure.Message, mcptask.FailureMark()
-	if err := c.endTurn(ctx, ev); err != nil {
-		c.p.h.Logger().Warn("storing the failure of an MCP task failed", "app", c.key.App, "session", c.key.ID, "error", err)
-	}
-}
-
-func (c *call) newEndEvent(invocation string) *session.Event {
-	h := c.p.h
-	return &session.Event{ID: uuid.NewString(), InvocationID: invocation, Author: h.Host().App(c.key.App).Root().Name(), Timestamp: h.Now()}
-}
-
-// endTurn stores an event that ends a turn, unless the turn has ended.
-func (c *call) endTurn(ctx context.Context, ev *session.Event) error {
-	sessions := c.p.h.Host().Store().Sessions
-	held, release, err := sessions.Acquire(ctx, c.key, time.Second)
-	if err != nil {
-		return err
-	}
-	defer release()
-	sess, err := sessions.Get(held, c.key, nil)
-	if err != nil {
-		return err
-	}
-	if found := mcptask.FindTurn(sess.Events(), ev.InvocationID); found == nil || found.HasEnded() && len(found.Pending) == 0 {
-		return nil
-	}
-	return sessions.Append(held, sess, ev)
 }

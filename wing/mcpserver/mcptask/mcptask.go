@@ -1,6 +1,4 @@
-// Package mcptask has the tasks of an MCP server (SEP-2663) as they follow from stored sessions: a task
-// is the turn that a tool call began. It needs no table: any replica reads the same state from the
-// session's events, also after a restart.
+// Package mcptask has MCP tasks (SEP-2663) as they are on the wire.
 package mcptask
 
 import (
@@ -11,10 +9,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"google.golang.org/genai"
 
-	"agenthost/pkg/runtime"
-	"agenthost/pkg/session"
+	"agenthost/pkg/protocol/task"
 )
 
 // Extension is the extension's name in capabilities.
@@ -58,13 +54,13 @@ type Result struct {
 	*State
 }
 
-// The values of resultType.
+// Values for resultType.
 const (
 	TypeTask     = "task"
 	TypeComplete = "complete"
 )
 
-// The states of a task.
+// The states.
 const (
 	Working       = "working"
 	InputRequired = "input_required"
@@ -113,99 +109,13 @@ func ParseID(text string) (id ID, ok bool) {
 	return ID{parts[0], parts[1], parts[2]}, true
 }
 
-// A Turn is a task's part of a session: from the message that began the invocation to the user's next
-// message. Answers to the agent's questions belong to it.
-type Turn struct {
-	Events []*session.Event
-	// Pending are the open calls.
-	Pending []PendingCall
-	// IsLast reports that no other turn follows.
-	IsLast bool
-}
-
-// A PendingCall is a call that waits for a person, with the event that has made it.
-type PendingCall struct {
-	Event string
-	Call  *genai.FunctionCall
-}
-
-// FindTurn returns the turn that an invocation began, or nil.
-func FindTurn(events []*session.Event, invocation string) *Turn {
-	events = session.Recorded(events)
-	start := slices.IndexFunc(events, func(ev *session.Event) bool { return ev.InvocationID == invocation && ev.IsFromUser() })
-	if start < 0 {
-		return nil
-	}
-	end := start + 1
-	for end < len(events) && !(events[end].IsFromUser() && len(events[end].Responses()) == 0) {
-		end++
-	}
-	t := &Turn{Events: events[start:end], IsLast: end == len(events)}
-	for _, w := range runtime.Pending(events) {
-		if slices.Contains(t.Events, w.Event) {
-			for _, open := range w.Calls {
-				t.Pending = append(t.Pending, PendingCall{w.Event.ID, open})
-			}
-		}
-	}
-	return t
-}
-
-// Answer returns the agent's events after the user's last message or answer.
-func (t *Turn) Answer() []*session.Event {
-	for i, ev := range slices.Backward(t.Events) {
-		if ev.IsFromUser() {
-			return t.Events[i+1:]
-		}
-	}
-	return nil
-}
-
-// IsCanceled reports that the turn ended because it was canceled.
-func (t *Turn) IsCanceled() bool {
-	last := t.Events[len(t.Events)-1]
-	return last.ErrorCode == runtime.CodeAborted || slices.ContainsFunc(last.Responses(), func(f *genai.FunctionResponse) bool {
-		return f.Response["error"] == runtime.AbortedCallText
-	})
-}
-
-// failureKey marks the event with the reason for which a run failed, in its metadata.
-const failureKey = "agenthost:mcp_task_failed"
-
-// FailureMark returns the metadata of an event that ends a task whose run failed.
-func FailureMark() map[string]any { return map[string]any{failureKey: true} }
-
-// IsInterruption reports whether a replica can continue the run that an error has ended: another run or a
-// shutdown stopped it, or the store was not available.
-func IsInterruption(err *runtime.RunError) bool {
-	return slices.Contains([]string{
-		runtime.CodeCanceled, runtime.CodeUnavailable, runtime.CodeSessionBusy, runtime.CodeSessionTaken, runtime.CodeSessionNotFound,
-	}, err.Code)
-}
-
-// FindFailure returns why the turn's run failed, if an event that was stored for the task has the reason.
-func (t *Turn) FindFailure() string {
-	last := t.Events[len(t.Events)-1]
-	if last.CustomMetadata[failureKey] != true {
-		return ""
-	}
-	return last.ErrorMessage
-}
-
-// HasEnded reports that the last event ends the turn, with an answer or an error.
-func (t *Turn) HasEnded() bool {
-	last := t.Events[len(t.Events)-1]
-	return !last.IsFromUser() && (last.ErrorCode != "" || last.IsFinal() && !t.IsResumable())
-}
-
-// IsResumable reports that the invocation was interrupted, and that any replica can continue it.
-func (t *Turn) IsResumable() bool { return runtime.ResumableInvocation(t.Events) != "" }
-
 // pollInterval is how often clients should ask for the state, in milliseconds.
 const pollInterval = 1000
 
 // NewState returns a task's state with its times.
-func (t *Turn) NewState(id ID, status string) *State {
-	format := func(ev *session.Event) string { return ev.Timestamp.UTC().Format(time.RFC3339Nano) }
-	return &State{TaskID: id.String(), Status: status, CreatedAt: format(t.Events[0]), LastUpdatedAt: format(t.Events[len(t.Events)-1]), PollInterval: pollInterval}
+func NewState(id ID, t *task.Turn, status string) *State {
+	return &State{
+		TaskID: id.String(), Status: status, PollInterval: pollInterval,
+		CreatedAt: t.Began().Format(time.RFC3339Nano), LastUpdatedAt: t.Updated().Format(time.RFC3339Nano),
+	}
 }

@@ -1,0 +1,110 @@
+package task
+
+import (
+	"slices"
+	"time"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+)
+
+// A Turn is a task's part of a session: from the message that began the invocation to the user's next
+// message. Answers to the agent's questions belong to it.
+type Turn struct {
+	// Events are the turn's, at least one.
+	Events []*session.Event
+	// Pending are the open calls.
+	Pending []PendingCall
+	// IsLast reports that no other turn follows.
+	IsLast bool
+}
+
+// A PendingCall is a call that waits for a person, with the event that has made it.
+type PendingCall struct {
+	Event string
+	Call  *genai.FunctionCall
+}
+
+// FindTurn returns the turn that an invocation began, or nil.
+func FindTurn(events []*session.Event, invocation string) *Turn {
+	events = session.Recorded(events)
+	start := slices.IndexFunc(events, func(ev *session.Event) bool { return ev.InvocationID == invocation && beginsTurn(ev) })
+	if start < 0 {
+		return nil
+	}
+	end := start + 1
+	for end < len(events) && !beginsTurn(events[end]) {
+		end++
+	}
+	t := &Turn{Events: events[start:end], IsLast: end == len(events)}
+	for _, w := range runtime.Pending(events) {
+		if slices.Contains(t.Events, w.Event) {
+			for _, open := range w.Calls {
+				t.Pending = append(t.Pending, PendingCall{w.Event.ID, open})
+			}
+		}
+	}
+	return t
+}
+
+// beginsTurn reports whether an event has a user's message, and not the answer to a call.
+func beginsTurn(ev *session.Event) bool { return ev.IsFromUser() && len(ev.Responses()) == 0 }
+
+// ListTurns returns the invocations that begin a session's turns, the oldest first.
+func ListTurns(events []*session.Event) []string {
+	var all []string
+	for _, ev := range session.Recorded(events) {
+		if beginsTurn(ev) {
+			all = append(all, ev.InvocationID)
+		}
+	}
+	return all
+}
+
+// Answer returns the agent's events after the user's last message or answer.
+func (t *Turn) Answer() []*session.Event {
+	for i, ev := range slices.Backward(t.Events) {
+		if ev.IsFromUser() {
+			return t.Events[i+1:]
+		}
+	}
+	return nil
+}
+
+// Began returns the time of the message.
+func (t *Turn) Began() time.Time { return t.Events[0].Timestamp.UTC() }
+
+// Updated returns the time of the last event.
+func (t *Turn) Updated() time.Time { return t.lastEvent().Timestamp.UTC() }
+
+func (t *Turn) lastEvent() *session.Event { return t.Events[len(t.Events)-1] }
+
+// IsCanceled reports that the turn ended because it was canceled.
+func (t *Turn) IsCanceled() bool {
+	last := t.lastEvent()
+	return last.ErrorCode == runtime.CodeAborted || slices.ContainsFunc(last.Responses(), func(f *genai.FunctionResponse) bool {
+		return f.Response["error"] == runtime.AbortedCallText
+	})
+}
+
+// failureKey marks the event with the reason for which a run failed, in its metadata.
+const failureKey = "agenthost:task_failed"
+
+// findFailure returns why the turn's run failed, if an event that was stored for the task has the reason.
+func (t *Turn) findFailure() string {
+	if t.lastEvent().CustomMetadata[failureKey] != true {
+		return ""
+	}
+	return t.lastEvent().ErrorMessage
+}
+
+// hasEnded reports that the last event ends the turn, with an answer or an error.
+func (t *Turn) hasEnded() bool {
+	last := t.lastEvent()
+	return !last.IsFromUser() && (last.ErrorCode != "" || last.IsFinal() && !t.isResumable())
+}
+
+// isResumable reports that the invocation was interrupted, and that any replica can continue it.
+func (t *Turn) isResumable() bool { return runtime.ResumableInvocation(t.Events) != "" }
