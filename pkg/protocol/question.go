@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,14 +58,11 @@ func ListQuestions(events []*session.Event) []*Question {
 func NewQuestion(c *genai.FunctionCall) *Question {
 	q := &Question{Call: c}
 	if a := runtime.ReadApproval(c); a != nil {
-		text := a.Hint
-		if text == "" || text == tool.DefaultConfirmationHint(a.Tool) {
-			text = fmt.Sprintf("Approve the call of %s?", a.Tool)
-		}
+		text := describeApproval(a)
 		if args, err := server.EncodeJSON(a.Args); err == nil && len(a.Args) > 0 {
-			text += "\n\n`" + strings.ReplaceAll(string(args), "`", "'") + "`"
+			text = cleanText(text + "\n\n`" + strings.ReplaceAll(string(args), "`", "'") + "`")
 		}
-		q.Text = cleanText(text) + "\n\nAnswer yes or no."
+		q.Text = text + "\n\nAnswer yes or no."
 		return q
 	}
 	switch c.Name {
@@ -85,6 +83,14 @@ func NewQuestion(c *genai.FunctionCall) *Question {
 		return q
 	}
 	return nil
+}
+
+func describeApproval(a *runtime.ApprovalRequest) string {
+	text := a.Hint
+	if text == "" || text == tool.DefaultConfirmationHint(a.Tool) {
+		text = fmt.Sprintf("Approve the call of %s?", a.Tool)
+	}
+	return cleanText(text)
 }
 
 func cleanText(text string) string {
@@ -115,10 +121,7 @@ func (q *Question) readOptions() *Question {
 }
 
 func (q *Question) readInput() *Question {
-	text, _ := q.Call.Args["message"].(string)
-	if q.Text = cleanText(text); q.Text == "" {
-		q.Text = "Input is required."
-	}
+	q.Text = readMessage(q.Call)
 	q.schema, _ = q.Call.Args["response_schema"].(map[string]any)
 	kind, _ := q.schema["type"].(string)
 	if q.schema != nil && !isSimple(kind) {
@@ -127,6 +130,11 @@ func (q *Question) readInput() *Question {
 		}
 	}
 	return q
+}
+
+func readMessage(c *genai.FunctionCall) string {
+	text, _ := c.Args["message"].(string)
+	return cmp.Or(cleanText(text), "Input is required.")
 }
 
 func isSimple(kind string) bool {

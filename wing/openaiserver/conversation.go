@@ -273,53 +273,30 @@ func (s *search) createSession(ctx context.Context, key session.Key) (*place, er
 	if id := last.answeredCall(); id != "" { // only a session has open calls
 		return nil, newClosedCall(id)
 	}
-	if len(earlier) == 0 {
-		_, err := sessions.Create(ctx, key, nil)
-		return &place{key: key}, err
+	history, err := readHistory(earlier)
+	if err == nil {
+		err = protocol.CreateSession(ctx, sessions, key, s.model.app.Root().Name(), history)
 	}
-	events, err := s.importMessages(earlier)
 	if err != nil {
 		return nil, err
-	}
-	ctx, release, err := sessions.Acquire(ctx, key, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	sess, err := sessions.Create(ctx, key, nil)
-	if err != nil {
-		return nil, err
-	}
-	if err := sessions.AppendAll(ctx, sess, events); err != nil {
-		return nil, errors.Join(err, sessions.Delete(context.WithoutCancel(ctx), key))
 	}
 	return &place{key: key}, nil
 }
 
-// importMessages returns messages as events. A tool's result has the name of its call.
-func (s *search) importMessages(earlier []*message) ([]*session.Event, error) {
-	root, names := s.model.app.Root().Name(), map[string]string{}
-	var events []*session.Event
-	for i, m := range earlier {
-		for _, p := range m.parts {
-			if c := p.FunctionCall; c != nil {
-				names[c.ID] = c.Name
-			}
-			if f := p.FunctionResponse; f != nil {
-				if f.Name = names[f.ID]; f.Name == "" {
-					return nil, newClosedCall(f.ID)
-				}
-			}
-		}
-		ev := &session.Event{InvocationID: fmt.Sprintf("imported-%d", i/2), Author: session.UserAuthor}
-		ev.Content = &genai.Content{Role: genai.RoleUser, Parts: m.parts}
+// readHistory returns messages as contents.
+func readHistory(messages []*message) ([]*genai.Content, error) {
+	history := make([]*genai.Content, len(messages))
+	for i, m := range messages {
+		history[i] = &genai.Content{Role: genai.RoleUser, Parts: m.parts}
 		if m.role == roleAssistant {
-			ev.Author, ev.Content.Role = root, genai.RoleModel
+			history[i].Role = genai.RoleModel
 		}
-		ev.Provenance.Imported = true
-		events = append(events, ev)
 	}
-	return events, nil
+	err := protocol.NameResponses(history)
+	if closed := (*protocol.ClosedCallError)(nil); errors.As(err, &closed) {
+		return nil, newClosedCall(closed.ID)
+	}
+	return history, err
 }
 
 // A line is what one side has written in a session.

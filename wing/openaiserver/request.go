@@ -135,19 +135,11 @@ func (h *handlers) readCompletion(w http.ResponseWriter, r *http.Request) (*comp
 
 // readBody reads a JSON object into q, and names a key whose value has the wrong type.
 func (h *handlers) readBody(w http.ResponseWriter, r *http.Request, q any) error {
-	var text json.RawMessage
-	if err := h.ReadJSON(w, r, &text); err != nil {
-		return err
+	err := protocol.ReadObject(h.Services, w, r, q)
+	if wrong := (*protocol.FieldError)(nil); errors.As(err, &wrong) {
+		return newRefusal(wrong.Field, "%s", wrong.Message)
 	}
-	err := json.Unmarshal(text, q)
-	var wrong *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &wrong) && wrong.Field != "":
-		return newRefusal(wrong.Field, "%s must be %s, got %s", wrong.Field, nameType(wrong.Type.Kind().String()), wrong.Value)
-	case err != nil:
-		return newRefusal("", "The body must be a JSON object")
-	}
-	return nil
+	return err
 }
 
 // readTools returns the client's tools, which the model's app must accept. The choice none omits them.
@@ -181,21 +173,6 @@ func (m *model) readTools(tools []functionTool, choice json.RawMessage) ([]tool.
 		all = append(all, one)
 	}
 	return all, nil
-}
-
-// nameType names a Go type as JSON's.
-func nameType(kind string) string {
-	switch kind {
-	case "bool":
-		return "a boolean"
-	case "int":
-		return "an integer"
-	case "slice":
-		return "an array"
-	case "map", "struct":
-		return "an object"
-	}
-	return "a " + kind
 }
 
 // A message is the user's or the assistant's.
