@@ -22,6 +22,7 @@ import (
 	"agenthost/pkg/tool/builtin"
 	"agenthost/pkg/tool/httptool"
 	"agenthost/wing/adk/adkcommand"
+	"agenthost/wing/aguiserver"
 	"agenthost/wing/anthropic"
 	"agenthost/wing/apptest"
 	"agenthost/wing/apptest/testcommand"
@@ -73,7 +74,7 @@ func listKinds() loader.Kinds {
 		AgentTools:  loader.AgentToolKinds(),
 		Connections: connections.NewKind(nil),
 		Plugins:     loader.PluginKinds(),
-		Sections:    spec.Kinds[loader.SectionEnv, any]{chatpage.Section(), mcpserver.Section(), openaiserver.Section(), replay.Section(), rollout.Section()},
+		Sections:    spec.Kinds[loader.SectionEnv, any]{aguiserver.Section(), chatpage.Section(), mcpserver.Section(), openaiserver.Section(), replay.Section(), rollout.Section()},
 		Executors:   slices.Concat(wasi.Executors(), programs.Executors()),
 		Programs:    programs.Opener(programs.DefaultHelper()),
 		Live:        live.Driver{},
@@ -133,16 +134,17 @@ type extensionOptions struct {
 	played *replay.Options
 	mcps   *mcpserver.Options
 	openai *openaiserver.Options
+	agui   *aguiserver.Options
 	watch  *operator.Options
 	staged *rollout.Controller
 }
 
 // serverExtensions lists what adds routes to the server: live conversations, ADK's web client,
 // evaluations, explanations, tests, answers from authorization servers, the chat page, outcomes,
-// revisions, replays, MCP servers, OpenAI's API, operations, and rollouts.
+// revisions, replays, MCP servers, OpenAI's API, AG-UI, operations, and rollouts.
 func serverExtensions(o extensionOptions) []func(*server.Services) *server.Extension {
 	return []func(*server.Services) *server.Extension{
-		liveweb.Extend(o.talks), devui.Extend(o.ui), evalweb.Extend(o.evals), why.Extend(o.why), testweb.Extend(o.tests), oauthweb.Extend(o.grants), chatpage.Extend(o.chats), outcomes.Extend(), revisions.Extend(o.stored), replay.Extend(o.played), mcpserver.Extend(o.mcps), openaiserver.Extend(o.openai), operator.Extend(o.watch), rollout.Extend(o.staged),
+		liveweb.Extend(o.talks), devui.Extend(o.ui), evalweb.Extend(o.evals), why.Extend(o.why), testweb.Extend(o.tests), oauthweb.Extend(o.grants), chatpage.Extend(o.chats), outcomes.Extend(), revisions.Extend(o.stored), replay.Extend(o.played), mcpserver.Extend(o.mcps), openaiserver.Extend(o.openai), aguiserver.Extend(o.agui), operator.Extend(o.watch), rollout.Extend(o.staged),
 	}
 }
 

@@ -1,0 +1,128 @@
+package aguiserver
+
+import "encoding/json"
+
+// protocolVersion is the AG-UI version that the host speaks.
+const protocolVersion = "1.0"
+
+// Event types.
+const (
+	runStarted       = "RUN_STARTED"
+	runFinished      = "RUN_FINISHED"
+	runError         = "RUN_ERROR"
+	stepStarted      = "STEP_STARTED"
+	stepFinished     = "STEP_FINISHED"
+	textStart        = "TEXT_MESSAGE_START"
+	textContent      = "TEXT_MESSAGE_CONTENT"
+	textEnd          = "TEXT_MESSAGE_END"
+	reasoningStart   = "REASONING_START"
+	reasoningEnd     = "REASONING_END"
+	thoughtStart     = "REASONING_MESSAGE_START"
+	thoughtContent   = "REASONING_MESSAGE_CONTENT"
+	thoughtEnd       = "REASONING_MESSAGE_END"
+	toolStart        = "TOOL_CALL_START"
+	toolArgs         = "TOOL_CALL_ARGS"
+	toolEnd          = "TOOL_CALL_END"
+	toolResult       = "TOOL_CALL_RESULT"
+	stateSnapshot    = "STATE_SNAPSHOT"
+	stateDelta       = "STATE_DELTA"
+	messagesSnapshot = "MESSAGES_SNAPSHOT"
+)
+
+// An event is an event on the wire. Each type has some fields. A field with the type any is
+// present unless it is nil.
+type event struct {
+	Type            string   `json:"type"`
+	ThreadID        string   `json:"threadId,omitempty"`
+	RunID           string   `json:"runId,omitempty"`
+	ProtocolVersion string   `json:"protocolVersion,omitempty"`
+	ParentRunID     string   `json:"parentRunId,omitempty"`
+	StepName        string   `json:"stepName,omitempty"`
+	MessageID       string   `json:"messageId,omitempty"`
+	ToolCallID      string   `json:"toolCallId,omitempty"`
+	ToolCallName    string   `json:"toolCallName,omitempty"`
+	ParentMessageID string   `json:"parentMessageId,omitempty"`
+	Role            string   `json:"role,omitempty"`
+	Name            string   `json:"name,omitempty"`
+	Delta           any      `json:"delta,omitempty"` // text or operations
+	Content         any      `json:"content,omitempty"`
+	Snapshot        any      `json:"snapshot,omitempty"`
+	Messages        any      `json:"messages,omitempty"`
+	Message         string   `json:"message,omitempty"`
+	Code            string   `json:"code,omitempty"`
+	Outcome         *outcome `json:"outcome,omitempty"`
+	Usage           []*usage `json:"usage,omitempty"`
+}
+
+// An outcome reports how a run has ended.
+type outcome struct {
+	Type       string      `json:"type"`
+	Pending    []string    `json:"pendingToolCallIds,omitempty"`
+	Interrupts []interrupt `json:"interrupts,omitempty"`
+}
+
+// An interrupt is a call that waits for a person.
+type interrupt struct {
+	ID             string         `json:"id"`
+	Reason         string         `json:"reason"`
+	Message        string         `json:"message,omitempty"`
+	ToolCallID     string         `json:"toolCallId,omitempty"`
+	ResponseSchema map[string]any `json:"responseSchema,omitempty"`
+	Metadata       map[string]any `json:"metadata,omitempty"`
+}
+
+// A usage counts a model's tokens.
+type usage struct {
+	Model     string `json:"model,omitempty"`
+	Input     int64  `json:"inputTokens"`
+	Output    int64  `json:"outputTokens"`
+	Total     int64  `json:"totalTokens"`
+	Reasoning int64  `json:"reasoningTokens,omitempty"`
+	Cached    int64  `json:"cachedInputTokens,omitempty"`
+}
+
+// Message roles.
+const (
+	roleUser      = "user"
+	roleAssistant = "assistant"
+	roleTool      = "tool"
+	roleReasoning = "reasoning"
+)
+
+// A message is a message in a thread.
+type message struct {
+	ID   string `json:"id"`
+	Role string `json:"role"`
+	Name string `json:"name,omitempty"`
+	// Content is text or parts; absent for calls without text.
+	Content    json.RawMessage `json:"content,omitempty"`
+	ToolCalls  []toolCall      `json:"toolCalls,omitempty"`
+	ToolCallID string          `json:"toolCallId,omitempty"`
+	Error      string          `json:"error,omitempty"`
+}
+
+// A toolCall is a call in a message.
+type toolCall struct {
+	ID       string       `json:"id"`
+	Type     string       `json:"type"`
+	Function callFunction `json:"function"`
+}
+
+type callFunction struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+// A contentPart is a part in a message's content.
+type contentPart struct {
+	Type   string      `json:"type"`
+	Text   string      `json:"text,omitempty"`
+	Source *partSource `json:"source,omitempty"`
+}
+
+// A partSource is a file in a message.
+type partSource struct {
+	Type     string `json:"type"`
+	Value    string `json:"value"`
+	MIMEType string `json:"mimeType,omitempty"`
+}

@@ -1,0 +1,359 @@
+package aguiserver
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/protocol"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
+	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
+)
+
+// instructionsKey is the state key for the client's instructions during a run.
+const instructionsKey = session.TempPrefix + "client_instructions"
+
+// handleRun runs a thread's new messages and answers. Until the first event, an error is the response;
+// later it is the last event.
+func (h *handlers) handleRun(w http.ResponseWriter, r *http.Request) error {
+	e, err := h.openEndpoint(r)
+	if err != nil {
+		return err
+	}
+	in, err := h.readInput(w, r)
+	if err != nil {
+		return err
+	}
+	tools, err := in.readTools(e.settings)
+	if err != nil {
+		return err
+	}
+	ctx, end, err := h.StartRun(r.Context(), e.app.Name(), e.user, false)
+	if err != nil {
+		return err
+	}
+	defer end()
+	th, err := h.openThread(ctx, e, in)
+	if err != nil {
+		return server.WithSessionKey(session.Key{App: e.app.Name(), User: e.user, ID: in.ThreadID}, err)
+	}
+	steps, err := th.listSteps(ctx, in)
+	if err != nil {
+		return err
+	}
+	t := &turn{h: h, endpoint: e, thread: th, in: in, tools: tools, stream: h.NewStream(w), seen: &seenCalls{map[string]bool{}, map[string]bool{}}}
+	if t.delta, err = h.readState(r, e, th, in); err != nil {
+		return err
+	}
+	if e.settings.Instructions {
+		if t.instructions, err = in.readInstructions(); err != nil {
+			return err
+		}
+	}
+	t.state = newClientState(th.sess.State.All())
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer t.stream.StartKeepAlive(stop)()
+	if err := t.runSteps(ctx, steps); err != nil {
+		return t.failRun(r, err)
+	}
+	return nil
+}
+
+// A turn is a run in progress.
+type turn struct {
+	h *handlers
+	*endpoint
+	thread *thread
+	in     *runInput
+	tools  []tool.Tool
+	// delta and instructions are what the client adds to the state.
+	delta        map[string]any
+	instructions string
+	stream       *server.Stream
+	// err is the stream's first error.
+	err error
+	// hasBegun is set with the first event, and hasRun if anything new has run.
+	hasBegun, hasRun bool
+	// hasEvents is set once an agent has sent an event in the step.
+	hasEvents bool
+	// state is the state as the client has it.
+	state clientState
+	// step is the agent below the root whose step is open.
+	step string
+	// open are the messages that have begun, by their events.
+	open  []*openMessage
+	seen  *seenCalls
+	usage []*usage
+}
+
+// An openMessage is a message in the stream: an answer, and the thoughts before it.
+type openMessage struct {
+	event string
+	// text and thoughts are what partial events have brought, before the event that repeats it.
+	text, thoughts strings.Builder
+	// hasText and hasThoughts are set while that message is open.
+	hasText, hasThoughts bool
+}
+
+// runSteps runs the steps one after the other, and ends the run.
+func (t *turn) runSteps(ctx context.Context, steps []*step) error {
+	t.hasRun = len(steps) > 0
+	for i, s := range steps {
+		if i > 0 {
+			if err := t.h.loadThread(ctx, t.thread); err != nil {
+				return server.WithSessionKey(t.thread.key, err)
+			}
+			if len(t.thread.forms) > 0 {
+				break // the client sends the rest with its answers
+			}
+		}
+		t.hasEvents = false
+		if err := protocol.Run(ctx, t.h.Services, t.newRequest(s), t.readEvent); err != nil {
+			return err
+		}
+		if s.isResume && !t.hasEvents { // the runtime ignores a second answer
+			return newInterruptError("the interrupts were answered by another run")
+		}
+		t.delta = nil
+	}
+	t.beginRun(nil)
+	return t.finishRun(ctx)
+}
+
+func (t *turn) newRequest(s *step) *runtime.RunRequest {
+	streaming := true
+	req := &runtime.RunRequest{
+		App: t.thread.key.App, UserID: t.thread.key.User, SessionID: t.thread.key.ID, Agent: t.agent,
+		Message: &genai.Content{Role: genai.RoleUser, Parts: s.parts}, Streaming: &streaming, Writer: session.WriterClient,
+		Protocol: "ag-ui", Tools: t.tools, StateDelta: maps.Clone(t.delta), CustomMetadata: newMetadata(t.in.RunID, s.messages),
+	}
+	if t.instructions != "" {
+		if req.StateDelta == nil {
+			req.StateDelta = map[string]any{}
+		}
+		req.StateDelta[instructionsKey] = t.instructions
+	}
+	req.OnStart = func(string) { t.beginRun(s) }
+	return req
+}
+
+// sendEvent writes an event. After an error it writes nothing.
+func (t *turn) sendEvent(ev *event) {
+	if t.err == nil {
+		t.err = t.stream.SendJSON(ev)
+	}
+}
+
+// beginRun starts the run, once a step's message is stored, and sends the results that the message has for
+// calls that the client has seen.
+func (t *turn) beginRun(s *step) {
+	if !t.hasBegun {
+		t.hasBegun = true
+		t.state.applyDelta(t.delta)
+		t.sendEvent(&event{Type: runStarted, ThreadID: t.in.ThreadID, RunID: t.in.RunID, ParentRunID: t.in.ParentRunID, ProtocolVersion: protocolVersion})
+		t.sendEvent(&event{Type: stateSnapshot, Snapshot: t.state})
+	}
+	if s == nil {
+		return
+	}
+	for _, p := range s.parts {
+		f := p.FunctionResponse
+		isAnswer := func(form *protocol.Form) bool { return form.Call.ID == f.ID && !isHostRequest(form) }
+		if f != nil && slices.ContainsFunc(t.thread.forms, isAnswer) {
+			t.sendEvent(&event{Type: toolResult, MessageID: resultID(f.ID), ToolCallID: f.ID, Content: encodeResult(f.Response), Role: roleTool})
+		}
+	}
+}
+
+// readEvent writes what an event has for the client.
+func (t *turn) readEvent(ev *session.Event) error {
+	if ev.IsFromUser() {
+		return t.err
+	}
+	t.beginRun(nil)
+	t.hasEvents = true
+	if err := protocol.ReadFailure(ev); err != nil {
+		return err
+	}
+	t.changeStep(ev.Author)
+	text, thoughts := readTexts(ev)
+	if !t.settings.Reasoning {
+		thoughts = ""
+	}
+	if ev.Partial {
+		m := t.openMessage(ev.ID)
+		m.text.WriteString(text)
+		m.thoughts.WriteString(thoughts)
+		t.addTexts(m, text, thoughts)
+		return t.err
+	}
+	t.seen.addEvent(ev)
+	if text != "" || thoughts != "" {
+		m := t.openMessage(ev.ID)
+		t.addTexts(m, strings.TrimPrefix(text, m.text.String()), strings.TrimPrefix(thoughts, m.thoughts.String()))
+		t.endMessage(m)
+	}
+	t.readCalls(ev)
+	if all := t.state.applyDelta(ev.Actions.StateDelta); len(all) > 0 {
+		t.sendEvent(&event{Type: stateDelta, Delta: all})
+	}
+	t.addUsage(ev)
+	return t.err
+}
+
+// changeStep ends an agent's step, and begins another one below the root.
+func (t *turn) changeStep(agent string) {
+	if agent == t.app.Root().Name() || agent == t.agent {
+		agent = ""
+	}
+	if agent == t.step {
+		return
+	}
+	if t.step != "" {
+		t.sendEvent(&event{Type: stepFinished, StepName: t.step})
+	}
+	if t.step = agent; agent != "" {
+		t.sendEvent(&event{Type: stepStarted, StepName: agent})
+	}
+}
+
+func (t *turn) openMessage(id string) *openMessage {
+	for _, m := range t.open {
+		if m.event == id {
+			return m
+		}
+	}
+	m := &openMessage{event: id}
+	t.open = append(t.open, m)
+	return m
+}
+
+// addTexts adds to a message; either may be empty.
+func (t *turn) addTexts(m *openMessage, text, thoughts string) {
+	if thoughts != "" {
+		id := thoughtsID(m.event)
+		if !m.hasThoughts {
+			m.hasThoughts = true
+			t.sendEvent(&event{Type: reasoningStart, MessageID: id})
+			t.sendEvent(&event{Type: thoughtStart, MessageID: id, Role: roleReasoning})
+		}
+		t.sendEvent(&event{Type: thoughtContent, MessageID: id, Delta: thoughts})
+	}
+	if text == "" {
+		return
+	}
+	t.endThoughts(m)
+	if !m.hasText {
+		m.hasText = true
+		t.sendEvent(&event{Type: textStart, MessageID: m.event, Role: roleAssistant, Name: t.step})
+	}
+	t.sendEvent(&event{Type: textContent, MessageID: m.event, Delta: text})
+}
+
+func (t *turn) endThoughts(m *openMessage) {
+	if m.hasThoughts {
+		m.hasThoughts = false
+		t.sendEvent(&event{Type: thoughtEnd, MessageID: thoughtsID(m.event)})
+		t.sendEvent(&event{Type: reasoningEnd, MessageID: thoughtsID(m.event)})
+	}
+}
+
+func (t *turn) endMessage(m *openMessage) {
+	t.endThoughts(m)
+	if m.hasText {
+		t.sendEvent(&event{Type: textEnd, MessageID: m.event})
+	}
+	t.open = slices.DeleteFunc(t.open, func(other *openMessage) bool { return other == m })
+}
+
+// readCalls writes an event's calls and results.
+func (t *turn) readCalls(ev *session.Event) {
+	for _, c := range ev.Calls() {
+		if t.seen.requests[c.ID] {
+			continue
+		}
+		t.sendEvent(&event{Type: toolStart, ToolCallID: c.ID, ToolCallName: c.Name, ParentMessageID: ev.ID})
+		t.sendEvent(&event{Type: toolArgs, ToolCallID: c.ID, Delta: string(encodeArgs(c))})
+		t.sendEvent(&event{Type: toolEnd, ToolCallID: c.ID})
+	}
+	for _, f := range ev.Responses() {
+		if t.seen.isFinalResult(ev, f) {
+			t.sendEvent(&event{Type: toolResult, MessageID: resultID(f.ID), ToolCallID: f.ID, Content: encodeResult(f.Response), Role: roleTool})
+		}
+	}
+}
+
+func (t *turn) addUsage(ev *session.Event) {
+	m := ev.UsageMetadata
+	if m == nil {
+		return
+	}
+	at := slices.IndexFunc(t.usage, func(u *usage) bool { return u.Model == ev.ModelVersion })
+	if at < 0 {
+		at = len(t.usage)
+		t.usage = append(t.usage, &usage{Model: ev.ModelVersion})
+	}
+	u := t.usage[at]
+	u.Input += int64(m.PromptTokenCount) + int64(m.ToolUsePromptTokenCount)
+	u.Output += int64(m.CandidatesTokenCount) + int64(m.ThoughtsTokenCount)
+	u.Reasoning += int64(m.ThoughtsTokenCount)
+	u.Cached += int64(m.CachedContentTokenCount)
+	u.Total = u.Input + u.Output
+}
+
+// endOpen ends all that is open.
+func (t *turn) endOpen() {
+	for _, m := range slices.Clone(t.open) {
+		t.endMessage(m)
+	}
+	t.changeStep(t.app.Root().Name())
+}
+
+// finishRun ends the run with the state, and with the calls that wait.
+func (t *turn) finishRun(ctx context.Context) error {
+	t.endOpen()
+	if err := t.h.loadThread(ctx, t.thread); err != nil {
+		return server.WithSessionKey(t.thread.key, err)
+	}
+	if t.hasRun {
+		t.sendEvent(&event{Type: stateSnapshot, Snapshot: newClientState(t.thread.sess.State.All())})
+	}
+	end := &event{Type: runFinished, ThreadID: t.in.ThreadID, RunID: t.in.RunID, Outcome: &outcome{Type: "success"}, Usage: t.usage}
+	for _, c := range t.thread.calls {
+		end.Outcome.Pending = append(end.Outcome.Pending, c.ID)
+	}
+	for _, f := range t.thread.forms {
+		end.Outcome.Type, end.Outcome.Pending = "interrupt", nil
+		end.Outcome.Interrupts = append(end.Outcome.Interrupts, newInterrupt(f))
+	}
+	if len(t.thread.forms) > 0 || !t.hasRun {
+		messages := []message{}
+		for _, m := range listMessages(t.thread.events, t.settings.Reasoning) {
+			messages = append(messages, m.message)
+		}
+		t.sendEvent(&event{Type: messagesSnapshot, Messages: messages})
+	}
+	t.sendEvent(end)
+	return t.err
+}
+
+// failRun ends the run with an error: as the response, if nothing was sent, or as the last event.
+func (t *turn) failRun(r *http.Request, err error) error {
+	if !t.hasBegun && len(t.in.Resume) == 0 {
+		return err
+	}
+	failed := t.h.describeError(r, err)
+	if !t.hasBegun && failed.Status != http.StatusBadRequest {
+		return err
+	}
+	t.endOpen()
+	t.sendEvent(&event{Type: runError, Message: failed.Detail, Code: failed.Code, Usage: t.usage})
+	return nil
+}
