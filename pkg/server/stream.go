@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -263,14 +264,18 @@ func (s *Services) rootAgentName(app string) string {
 	return ""
 }
 
-// SendJSON writes a value in JSON as an event, and flushes it. It returns the first write
-// error: the client has disconnected or does not read.
-func (st *Stream) SendJSON(v any) error {
-	text, err := EncodeJSON(v)
-	if err != nil {
-		return err
+// SendJSON writes values in JSON as an event each, and flushes them together. It returns the first
+// write error: the client has disconnected or does not read.
+func (st *Stream) SendJSON(values ...any) error {
+	var frames []byte
+	for _, v := range values {
+		text, err := EncodeJSON(v)
+		if err != nil {
+			return err
+		}
+		frames = append(append(append(slices.Grow(frames, len(text)+len("data: \n\n")), "data: "...), text...), "\n\n"...)
 	}
-	return st.SendText("", text)
+	return st.writeFrame(frames)
 }
 
 // SendText writes data without a line break as an event with a name, which may be empty, and flushes
