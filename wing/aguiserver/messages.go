@@ -42,21 +42,52 @@ func readMetadata(ev *session.Event, key string) (run, id string) {
 	return run, id
 }
 
-func thoughtsID(event string) string { return event + "-reasoning" }
+// The parts of message IDs.
+const (
+	thoughtsSuffix = "-reasoning"
+	resultPrefix   = "result-"
+)
 
-func resultID(call string) string { return "result-" + call }
+func thoughtsID(event string) string { return event + thoughtsSuffix }
 
-// A threadMessage is a message with the index of its event.
-type threadMessage struct {
-	message
-	event int
+func resultID(call string) string { return resultPrefix + call }
+
+// trimID returns the ID of the event or call that a message's ID begins or ends with.
+func trimID(id string) string {
+	return strings.TrimPrefix(strings.TrimSuffix(id, thoughtsSuffix), resultPrefix)
+}
+
+// findMessages sets the event's index for each ID in places that a message of the events has. It is the
+// same as in listMessages, without the messages.
+func findMessages(events []*session.Event, places map[string]int) {
+	find := func(id string, i int) {
+		if _, ok := places[id]; ok {
+			places[id] = i
+		}
+	}
+	for i, ev := range events {
+		find(ev.ID, i)
+		for _, f := range ev.Responses() {
+			find(f.ID, i)
+		}
+		if !ev.IsFromUser() {
+			continue
+		}
+		record, _ := ev.CustomMetadata[metadataKey].(map[string]any)
+		messages, _ := record["messages"].(map[string]any)
+		for _, v := range messages {
+			if id, ok := v.(string); ok {
+				find(trimID(id), i)
+			}
+		}
+	}
 }
 
 // listMessages returns a session's messages.
-func listMessages(events []*session.Event, reasoning bool) []threadMessage {
-	var all []threadMessage
-	seen := &seenCalls{map[string]bool{}, map[string]bool{}}
-	for i, ev := range events {
+func listMessages(events []*session.Event, reasoning bool) []message {
+	all := []message{}
+	seen := newSeenCalls()
+	for _, ev := range events {
 		if ev.Partial || ev.Actions.Compaction != nil || ev.Content == nil {
 			continue
 		}
@@ -65,9 +96,7 @@ func listMessages(events []*session.Event, reasoning bool) []threadMessage {
 		if ev.IsFromUser() {
 			list = seen.listUserMessages
 		}
-		for _, m := range list(ev, reasoning) {
-			all = append(all, threadMessage{m, i})
-		}
+		all = append(all, list(ev, reasoning)...)
 	}
 	return all
 }
@@ -77,6 +106,8 @@ type seenCalls struct {
 	// longRunning are those whose result arrives later, and requests the runtime's own.
 	longRunning, requests map[string]bool
 }
+
+func newSeenCalls() *seenCalls { return &seenCalls{map[string]bool{}, map[string]bool{}} }
 
 func (s *seenCalls) addEvent(ev *session.Event) {
 	for _, id := range ev.LongRunningToolIDs {

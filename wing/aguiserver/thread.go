@@ -53,14 +53,7 @@ func (h *handlers) openThread(ctx context.Context, e *endpoint, in *runInput) (*
 	if err != nil {
 		return nil, err
 	}
-	known := -1
-	req := t.findEdit(in, &known)
-	t.fresh = known + 1
-	for i := t.fresh; i < len(in.Messages); i++ {
-		if in.Messages[i].Role == roleAssistant { // an answer that was not stored
-			t.fresh = i + 1
-		}
-	}
+	req := t.findEdit(in)
 	if req == nil {
 		return t, nil
 	}
@@ -113,29 +106,31 @@ func newClosedCall(id string) error {
 	return newRefusal("toolCallId %q is not that of an open call", truncateText(id))
 }
 
-// findEdit returns what undoes the messages that the client has removed; nil for nothing. It sets known
-// to the client's last message that the session has; a message that runs again is none.
-func (t *thread) findEdit(in *runInput, known *int) *runtime.RewindRequest {
-	events := map[string]int{}
-	for _, m := range listMessages(t.events, false) {
-		events[m.ID] = m.event
-	}
-	at := -1
+// findEdit sets where the new messages begin, and returns what undoes the messages that the client has
+// removed; nil for nothing.
+func (t *thread) findEdit(in *runInput) *runtime.RewindRequest {
+	places := map[string]int{}
 	for i := range in.Messages {
-		if event, ok := events[in.Messages[i].ID]; ok {
-			*known, at = i, event
+		places[trimID(in.Messages[i].ID)] = -1
+	}
+	findMessages(t.events, places)
+	at, n := -1, len(in.Messages)
+	for i := range in.Messages {
+		place := places[trimID(in.Messages[i].ID)]
+		if place >= 0 {
+			at = place
+		}
+		if place >= 0 || in.Messages[i].Role == roleAssistant { // an answer that was not stored
+			t.fresh = i + 1
 		}
 	}
-	n := len(in.Messages)
-	if len(in.Resume) > 0 {
+	switch {
+	case len(in.Resume) > 0 || at < 0:
 		return nil
-	}
-	if n > 0 && *known == n-1 && in.Messages[n-1].Role == roleUser {
-		*known = n - 2
+	case t.fresh == n && in.Messages[n-1].Role == roleUser:
+		t.fresh--
 		return &runtime.RewindRequest{BeforeInvocationID: t.events[at].InvocationID}
-	}
-	hasNew := slices.ContainsFunc(in.Messages[*known+1:], func(m message) bool { return m.Role == roleUser })
-	if at < 0 || !hasNew {
+	case !slices.ContainsFunc(in.Messages[t.fresh:], func(m message) bool { return m.Role == roleUser }):
 		return nil
 	}
 	for i := at + 1; i < len(t.events); i++ {
@@ -151,8 +146,8 @@ type step struct {
 	parts []*genai.Part
 	// messages are the client's message IDs, as in [newMetadata].
 	messages map[string]any
-	// isResume is set if the step answers interrupts.
-	isResume bool
+	// isDecision is set if the step answers calls of the runtime, which ignores a second answer.
+	isDecision bool
 }
 
 // listSteps returns what runs: the answers and the results for each event with open calls, which need a
@@ -209,7 +204,7 @@ func (t *thread) readResume(ctx context.Context, in *runInput) (*step, error) {
 	if err != nil {
 		return nil, err
 	}
-	one := &step{messages: map[string]any{}, isResume: true}
+	one := &step{messages: map[string]any{}, isDecision: slices.ContainsFunc(t.forms, isHostRequest)}
 	for _, f := range answers {
 		one.parts = append(one.parts, &genai.Part{FunctionResponse: f})
 	}

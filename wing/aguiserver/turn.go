@@ -47,7 +47,8 @@ func (h *handlers) handleRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	t := &turn{h: h, endpoint: e, thread: th, in: in, tools: tools, stream: h.NewStream(w), seen: &seenCalls{map[string]bool{}, map[string]bool{}}}
+	stream := h.NewStream(w)
+	t := &turn{h: h, endpoint: e, thread: th, in: in, tools: tools, write: stream.SendJSON, root: e.app.Root().Name(), seen: newSeenCalls()}
 	if t.delta, err = h.readState(r, e, th, in); err != nil {
 		return err
 	}
@@ -59,7 +60,7 @@ func (h *handlers) handleRun(w http.ResponseWriter, r *http.Request) error {
 	t.state = newClientState(th.sess.State.All())
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	defer t.stream.StartKeepAlive(stop)()
+	defer stream.StartKeepAlive(stop)()
 	if err := t.runSteps(ctx, steps); err != nil {
 		return t.failRun(r, err)
 	}
@@ -76,8 +77,13 @@ type turn struct {
 	// delta and instructions are what the client adds to the state.
 	delta        map[string]any
 	instructions string
-	stream       *server.Stream
-	// err is the stream's first error.
+	// write writes events, and queue is what it writes next: the events that follow from one of the
+	// session's leave in one packet.
+	write func(...any) error
+	queue []any
+	// root is the root agent.
+	root string
+	// err is the first error in write.
 	err error
 	// hasBegun is set with the first event, and hasRun if anything new has run.
 	hasBegun, hasRun bool
@@ -118,7 +124,7 @@ func (t *turn) runSteps(ctx context.Context, steps []*step) error {
 		if err := protocol.Run(ctx, t.h.Services, t.newRequest(s), t.readEvent); err != nil {
 			return err
 		}
-		if s.isResume && !t.hasEvents { // the runtime ignores a second answer
+		if s.isDecision && !t.hasEvents {
 			return newInterruptError("the interrupts were answered by another run")
 		}
 		t.delta = nil
@@ -140,15 +146,22 @@ func (t *turn) newRequest(s *step) *runtime.RunRequest {
 		}
 		req.StateDelta[instructionsKey] = t.instructions
 	}
-	req.OnStart = func(string) { t.beginRun(s) }
+	req.OnStart = func(string) {
+		t.beginRun(s)
+		_ = t.flushQueue() // the next event reports its error
+	}
 	return req
 }
 
-// sendEvent writes an event. After an error it writes nothing.
-func (t *turn) sendEvent(ev *event) {
-	if t.err == nil {
-		t.err = t.stream.SendJSON(ev)
+func (t *turn) sendEvent(ev *event) { t.queue = append(t.queue, ev) }
+
+// flushQueue writes the queue. After an error it writes nothing.
+func (t *turn) flushQueue() error {
+	if t.err == nil && len(t.queue) > 0 {
+		t.err = t.write(t.queue...)
 	}
+	t.queue = t.queue[:0]
+	return t.err
 }
 
 // beginRun starts the run, once a step's message is stored, and sends the results that the message has for
@@ -158,7 +171,7 @@ func (t *turn) beginRun(s *step) {
 		t.hasBegun = true
 		t.state.applyDelta(t.delta)
 		t.sendEvent(&event{Type: runStarted, ThreadID: t.in.ThreadID, RunID: t.in.RunID, ParentRunID: t.in.ParentRunID, ProtocolVersion: protocolVersion})
-		t.sendEvent(&event{Type: stateSnapshot, Snapshot: t.state})
+		t.sendEvent(&event{Type: stateSnapshot, Snapshot: maps.Clone(t.state)})
 	}
 	if s == nil {
 		return
@@ -175,7 +188,7 @@ func (t *turn) beginRun(s *step) {
 // readEvent writes what an event has for the client.
 func (t *turn) readEvent(ev *session.Event) error {
 	if ev.IsFromUser() {
-		return t.err
+		return t.flushQueue()
 	}
 	t.beginRun(nil)
 	t.hasEvents = true
@@ -192,7 +205,7 @@ func (t *turn) readEvent(ev *session.Event) error {
 		m.text.WriteString(text)
 		m.thoughts.WriteString(thoughts)
 		t.addTexts(m, text, thoughts)
-		return t.err
+		return t.flushQueue()
 	}
 	t.seen.addEvent(ev)
 	if text != "" || thoughts != "" {
@@ -205,12 +218,12 @@ func (t *turn) readEvent(ev *session.Event) error {
 		t.sendEvent(&event{Type: stateDelta, Delta: all})
 	}
 	t.addUsage(ev)
-	return t.err
+	return t.flushQueue()
 }
 
 // changeStep ends an agent's step, and begins another one below the root.
 func (t *turn) changeStep(agent string) {
-	if agent == t.app.Root().Name() || agent == t.agent {
+	if agent == t.root || agent == t.agent {
 		agent = ""
 	}
 	if agent == t.step {
@@ -313,7 +326,7 @@ func (t *turn) endOpen() {
 	for _, m := range slices.Clone(t.open) {
 		t.endMessage(m)
 	}
-	t.changeStep(t.app.Root().Name())
+	t.changeStep(t.root)
 }
 
 // finishRun ends the run with the state, and with the calls that wait.
@@ -334,14 +347,10 @@ func (t *turn) finishRun(ctx context.Context) error {
 		end.Outcome.Interrupts = append(end.Outcome.Interrupts, newInterrupt(f))
 	}
 	if len(t.thread.forms) > 0 || !t.hasRun {
-		messages := []message{}
-		for _, m := range listMessages(t.thread.events, t.settings.Reasoning) {
-			messages = append(messages, m.message)
-		}
-		t.sendEvent(&event{Type: messagesSnapshot, Messages: messages})
+		t.sendEvent(&event{Type: messagesSnapshot, Messages: listMessages(t.thread.events, t.settings.Reasoning)})
 	}
 	t.sendEvent(end)
-	return t.err
+	return t.flushQueue()
 }
 
 // failRun ends the run with an error: as the response, if nothing was sent, or as the last event.
@@ -355,5 +364,6 @@ func (t *turn) failRun(r *http.Request, err error) error {
 	}
 	t.endOpen()
 	t.sendEvent(&event{Type: runError, Message: failed.Detail, Code: failed.Code, Usage: t.usage})
+	_ = t.flushQueue()
 	return nil
 }
