@@ -54,7 +54,7 @@ unit: gotest ## run tests without the race detector
 # detector it takes five minutes.
 race: gotest ## run tests with the race detector
 	@command -v $(CC) >/dev/null || { echo 'SKIPPED: race detector: no C compiler'; exit 0; }; \
-	set -x; CGO_ENABLED=1 $(GOTEST) -race -timeout 20m -shuffle=on -skip '^TestHostileAnswers$$' ./pkg/session ./pkg/connection ./wing/connection/... ./pkg/store/... ./wing/vertex/... ./wing/bucketstore ./wing/adk/adkdb ./pkg/runtime ./internal/agentconfig ./pkg/loader ./pkg/server ./pkg/provider ./internal/modelapi ./internal/modeltest ./wing/gemini ./wing/openai ./wing/anthropic ./wing/ollama ./wing/live/... ./wing/devui ./wing/chatpage ./wing/mcpserver ./wing/openaiserver ./wing/aguiserver ./wing/operator ./wing/outcomes ./wing/replay ./wing/revisions ./wing/rollout ./wing/why ./wing/apptest/testweb ./wing/evaluation/evalweb
+	set -x; CGO_ENABLED=1 $(GOTEST) -race -timeout 20m -shuffle=on -skip '^TestHostileAnswers$$' ./pkg/session ./pkg/connection ./wing/connection/... ./pkg/store/... ./wing/vertex/... ./wing/bucketstore ./wing/adk/adkdb ./pkg/runtime ./internal/agentconfig ./pkg/loader ./pkg/server ./pkg/provider ./pkg/protocol/... ./internal/modelapi ./internal/modeltest ./wing/gemini ./wing/openai ./wing/anthropic ./wing/ollama ./wing/live/... ./wing/devui ./wing/chatpage ./wing/mcpserver ./wing/openaiserver ./wing/aguiserver ./wing/a2aserver ./wing/operator ./wing/outcomes ./wing/replay ./wing/revisions ./wing/rollout ./wing/why ./wing/apptest/testweb ./wing/evaluation/evalweb
 
 lint: ## check that the modules are tidy, run go vet, the analyzers of tools/lint and staticcheck
 	for module in . $(MODULES); do (cd $$module && $(GO) mod tidy -diff) || exit 1; done

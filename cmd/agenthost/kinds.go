@@ -22,6 +22,7 @@ import (
 	"agenthost/pkg/tool/builtin"
 	"agenthost/pkg/tool/httptool"
 	"agenthost/wing/adk/adkcommand"
+	"agenthost/wing/a2aserver"
 	"agenthost/wing/aguiserver"
 	"agenthost/wing/anthropic"
 	"agenthost/wing/apptest"
@@ -74,7 +75,7 @@ func listKinds() loader.Kinds {
 		AgentTools:  loader.AgentToolKinds(),
 		Connections: connections.NewKind(nil),
 		Plugins:     loader.PluginKinds(),
-		Sections:    spec.Kinds[loader.SectionEnv, any]{aguiserver.Section(), chatpage.Section(), mcpserver.Section(), openaiserver.Section(), replay.Section(), rollout.Section()},
+		Sections:    spec.Kinds[loader.SectionEnv, any]{a2aserver.Section(), aguiserver.Section(), chatpage.Section(), mcpserver.Section(), openaiserver.Section(), replay.Section(), rollout.Section()},
 		Executors:   slices.Concat(wasi.Executors(), programs.Executors()),
 		Programs:    programs.Opener(programs.DefaultHelper()),
 		Live:        live.Driver{},
@@ -135,6 +136,7 @@ type extensionOptions struct {
 	mcps   *mcpserver.Options
 	openai *openaiserver.Options
 	agui   *aguiserver.Options
+	peers  *a2aserver.Options
 	watch  *operator.Options
 	staged *rollout.Controller
 }
@@ -144,7 +146,7 @@ type extensionOptions struct {
 // revisions, replays, MCP servers, OpenAI's API, AG-UI, operations, and rollouts.
 func serverExtensions(o extensionOptions) []func(*server.Services) *server.Extension {
 	return []func(*server.Services) *server.Extension{
-		liveweb.Extend(o.talks), devui.Extend(o.ui), evalweb.Extend(o.evals), why.Extend(o.why), testweb.Extend(o.tests), oauthweb.Extend(o.grants), chatpage.Extend(o.chats), outcomes.Extend(), revisions.Extend(o.stored), replay.Extend(o.played), mcpserver.Extend(o.mcps), openaiserver.Extend(o.openai), aguiserver.Extend(o.agui), operator.Extend(o.watch), rollout.Extend(o.staged),
+		liveweb.Extend(o.talks), devui.Extend(o.ui), evalweb.Extend(o.evals), why.Extend(o.why), testweb.Extend(o.tests), oauthweb.Extend(o.grants), chatpage.Extend(o.chats), outcomes.Extend(), revisions.Extend(o.stored), replay.Extend(o.played), mcpserver.Extend(o.mcps), openaiserver.Extend(o.openai), aguiserver.Extend(o.agui), a2aserver.Extend(o.peers), operator.Extend(o.watch), rollout.Extend(o.staged),
 	}
 }
 

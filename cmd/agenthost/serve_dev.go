@@ -9,6 +9,7 @@ import (
 	"agenthost/internal/command"
 	"agenthost/pkg/runtime"
 	"agenthost/wing/adk/conformance"
+	"agenthost/wing/a2aserver"
 	"agenthost/wing/aguiserver"
 
 	"github.com/spf13/pflag"
@@ -71,7 +72,7 @@ func (m *serveMain) addExtensions(opts *server.Options, grants *connections.Gran
 	stored := &revisions.Options{Loader: m.loader, Folders: ui.Folders}
 	played := &replay.Options{Loader: m.loader, Folders: ui.Folders}
 	tests := &testweb.Options{Loader: m.loader, Folders: ui.Folders, Dev: ui.Dev}
-	opts.Extensions = serverExtensions(extensionOptions{talks, ui, evals, reasons, tests, grants, m.flags.chatOptions(), stored, played, m.flags.mcpOptions(), m.flags.openaiOptions(), m.flags.aguiOptions(), &operator.Options{Log: &m.problems}, m.staged})
+	opts.Extensions = serverExtensions(extensionOptions{talks, ui, evals, reasons, tests, grants, m.flags.chatOptions(), stored, played, m.flags.mcpOptions(), m.flags.openaiOptions(), m.flags.aguiOptions(), m.flags.peerOptions(), &operator.Options{Log: &m.problems}, m.staged})
 	return opts
 }
 
@@ -95,6 +96,11 @@ func (f *serveFlags) mcpOptions() *mcpserver.Options {
 // openaiOptions returns for which apps OpenAI's API is served, as in chatOptions.
 func (f *serveFlags) openaiOptions() *openaiserver.Options {
 	return &openaiserver.Options{All: f.isTrial()}
+}
+
+// peerOptions returns for which apps A2A is served, as in chatOptions.
+func (f *serveFlags) peerOptions() *a2aserver.Options {
+	return &a2aserver.Options{All: f.isTrial(), PublicURL: f.grants.PublicURL}
 }
 
 // aguiOptions returns for which apps AG-UI is served, as in chatOptions.

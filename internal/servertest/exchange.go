@@ -212,6 +212,8 @@ type idNames []string
 
 func (n *idNames) normalizeIDs(text []byte) []byte {
 	text = regexp.MustCompile(`("(?:trace|span|parent_span)_id":)"[0-9a-f]{16,32}"`).ReplaceAll(text, []byte(`$1"HEX"`))
+	text = regexp.MustCompile(`(?m)^id: [0-9a-f-]{36}$`).ReplaceAll(text, []byte("id: UUID"))
+	text = regexp.MustCompile(`("timestamp":)"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"`).ReplaceAll(text, []byte(`$1"NOW"`))
 	return regexp.MustCompile(`new-\d{4}`).ReplaceAllFunc(text, func(id []byte) []byte {
 		at := slices.Index(*n, string(id))
 		if at < 0 {

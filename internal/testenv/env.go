@@ -30,6 +30,7 @@ import (
 	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool/builtin"
 	"agenthost/pkg/tool/httptool"
+	"agenthost/wing/a2aserver"
 	"agenthost/wing/aguiserver"
 	"agenthost/wing/apptest"
 	"agenthost/wing/bucketstore"
@@ -134,7 +135,7 @@ func Kinds() loader.Kinds {
 		AgentTools:  loader.AgentToolKinds(),
 		Connections: connections.NewKind(nil),
 		Plugins:     loader.PluginKinds(),
-		Sections:    spec.Kinds[loader.SectionEnv, any]{aguiserver.Section(), chatpage.Section(), mcpserver.Section(), openaiserver.Section(), replay.Section(), rollout.Section()},
+		Sections:    spec.Kinds[loader.SectionEnv, any]{a2aserver.Section(), aguiserver.Section(), chatpage.Section(), mcpserver.Section(), openaiserver.Section(), replay.Section(), rollout.Section()},
 		Executors:   slices.Concat(wasi.Executors(), programs.Executors()),
 		Programs:    programs.Opener(nil),
 		Live:        live.Driver{},

@@ -8,10 +8,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -66,7 +64,7 @@ func (h *handlers) handleMCP(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer leave()
-	out := newFrameWriter(w, r)
+	out := newSessionWriter(w, r)
 	withCaller(handler, user).ServeHTTP(out, r)
 	p.recordSession(out.Header().Get(sessionHeader), user)
 	return nil
@@ -102,7 +100,7 @@ func (p *publishedApp) callDirectly(w http.ResponseWriter, r *http.Request, user
 		return err
 	}
 	w.Header().Set("Cache-Control", "no-cache, no-transform")
-	server.WriteRawJSON(newFrameWriter(w, r), http.StatusOK, text)
+	server.WriteRawJSON(protocol.NewFrameWriter(w), http.StatusOK, text)
 	return nil
 }
 
@@ -119,58 +117,35 @@ func withCaller(handler http.Handler, user string) http.Handler {
 	})
 }
 
-// A frameWriter gives each write to a client its own deadline, so that a client that does not read
-// ends its own stream only, and an idle stream has none.
-type frameWriter struct {
-	http.ResponseWriter
-	control *http.ResponseController
+// A sessionWriter is a response that hides other callers' sessions.
+type sessionWriter struct {
+	*protocol.FrameWriter
 	// named reports that the request names a session.
 	named  bool
 	hidden bool
 }
 
-func newFrameWriter(w http.ResponseWriter, r *http.Request) *frameWriter {
-	return &frameWriter{ResponseWriter: w, control: http.NewResponseController(w), named: r.Header.Get(sessionHeader) != ""}
+func newSessionWriter(w http.ResponseWriter, r *http.Request) *sessionWriter {
+	return &sessionWriter{FrameWriter: protocol.NewFrameWriter(w), named: r.Header.Get(sessionHeader) != ""}
 }
-
-// writeTimeout limits how long a client may take to read one frame.
-const writeTimeout = 30 * time.Second
 
 // WriteHeader sends the status. The SDK rejects a foreign session with 403; a caller does not learn
 // that it exists.
-func (w *frameWriter) WriteHeader(status int) {
+func (w *sessionWriter) WriteHeader(status int) {
 	if w.hidden = w.named && status == http.StatusForbidden; w.hidden {
 		http.Error(w.ResponseWriter, "session not found", http.StatusNotFound)
 		return
 	}
-	w.ResponseWriter.WriteHeader(status)
+	w.FrameWriter.WriteHeader(status)
 }
 
-// Write sends a frame in chunks.
-func (w *frameWriter) Write(b []byte) (n int, err error) {
+// Write sends a frame.
+func (w *sessionWriter) Write(b []byte) (n int, err error) {
 	if w.hidden {
 		return len(b), nil
 	}
-	for chunk := range slices.Chunk(b, 64<<10) {
-		_ = w.control.SetWriteDeadline(time.Now().Add(writeTimeout))
-		more, err := w.ResponseWriter.Write(chunk)
-		if n += more; err != nil {
-			return n, err
-		}
-	}
-	return n, nil
+	return w.FrameWriter.Write(b)
 }
-
-// FlushError is called by [http.ResponseController].
-func (w *frameWriter) FlushError() error {
-	_ = w.control.SetWriteDeadline(time.Now().Add(writeTimeout))
-	err := w.control.Flush()
-	_ = w.control.SetWriteDeadline(time.Time{})
-	return err
-}
-
-// Unwrap is called by [http.ResponseController].
-func (w *frameWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // sendChallenge returns an authentication error. With issuers, the response names the metadata that
 // leads a client to them.

@@ -220,6 +220,26 @@ func (t *Tasks) Read(ctx context.Context, id ID, resume func() (*Run, error)) (*
 	return &State{Turn: found, Status: Working}, nil
 }
 
+// List returns the tasks of a session, the oldest first, without resuming one. The error is that of Find.
+func (t *Tasks) List(ctx context.Context, key session.Key) ([]*State, error) {
+	isRunning, err := t.Host().Store().Sessions.IsRunning(ctx, key)
+	if err != nil {
+		return nil, server.WithSessionKey(key, err)
+	}
+	sess, err := t.Host().Store().Sessions.Get(ctx, key, nil)
+	if errors.Is(err, session.ErrNotFound) {
+		return nil, ErrUnknown
+	}
+	if err != nil {
+		return nil, server.WithSessionKey(key, err)
+	}
+	var all []*State
+	for _, turn := range ListTurns(sess.Events()) {
+		all = append(all, turn.readState(isRunning))
+	}
+	return all, nil
+}
+
 const reasonInterrupted = "the run was interrupted"
 
 // readState returns the state that the turn's events have.

@@ -29,39 +29,46 @@ type PendingCall struct {
 
 // FindTurn returns the turn that an invocation began, or nil.
 func FindTurn(events []*session.Event, invocation string) *Turn {
+	for _, t := range ListTurns(events) {
+		if t.Events[0].InvocationID == invocation {
+			return t
+		}
+	}
+	return nil
+}
+
+// ListTurns returns a session's turns, the oldest first.
+func ListTurns(events []*session.Event) []*Turn {
 	events = session.Recorded(events)
-	start := slices.IndexFunc(events, func(ev *session.Event) bool { return ev.InvocationID == invocation && beginsTurn(ev) })
+	var all []*Turn
+	start := -1
+	for i, ev := range events {
+		if !beginsTurn(ev) {
+			continue
+		}
+		if start >= 0 {
+			all = append(all, &Turn{Events: events[start:i]})
+		}
+		start = i
+	}
 	if start < 0 {
 		return nil
 	}
-	end := start + 1
-	for end < len(events) && !beginsTurn(events[end]) {
-		end++
-	}
-	t := &Turn{Events: events[start:end], IsLast: end == len(events)}
+	all = append(all, &Turn{Events: events[start:], IsLast: true})
 	for _, w := range runtime.Pending(events) {
-		if slices.Contains(t.Events, w.Event) {
-			for _, open := range w.Calls {
-				t.Pending = append(t.Pending, PendingCall{w.Event.ID, open})
+		for _, t := range all {
+			if slices.Contains(t.Events, w.Event) {
+				for _, open := range w.Calls {
+					t.Pending = append(t.Pending, PendingCall{w.Event.ID, open})
+				}
 			}
-		}
-	}
-	return t
-}
-
-// beginsTurn reports whether an event has a user's message, and not the answer to a call.
-func beginsTurn(ev *session.Event) bool { return ev.IsFromUser() && len(ev.Responses()) == 0 }
-
-// ListTurns returns the invocations that begin a session's turns, the oldest first.
-func ListTurns(events []*session.Event) []string {
-	var all []string
-	for _, ev := range session.Recorded(events) {
-		if beginsTurn(ev) {
-			all = append(all, ev.InvocationID)
 		}
 	}
 	return all
 }
+
+// beginsTurn reports whether an event has a user's message, and not the answer to a call.
+func beginsTurn(ev *session.Event) bool { return ev.IsFromUser() && len(ev.Responses()) == 0 }
 
 // Answer returns the agent's events after the user's last message or answer.
 func (t *Turn) Answer() []*session.Event {

@@ -1,0 +1,253 @@
+// Package a2aserver serves apps to agents and clients of the Agent2Agent protocol, 1.0 and 0.3, over
+// JSON-RPC and REST, below /a2a/{app}.
+//
+// A context is a session, and a task is the turn that a message began: it follows from the session's
+// events, so that every replica finds it. A run does not end with its request; clients that come back,
+// here or on another replica, follow it.
+package a2aserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+
+	"agenthost/internal/safe"
+	"agenthost/pkg/protocol"
+	"agenthost/pkg/protocol/task"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
+)
+
+// Options configure the wing. The zero value is valid: it serves the apps that have a2a_server in
+// app.yaml.
+type Options struct {
+	// All serves every app, with its defaults.
+	All bool
+	// PublicURL is the URL at which clients reach the host, for cards; empty to use the request's Host
+	// header.
+	PublicURL string
+	// User is the user on a host without authentication; the default is user, as on the page.
+	User string
+}
+
+const localUser = "user"
+
+// handlers handle the routes.
+type handlers struct {
+	*server.Services
+	opts  Options
+	tasks *task.Tasks
+	// The protocol's transports, by version.
+	rpc, oldRPC, rest, oldREST http.Handler
+
+	mu sync.Mutex
+	// feeds are the runs here that clients may follow.
+	feeds map[task.ID]*feed
+	// streams are the open streams by user.
+	streams map[string]int
+}
+
+// Extend returns a server extension; opts may be nil.
+func Extend(opts *Options) func(*server.Services) *server.Extension {
+	if opts == nil {
+		opts = &Options{}
+	}
+	return func(s *server.Services) *server.Extension {
+		h := &handlers{Services: s, opts: *opts, tasks: task.New(s), feeds: map[task.ID]*feed{}, streams: map[string]int{}}
+		if h.opts.User == "" {
+			h.opts.User = localUser
+		}
+		h.buildTransports()
+		return &server.Extension{Routes: h.listRoutes()}
+	}
+}
+
+const keepAlive = 15 * time.Second
+
+func (h *handlers) buildTransports() {
+	options := []a2asrv.TransportOption{a2asrv.WithTransportKeepAlive(keepAlive), a2asrv.WithTransportPanicHandler(func(value any) error {
+		h.Logger().Error("A2A handler panicked", "panic", value)
+		return a2a.ErrInternalError
+	})}
+	h.rpc, h.rest = a2asrv.NewJSONRPCHandler(h, options...), a2asrv.NewRESTHandler(h, options...)
+	h.oldRPC, h.oldREST = a2av0.NewJSONRPCHandler(h, options...), a2av0.NewRESTHandler(h, options...)
+}
+
+func (h *handlers) listRoutes() []server.Route {
+	const path, below = "/a2a/{app}", "/a2a/{app}/{path...}"
+	add := func(method, pattern, id, summary string) server.Route {
+		return server.Route{
+			Method: method, Pattern: pattern, Access: server.AccessHandler, Handler: h.handleA2A,
+			Doc: server.Doc{Tag: "a2a", ID: id, Summary: summary, Body: map[string]string{http.MethodPost: "AnyObject"}[method], Answer: "AnyObject"},
+		}
+	}
+	return []server.Route{
+		add(http.MethodPost, path, "callA2A", "Call the app as an A2A agent, over JSON-RPC"),
+		add(http.MethodPost, below, "postA2A", "Send to the app as an A2A agent, over REST"),
+		add(http.MethodGet, below, "getA2A", "Read the app's card, or its tasks, as an A2A agent"),
+		add(http.MethodDelete, below, "deleteA2A", "Delete from the app as an A2A agent"),
+	}
+}
+
+// Paths below an agent's address.
+const (
+	cardPath   = ".well-known/agent-card.json"
+	agentsPath = "agents/"
+)
+
+// handleA2A handles all requests: it finds the agent, authenticates the caller, and passes the request to
+// the transport of its version.
+func (h *handlers) handleA2A(w http.ResponseWriter, r *http.Request) error {
+	d, err := h.findAgent(r)
+	if err != nil {
+		return err
+	}
+	if d.path == cardPath {
+		return d.sendCard(w)
+	}
+	if d.user, err = protocol.ResolveCaller(h.Services, r, d.app.Name(), h.opts.User); err != nil {
+		return err
+	}
+	var body json.RawMessage
+	if r.Method == http.MethodPost && !strings.HasSuffix(d.path, ":cancel") && !strings.HasSuffix(d.path, ":subscribe") {
+		if err := h.ReadJSON(w, r, &body); err != nil {
+			return err
+		}
+	}
+	transport := d.chooseTransport(r, body)
+	own := r.Clone(context.WithValue(r.Context(), doorKey{}, d))
+	own.Body, own.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	own.URL = &url.URL{Path: "/" + d.path, RawQuery: r.URL.RawQuery}
+	own.Header.Del("Authorization") // the transport keeps the headers with the request
+	if d.isADK {
+		w.Header().Set(a2a.SvcParamExtensions, adkExtension)
+	}
+	if caught := safe.Call(func() { transport.ServeHTTP(protocol.NewFrameWriter(w), own) }); caught != nil {
+		return caught
+	}
+	return nil
+}
+
+// A door is an agent as a caller has reached it.
+type door struct {
+	h        *handlers
+	r        *http.Request
+	app      *runtime.App
+	settings *Settings
+	// agent is empty for the root.
+	agent string
+	// path is what follows the agent's address.
+	path string
+	user string
+	// isADK is set if the client requests ADK's extension, for whom answers have all that a remote agent of
+	// ADK reads.
+	isADK bool
+	// rejected is the error for each call, or nil.
+	rejected error
+}
+
+type doorKey struct{}
+
+func doorOf(ctx context.Context) *door {
+	d, _ := ctx.Value(doorKey{}).(*door)
+	return d
+}
+
+var errNotFound = server.NewError(http.StatusNotFound, "Not Found")
+
+// findAgent returns the agent that a path names. An app that is not offered is not found, as one that does
+// not exist.
+func (h *handlers) findAgent(r *http.Request) (*door, error) {
+	d := &door{h: h, r: r, app: h.Host().App(r.PathValue("app")), path: r.PathValue("path")}
+	if d.app == nil {
+		return nil, errNotFound
+	}
+	d.settings, _ = d.app.Section(sectionKey).(*Settings)
+	if d.settings == nil && h.opts.All {
+		d.settings = &Settings{version: "1.0.0"}
+	}
+	if d.settings == nil {
+		return nil, errNotFound
+	}
+	if rest, ok := strings.CutPrefix(d.path, agentsPath); ok {
+		if d.agent, d.path, _ = strings.Cut(rest, "/"); !slices.Contains(d.settings.Agents, d.agent) {
+			return nil, errNotFound
+		}
+	}
+	for _, header := range []string{a2a.SvcParamExtensions, "X-" + a2a.SvcParamExtensions} {
+		for _, line := range r.Header.Values(header) {
+			d.isADK = d.isADK || slices.Contains(strings.FieldsFunc(line, func(c rune) bool { return c == ',' || c == ' ' }), adkExtension)
+		}
+	}
+	return d, nil
+}
+
+// address returns the agent's URL.
+func (d *door) address() string {
+	base := strings.TrimRight(d.h.opts.PublicURL, "/")
+	if base == "" {
+		u := url.URL{Scheme: "http", Host: d.r.Host}
+		if d.r.TLS != nil {
+			u.Scheme = "https"
+		}
+		base = u.String()
+	}
+	address := base + "/a2a/" + url.PathEscape(d.app.Name())
+	if d.agent != "" {
+		address += "/" + agentsPath + url.PathEscape(d.agent)
+	}
+	return address
+}
+
+// versionHeader has the version, as MAJOR.MINOR; a request may have it in its query instead.
+const versionHeader = "A2A-Version"
+
+// oldPrefix begins the paths of 0.3's REST.
+const oldPrefix = "v1/"
+
+// chooseTransport returns the transport for a request. Without a version the form decides: the names of
+// methods, and the paths, differ between 0.3 and 1.0.
+func (d *door) chooseTransport(r *http.Request, body json.RawMessage) http.Handler {
+	version := r.Header.Get(versionHeader)
+	if version == "" {
+		version = r.URL.Query().Get(versionHeader)
+	}
+	isRPC := d.path == ""
+	isOld := strings.HasPrefix(d.path, oldPrefix)
+	if isRPC {
+		var call struct {
+			Method string `json:"method"`
+		}
+		_ = json.Unmarshal(body, &call) // the transport reports it
+		isOld = strings.Contains(call.Method, "/")
+	}
+	switch {
+	case version == "":
+	case version == "0.3" || strings.HasPrefix(version, "0.3."):
+		isOld = true
+	case version == "1.0" || strings.HasPrefix(version, "1.0."):
+		isOld = false
+	default:
+		d.rejected = a2a.NewError(a2a.ErrVersionNotSupported, "A2A-Version must be 1.0 or 0.3")
+	}
+	switch {
+	case isRPC && isOld:
+		return d.h.oldRPC
+	case isRPC:
+		return d.h.rpc
+	case isOld:
+		return d.h.oldREST
+	}
+	return d.h.rest
+}

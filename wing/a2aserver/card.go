@@ -1,0 +1,100 @@
+package a2aserver
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+
+	"agenthost/pkg/protocol"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
+)
+
+// sendCard sends the agent's card, which both versions read. It is public: clients need it before they
+// know how to authenticate.
+func (d *door) sendCard(w http.ResponseWriter) error {
+	producer, ok := a2av0.NewStaticAgentCardProducer(d.buildCard()).(a2asrv.AgentCardJSONProducer)
+	if !ok {
+		return server.NewError(http.StatusInternalServerError, "")
+	}
+	text, err := producer.CardJSON(d.r.Context())
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Access-Control-Allow-Origin", "*")
+	w.Header().Set("Cache-Control", "no-cache")
+	server.WriteRawJSON(w, http.StatusOK, text)
+	return nil
+}
+
+func (d *door) buildCard() *a2a.AgentCard {
+	agent := d.findRoot()
+	about := cmp.Or(agent.Description(), d.app.Description(), "The agent "+agent.Name()+".")
+	card := &a2a.AgentCard{
+		Name: agent.Name(), Description: about, Version: d.settings.version,
+		IconURL: d.settings.iconURL, DocumentationURL: d.settings.documentation,
+		Capabilities: a2a.AgentCapabilities{
+			Streaming: true, ExtendedAgentCard: d.h.HasAuth(),
+			Extensions: []a2a.AgentExtension{{URI: adkExtension, Description: "Answers have ADK's metadata and its function calls."}},
+		},
+		DefaultInputModes: []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},
+		Skills: []a2a.AgentSkill{{ID: agent.Name(), Name: agent.Name(), Description: about, Tags: []string{"agent"}}},
+	}
+	for _, version := range []a2a.ProtocolVersion{a2a.Version, a2av0.Version} {
+		for _, binding := range []a2a.TransportProtocol{a2a.TransportProtocolJSONRPC, a2a.TransportProtocolHTTPJSON} {
+			card.SupportedInterfaces = append(card.SupportedInterfaces, &a2a.AgentInterface{URL: d.address(), ProtocolBinding: binding, ProtocolVersion: version})
+		}
+	}
+	if d.settings.organization != "" {
+		card.Provider = &a2a.AgentProvider{Org: d.settings.organization, URL: d.settings.address}
+	}
+	if d.h.HasAuth() {
+		const scheme = "bearer"
+		card.SecuritySchemes = a2a.NamedSecuritySchemes{scheme: a2a.HTTPAuthSecurityScheme{Scheme: "Bearer"}}
+		card.SecurityRequirements = a2a.SecurityRequirementsOptions{{scheme: {}}}
+	}
+	return card
+}
+
+// findRoot returns the agent that the card describes.
+func (d *door) findRoot() runtime.Agent {
+	if d.agent == "" {
+		return d.app.Root()
+	}
+	return protocol.FindAgent(d.app.Root(), d.agent)
+}
+
+// maxSkills limits an extended card.
+const maxSkills = 256
+
+// GetExtendedAgentCard implements [a2asrv.RequestHandler]: the card for an authenticated caller has the
+// agents below as skills, too.
+func (h *handlers) GetExtendedAgentCard(ctx context.Context, _ *a2a.GetExtendedAgentCardRequest) (*a2a.AgentCard, error) {
+	d := doorOf(ctx)
+	switch {
+	case d.rejected != nil:
+		return nil, d.rejected
+	case !h.HasAuth():
+		return nil, a2a.ErrExtendedCardNotConfigured
+	}
+	card := d.buildCard()
+	var addSkills func(a runtime.Agent, prefix string)
+	addSkills = func(a runtime.Agent, prefix string) {
+		for _, sub := range a.SubAgents() {
+			if len(card.Skills) == maxSkills {
+				return
+			}
+			id := prefix + "_" + sub.Name()
+			card.Skills = append(card.Skills, a2a.AgentSkill{
+				ID: id, Name: sub.Name(), Description: cmp.Or(sub.Description(), "The agent "+sub.Name()+"."), Tags: []string{"sub_agent:" + sub.Name()},
+			})
+			addSkills(sub, id)
+		}
+	}
+	addSkills(d.findRoot(), d.findRoot().Name())
+	return card, nil
+}

@@ -1,0 +1,622 @@
+package a2aserver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"github.com/google/uuid"
+	"google.golang.org/genai"
+
+	"agenthost/internal/safe"
+	"agenthost/pkg/protocol"
+	"agenthost/pkg/protocol/task"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
+	"agenthost/pkg/session"
+)
+
+var _ a2asrv.RequestHandler = (*handlers)(nil)
+
+// A sent message begins a task, or answers one.
+type sent struct {
+	// id has no invocation for a new task.
+	id      task.ID
+	content *genai.Content
+	// creates is set for a new session.
+	creates  bool
+	metadata map[string]any
+	// repeats is the state of the task that the message does not answer: it is the result.
+	repeats *task.State
+	// answered is the task before the answer.
+	answered *task.State
+}
+
+// readMessage reads a message, and finds its task.
+func (d *door) readMessage(ctx context.Context, req *a2a.SendMessageRequest) (*sent, error) {
+	m := req.Message
+	switch {
+	case d.rejected != nil:
+		return nil, d.rejected
+	case m == nil:
+		return nil, newInvalid("message is required")
+	case m.ID == "" || len(m.ID) > maxID:
+		return nil, newInvalid("message.messageId must have 1 to %d bytes", maxID)
+	case m.Role != a2a.MessageRoleUser:
+		return nil, newInvalid("message.role must be ROLE_USER (user in 0.3)")
+	case req.Config != nil && req.Config.PushConfig != nil:
+		return nil, a2a.ErrPushNotificationNotSupported
+	case req.Config != nil && req.Config.HistoryLength != nil && *req.Config.HistoryLength < 0:
+		return nil, newInvalid("configuration.historyLength must be at least 0")
+	}
+	parts, err := readParts(m)
+	if err != nil {
+		return nil, err
+	}
+	s := &sent{content: &genai.Content{Role: genai.RoleUser, Parts: parts}}
+	if len(req.Metadata) > 0 {
+		text, err := server.EncodeJSON(req.Metadata)
+		if err != nil || len(text) > maxMetadata {
+			return nil, newInvalid("metadata exceeds the limit of %d bytes", maxMetadata)
+		}
+		s.metadata = map[string]any{"a2a_metadata": req.Metadata}
+	}
+	if m.TaskID != "" {
+		return s, d.readAnswer(ctx, m, s)
+	}
+	s.id.Key, s.creates = session.Key{App: d.app.Name(), User: d.user, ID: m.ContextID}, true
+	if m.ContextID == "" {
+		s.id.Key.ID = "a2a-" + uuid.NewString()
+	}
+	if slices.ContainsFunc(parts, func(p *genai.Part) bool { return p.FunctionResponse != nil }) {
+		return nil, newInvalid("message.taskId is required for the response to a call")
+	}
+	return s, nil
+}
+
+// readAnswer finds the task that a message continues. One that does not answer its questions is not run:
+// the task's state repeats them.
+func (d *door) readAnswer(ctx context.Context, m *a2a.Message, s *sent) error {
+	id, err := d.readID(m.TaskID)
+	if err != nil {
+		return err
+	}
+	if m.ContextID != "" && m.ContextID != id.Key.ID {
+		return newInvalid("message.contextId is not that of the task")
+	}
+	t, err := d.h.tasks.Find(ctx, id) // not Read: the lease of the run that asks may be idle on another replica
+	if err != nil {
+		return d.describeError(err)
+	}
+	if len(t.Pending) == 0 || t.IsCanceled() {
+		return a2a.NewError(a2a.ErrUnsupportedOperation, "the task does not wait for a message: send it without taskId to begin another one")
+	}
+	found := &task.State{Turn: t, Status: task.Waiting}
+	s.id, s.answered = id, found
+	responses := 0
+	for _, p := range s.content.Parts {
+		if p.FunctionResponse == nil {
+			continue
+		}
+		responses++
+		at := slices.IndexFunc(found.Pending, func(open task.PendingCall) bool { return open.Call.ID == p.FunctionResponse.ID })
+		if at < 0 {
+			return newInvalid("the call %q is not open in the task", truncateText(p.FunctionResponse.ID, maxName))
+		}
+		p.FunctionResponse.Name = found.Pending[at].Call.Name
+	}
+	switch {
+	case responses == len(s.content.Parts):
+		return nil
+	case responses > 0:
+		return newInvalid("a message has responses to calls, or other parts, and not both")
+	}
+	return d.readWords(ctx, m, s)
+}
+
+// readWords makes a text, or data, the response to the first question.
+func (d *door) readWords(ctx context.Context, m *a2a.Message, s *sent) error {
+	var q *protocol.Question
+	for _, open := range s.answered.Pending {
+		if q = protocol.NewQuestion(open.Call); q != nil {
+			break
+		}
+	}
+	var words []string
+	for i, p := range s.content.Parts {
+		if value := m.Parts[i].Data(); value != nil {
+			text, err := server.EncodeJSON(value)
+			if err != nil {
+				return newInvalid("message.parts[%d].data: %s", i, err)
+			}
+			words = append(words, string(text))
+		} else if p.Text != "" {
+			words = append(words, p.Text)
+		}
+	}
+	if q == nil {
+		s.repeats = s.answered
+		return nil
+	}
+	response, err := q.ReadAnswer(ctx, strings.Join(words, "\n"))
+	if errors.Is(err, protocol.ErrNotAnAnswer) {
+		s.repeats = s.answered
+		return nil
+	}
+	s.content.Parts = []*genai.Part{{FunctionResponse: &genai.FunctionResponse{ID: q.Call.ID, Name: q.Call.Name, Response: response}}}
+	return err
+}
+
+// A turn is a run that a message has started.
+type turn struct {
+	id  task.ID
+	run *task.Run
+}
+
+// startTurn starts a message's run, and returns once the message is stored.
+func (d *door) startTurn(ctx context.Context, s *sent, f *feed) (*turn, error) {
+	t := &turn{id: s.id}
+	run, err := d.h.tasks.Start(ctx, task.ID{Key: s.id.Key}, func(ctx context.Context, started func(string)) error {
+		defer f.close()
+		id := s.id
+		defer func() { d.h.removeFeed(id, f) }()
+		return d.runTurn(ctx, s, f, func(invocation string) {
+			id.Invocation = cmp.Or(id.Invocation, invocation)
+			d.h.addFeed(id, f)
+			started(id.Invocation)
+		})
+	})
+	if err != nil {
+		return nil, d.describeError(err)
+	}
+	t.run = run
+	if t.id.Invocation = run.WaitForStart(ctx); t.id.Invocation != "" {
+		return t, nil
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return nil, d.describeError(cmp.Or(run.Err(), task.ErrPanicked))
+}
+
+// runTurn runs a turn to its end.
+func (d *door) runTurn(ctx context.Context, s *sent, f *feed, onStart func(string)) error {
+	inner, end, err := d.h.StartRun(ctx, s.id.Key.App, s.id.Key.User, true)
+	if err != nil {
+		return err
+	}
+	defer end()
+	inner, cancel := context.WithCancel(inner)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		defer safe.Recover(func(p *safe.Panic) { p.Log(d.h.Logger(), "canceling an A2A task panicked") })
+		cancel()
+	})()
+	streaming := true
+	return protocol.Run(inner, d.h.Services, &runtime.RunRequest{
+		App: s.id.Key.App, UserID: s.id.Key.User, SessionID: s.id.Key.ID, Message: s.content, Agent: d.agent, CreateSession: s.creates,
+		Streaming: &streaming, Writer: session.WriterClient, Protocol: "a2a", CustomMetadata: s.metadata, OnStart: onStart,
+	}, func(ev *session.Event) error {
+		f.publish(ev)
+		return nil
+	})
+}
+
+// readTask returns a task's state. An interrupted run is resumed.
+func (d *door) readTask(ctx context.Context, id task.ID) (*task.State, error) {
+	return d.h.tasks.Read(ctx, id, func() (*task.Run, error) {
+		return d.h.tasks.Start(ctx, id, func(ctx context.Context, started func(string)) error {
+			inner, end, err := d.h.StartRun(ctx, id.Key.App, id.Key.User, true)
+			if err != nil {
+				return err
+			}
+			defer end()
+			return protocol.Run(inner, d.h.Services, &runtime.RunRequest{
+				App: id.Key.App, UserID: id.Key.User, SessionID: id.Key.ID, InvocationID: id.Invocation, Writer: session.WriterClient, Protocol: "a2a", OnStart: started,
+			}, func(*session.Event) error { return nil })
+		})
+	})
+}
+
+// describeError returns an error for the client; an internal one's cause is in the log.
+func (d *door) describeError(err error) error {
+	own := (*a2a.Error)(nil)
+	switch {
+	case err == nil || errors.As(err, &own):
+		return err
+	case errors.Is(err, task.ErrUnknown):
+		return a2a.ErrTaskNotFound
+	case errors.Is(err, task.ErrTooMany):
+		return a2a.NewError(a2a.ErrServerError, err.Error())
+	case errors.Is(err, context.Canceled) && d.r.Context().Err() != nil:
+		return err
+	}
+	failed := d.h.LogError(d.r, err)
+	switch {
+	case failed.Status == http.StatusNotFound:
+		return a2a.ErrTaskNotFound
+	case failed.Status == http.StatusTooManyRequests || failed.Status == http.StatusServiceUnavailable || failed.Status == http.StatusConflict:
+		return a2a.NewError(a2a.ErrServerError, failed.Detail)
+	case failed.Status < http.StatusInternalServerError && failed.Detail != "":
+		return a2a.NewError(a2a.ErrInvalidParams, failed.Detail)
+	case failed.Status < http.StatusInternalServerError:
+		return a2a.NewError(a2a.ErrInvalidParams, err.Error())
+	}
+	return a2a.ErrInternalError
+}
+
+func (d *door) newView(id task.ID) *taskView { return &taskView{id, d.isADK} }
+
+// SendMessage implements [a2asrv.RequestHandler]. It waits for the turn's end, unless the client wants the
+// task at once; a client that leaves does not end the turn.
+func (h *handlers) SendMessage(ctx context.Context, req *a2a.SendMessageRequest) (a2a.SendMessageResult, error) {
+	d := doorOf(ctx)
+	s, err := d.readMessage(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	config := cmp.Or(req.Config, &a2a.SendMessageConfig{})
+	if s.repeats != nil {
+		return d.newView(s.id).describeTask(s.repeats, config.HistoryLength, true), nil
+	}
+	t, err := d.startTurn(ctx, s, &feed{})
+	if err != nil {
+		return nil, err
+	}
+	if !config.ReturnImmediately {
+		select {
+		case <-t.run.Ended():
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	found, err := d.readTask(ctx, t.id)
+	if err != nil {
+		return nil, d.describeError(err)
+	}
+	if err := t.findError(found); err != nil {
+		return nil, d.describeError(err)
+	}
+	if m := d.newDirectMessage(t.id, found); m != nil {
+		return m, nil
+	}
+	return d.newView(t.id).describeTask(found, config.HistoryLength, true), nil
+}
+
+// findError returns the error of a run that has ended and whose reason the task's state does not have: the
+// store was not available, or another run took the session.
+func (t *turn) findError(s *task.State) error {
+	select {
+	case <-t.run.Ended():
+	default:
+		return nil
+	}
+	if s.Status == task.Failed || s.Status == task.Canceled || s.Events[len(s.Events)-1].ErrorCode != "" {
+		return nil
+	}
+	return t.run.Err()
+}
+
+// newDirectMessage returns a turn's answer as a message, if the app wants that and the turn has completed;
+// else nil.
+func (d *door) newDirectMessage(id task.ID, s *task.State) *a2a.Message {
+	last := s.Events[len(s.Events)-1]
+	if !d.settings.answersByDirectMessages || s.Status != task.Completed || last.ErrorCode != "" {
+		return nil
+	}
+	parts := buildParts(last.Content, d.isADK, nil)
+	if len(parts) == 0 {
+		return nil
+	}
+	m := a2a.NewMessage(a2a.MessageRoleAgent, parts...)
+	m.ID, m.ContextID = last.ID, id.Key.ID
+	return m
+}
+
+// SendStreamingMessage implements [a2asrv.RequestHandler].
+func (h *handlers) SendStreamingMessage(ctx context.Context, req *a2a.SendMessageRequest) iter.Seq2[a2a.Event, error] {
+	return func(yield func(a2a.Event, error) bool) {
+		d := doorOf(ctx)
+		if err := d.streamMessage(ctx, req, yield); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+func (d *door) streamMessage(ctx context.Context, req *a2a.SendMessageRequest, yield func(a2a.Event, error) bool) error {
+	s, err := d.readMessage(ctx, req)
+	if err != nil {
+		return err
+	}
+	config := cmp.Or(req.Config, &a2a.SendMessageConfig{})
+	if s.repeats != nil {
+		yield(d.newView(s.id).describeTask(s.repeats, config.HistoryLength, true), nil)
+		return nil
+	}
+	release, err := d.h.openStream(d.user)
+	if err != nil {
+		return err
+	}
+	defer release()
+	f := &feed{}
+	queue := f.subscribe()
+	defer f.unsubscribe(queue)
+	t, err := d.startTurn(ctx, s, f)
+	if err != nil {
+		return err
+	}
+	if d.settings.answersByDirectMessages {
+		return d.streamDirectMessage(ctx, t, yield)
+	}
+	out := d.newFollower(t.id, yield)
+	found, err := d.h.tasks.Find(ctx, t.id)
+	if err != nil {
+		return d.describeError(err)
+	}
+	begun := &task.State{Turn: &task.Turn{Events: found.Events[:1]}}
+	if s.answered != nil {
+		begun.Turn = s.answered.Turn // it works again
+	}
+	out.skipEvents(begun.Events)
+	first := out.view.describeTask(begun, config.HistoryLength, s.answered != nil)
+	if s.answered == nil {
+		first.Status.State = a2a.TaskStateSubmitted
+	}
+	if yield(first, nil) && (s.answered != nil || out.sendStatus(out.view.describeStatus(begun))) {
+		out.followQueue(ctx, queue)
+	}
+	return nil
+}
+
+// streamDirectMessage sends a turn's answer once it has ended: a message has no chunks.
+func (d *door) streamDirectMessage(ctx context.Context, t *turn, yield func(a2a.Event, error) bool) error {
+	select {
+	case <-t.run.Ended():
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	found, err := d.readTask(ctx, t.id)
+	if err != nil {
+		return d.describeError(err)
+	}
+	if m := d.newDirectMessage(t.id, found); m != nil {
+		yield(m, nil)
+		return nil
+	}
+	yield(d.newView(t.id).describeTask(found, nil, true), nil)
+	return nil
+}
+
+// SubscribeToTask implements [a2asrv.RequestHandler].
+func (h *handlers) SubscribeToTask(ctx context.Context, req *a2a.SubscribeToTaskRequest) iter.Seq2[a2a.Event, error] {
+	return func(yield func(a2a.Event, error) bool) {
+		if err := doorOf(ctx).followTask(ctx, req.ID, yield); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+func (d *door) followTask(ctx context.Context, taskID a2a.TaskID, yield func(a2a.Event, error) bool) error {
+	if d.rejected != nil {
+		return d.rejected
+	}
+	id, err := d.readID(taskID)
+	if err != nil {
+		return err
+	}
+	release, err := d.h.openStream(d.user)
+	if err != nil {
+		return err
+	}
+	defer release()
+	var queue chan *session.Event
+	if f := d.h.findFeed(id); f != nil { // before the state is read: what follows it is in the queue
+		queue = f.subscribe()
+		defer f.unsubscribe(queue)
+	}
+	found, err := d.readTask(ctx, id)
+	if err != nil {
+		return d.describeError(err)
+	}
+	out := d.newFollower(id, yield)
+	first := out.view.describeTask(found, nil, true)
+	if first.Status.State.Terminal() {
+		return a2a.NewError(a2a.ErrUnsupportedOperation, "the task has ended")
+	}
+	out.skipEvents(found.Events)
+	switch {
+	case !yield(first, nil) || found.Status != task.Working:
+	case queue != nil:
+		out.followQueue(ctx, queue)
+	default:
+		out.followStore(ctx)
+	}
+	return nil
+}
+
+// GetTask implements [a2asrv.RequestHandler].
+func (h *handlers) GetTask(ctx context.Context, req *a2a.GetTaskRequest) (*a2a.Task, error) {
+	d := doorOf(ctx)
+	if d.rejected != nil {
+		return nil, d.rejected
+	}
+	if req.HistoryLength != nil && *req.HistoryLength < 0 {
+		return nil, newInvalid("historyLength must be at least 0")
+	}
+	id, err := d.readID(req.ID)
+	if err != nil {
+		return nil, err
+	}
+	found, err := d.readTask(ctx, id)
+	if err != nil {
+		return nil, d.describeError(err)
+	}
+	return d.newView(id).describeTask(found, req.HistoryLength, true), nil
+}
+
+// CancelTask implements [a2asrv.RequestHandler].
+func (h *handlers) CancelTask(ctx context.Context, req *a2a.CancelTaskRequest) (*a2a.Task, error) {
+	d := doorOf(ctx)
+	if d.rejected != nil {
+		return nil, d.rejected
+	}
+	id, err := d.readID(req.ID)
+	if err != nil {
+		return nil, err
+	}
+	found, err := d.readTask(ctx, id)
+	if err != nil {
+		return nil, d.describeError(err)
+	}
+	if found.Status != task.Working && found.Status != task.Waiting {
+		return nil, a2a.ErrTaskNotCancelable
+	}
+	queue := (chan *session.Event)(nil)
+	if f := h.findFeed(id); f != nil {
+		queue = f.subscribe()
+		defer f.unsubscribe(queue)
+	}
+	if err := h.tasks.Cancel(ctx, id, "The client canceled the task."); err != nil {
+		return nil, d.describeError(err)
+	}
+	for queue != nil { // until the run here has stored its end
+		select {
+		case _, ok := <-queue:
+			if !ok {
+				queue = nil
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	if found, err = d.readTask(ctx, id); err != nil {
+		return nil, d.describeError(err)
+	}
+	return d.newView(id).describeTask(found, nil, true), nil
+}
+
+// Limits for lists.
+const (
+	defaultPage = 50
+	maxPage     = 100
+	// maxListed is how many sessions a list reads, the latest ones.
+	maxListed = 50
+)
+
+// ListTasks implements [a2asrv.RequestHandler]: the tasks of the caller's latest sessions, the newest
+// first.
+func (h *handlers) ListTasks(ctx context.Context, req *a2a.ListTasksRequest) (*a2a.ListTasksResponse, error) {
+	d := doorOf(ctx)
+	if d.rejected != nil {
+		return nil, d.rejected
+	}
+	size := cmp.Or(req.PageSize, defaultPage)
+	offset, err := strconv.Atoi(cmp.Or(req.PageToken, "0"))
+	switch {
+	case size < 1 || size > maxPage:
+		return nil, newInvalid("pageSize must be 1 to %d, got %d", maxPage, req.PageSize)
+	case err != nil || offset < 0:
+		return nil, newInvalid("pageToken must be the nextPageToken of a list")
+	case req.HistoryLength != nil && *req.HistoryLength < 0:
+		return nil, newInvalid("historyLength must be at least 0")
+	}
+	all, err := d.listTasks(ctx, req)
+	if err != nil {
+		return nil, d.describeError(err)
+	}
+	page := all[min(offset, len(all)):min(offset+size, len(all))]
+	list := &a2a.ListTasksResponse{Tasks: []*a2a.Task{}, TotalSize: len(all), PageSize: len(page)}
+	for _, one := range page {
+		list.Tasks = append(list.Tasks, d.newView(one.id).describeTask(one.state, req.HistoryLength, req.IncludeArtifacts))
+	}
+	if offset+size < len(all) {
+		list.NextPageToken = strconv.Itoa(offset + size)
+	}
+	return list, nil
+}
+
+// A listedTask is a task with its state.
+type listedTask struct {
+	id    task.ID
+	state *task.State
+}
+
+// listTasks returns the tasks that a list selects, the newest first.
+func (d *door) listTasks(ctx context.Context, req *a2a.ListTasksRequest) ([]listedTask, error) {
+	keys, err := d.listSessions(ctx, req.ContextID)
+	if err != nil {
+		return nil, err
+	}
+	var all []listedTask
+	for _, key := range keys {
+		states, err := d.h.tasks.List(ctx, key)
+		if errors.Is(err, task.ErrUnknown) {
+			continue // deleted meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range slices.Backward(states) {
+			one := listedTask{task.ID{Key: key, Invocation: s.Events[0].InvocationID}, s}
+			status := d.newView(one.id).describeStatus(s)
+			if req.Status != "" && status.State != req.Status || req.StatusTimestampAfter != nil && !status.Timestamp.After(*req.StatusTimestampAfter) {
+				continue
+			}
+			all = append(all, one)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b listedTask) int { return b.state.Updated().Compare(a.state.Updated()) })
+	return all, nil
+}
+
+// listSessions returns the session of a context, or the caller's latest ones.
+func (d *door) listSessions(ctx context.Context, contextID string) ([]session.Key, error) {
+	if contextID != "" {
+		return []session.Key{{App: d.app.Name(), User: d.user, ID: contextID}}, nil
+	}
+	sessions, err := d.h.Host().Store().Sessions.List(ctx, d.app.Name(), d.user)
+	if err != nil {
+		return nil, err
+	}
+	var keys []session.Key
+	for _, sess := range slices.Backward(sessions) {
+		if len(keys) == maxListed {
+			break
+		}
+		keys = append(keys, sess.Key)
+	}
+	return keys, nil
+}
+
+// GetTaskPushConfig implements [a2asrv.RequestHandler].
+func (h *handlers) GetTaskPushConfig(ctx context.Context, _ *a2a.GetTaskPushConfigRequest) (*a2a.PushConfig, error) {
+	return nil, rejectPush(ctx)
+}
+
+// ListTaskPushConfigs implements [a2asrv.RequestHandler].
+func (h *handlers) ListTaskPushConfigs(ctx context.Context, _ *a2a.ListTaskPushConfigRequest) (*a2a.ListTaskPushConfigResponse, error) {
+	return nil, rejectPush(ctx)
+}
+
+// CreateTaskPushConfig implements [a2asrv.RequestHandler].
+func (h *handlers) CreateTaskPushConfig(ctx context.Context, _ *a2a.PushConfig) (*a2a.PushConfig, error) {
+	return nil, rejectPush(ctx)
+}
+
+// DeleteTaskPushConfig implements [a2asrv.RequestHandler].
+func (h *handlers) DeleteTaskPushConfig(ctx context.Context, _ *a2a.DeleteTaskPushConfigRequest) error {
+	return rejectPush(ctx)
+}
+
+// rejectPush returns the error for push notifications, which the card does not offer: the host would send
+// requests to addresses that a client names.
+func rejectPush(ctx context.Context) error {
+	return cmp.Or(doorOf(ctx).rejected, error(a2a.ErrPushNotificationNotSupported))
+}
