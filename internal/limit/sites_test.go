@@ -106,6 +106,7 @@ var boundedDecoders = map[string]string{
 	"internal/number/numbertest/numbertest.go": "a constant",
 	"pkg/protocol/body.go":                     "a request body that the server has read, MaxBody",
 	"wing/aguiserver/input.go":                 "a part of a request body that the server has read, MaxBody",
+	"wing/a2aserver/a2aserver.go":              "a request body that the server has read, MaxBody",
 	"wing/openaiserver/responses.go":           "a part of a request body that the server has read, MaxBody",
 	"wing/openaiserver/request.go":             "a request body that the server has read, MaxBody",
 	"wing/programs/sandbox/run_linux.go":       "the report of this program to itself, 64 KiB",

@@ -193,8 +193,8 @@ func (h *handlers) findAgent(r *http.Request) (*door, error) {
 	return d, nil
 }
 
-// address returns the agent's URL.
-func (d *door) address() string {
+// buildAddress returns the agent's URL.
+func (d *door) buildAddress() string {
 	base := strings.TrimRight(d.h.opts.PublicURL, "/")
 	if base == "" {
 		u := url.URL{Scheme: "http", Host: d.r.Host}

@@ -46,7 +46,7 @@ func (d *door) buildCard() *a2a.AgentCard {
 	}
 	for _, version := range []a2a.ProtocolVersion{a2a.Version, a2av0.Version} {
 		for _, binding := range []a2a.TransportProtocol{a2a.TransportProtocolJSONRPC, a2a.TransportProtocolHTTPJSON} {
-			card.SupportedInterfaces = append(card.SupportedInterfaces, &a2a.AgentInterface{URL: d.address(), ProtocolBinding: binding, ProtocolVersion: version})
+			card.SupportedInterfaces = append(card.SupportedInterfaces, &a2a.AgentInterface{URL: d.buildAddress(), ProtocolBinding: binding, ProtocolVersion: version})
 		}
 	}
 	if d.settings.organization != "" {

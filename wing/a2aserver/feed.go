@@ -37,8 +37,8 @@ type feed struct {
 	closed bool
 }
 
-// subscribe returns a queue, which is closed when the run has ended, or the follower is too late.
-func (f *feed) subscribe() chan *session.Event {
+// addFollower returns a queue, which is closed when the run has ended, or the follower is too late.
+func (f *feed) addFollower() chan *session.Event {
 	queue := make(chan *session.Event, queueSize)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -50,7 +50,7 @@ func (f *feed) subscribe() chan *session.Event {
 	return queue
 }
 
-func (f *feed) publish(ev *session.Event) {
+func (f *feed) publishEvent(ev *session.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	kept := f.queues[:0]
@@ -69,8 +69,8 @@ func (f *feed) publish(ev *session.Event) {
 	f.queues = kept
 }
 
-// unsubscribe drops a queue whose follower has left.
-func (f *feed) unsubscribe(queue chan *session.Event) {
+// removeFollower drops a queue whose follower has left.
+func (f *feed) removeFollower(queue chan *session.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, one := range f.queues {
@@ -81,7 +81,7 @@ func (f *feed) unsubscribe(queue chan *session.Event) {
 	}
 }
 
-func (f *feed) close() {
+func (f *feed) closeQueues() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed = true

@@ -30,7 +30,7 @@ const (
 	typeResponse = "function_response"
 )
 
-// Marks around data in a text/plain part, as in ADK.
+// Marks around data in a part of the type text/plain, as in ADK.
 const (
 	dataStart = "<a2a_datapart_json>"
 	dataEnd   = "</a2a_datapart_json>"

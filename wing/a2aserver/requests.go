@@ -7,7 +7,6 @@ import (
 	"iter"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -121,7 +120,7 @@ func (d *door) readAnswer(ctx context.Context, m *a2a.Message, s *sent) error {
 	return d.readWords(ctx, m, s)
 }
 
-// readWords makes a text, or data, the response to the first question.
+// readWords makes text, or data, the response to the first question.
 func (d *door) readWords(ctx context.Context, m *a2a.Message, s *sent) error {
 	var q *protocol.Question
 	for _, open := range s.answered.Pending {
@@ -164,7 +163,7 @@ type turn struct {
 func (d *door) startTurn(ctx context.Context, s *sent, f *feed) (*turn, error) {
 	t := &turn{id: s.id}
 	run, err := d.h.tasks.Start(ctx, task.ID{Key: s.id.Key}, func(ctx context.Context, started func(string)) error {
-		defer f.close()
+		defer f.closeQueues()
 		id := s.id
 		defer func() { d.h.removeFeed(id, f) }()
 		return d.runTurn(ctx, s, f, func(invocation string) {
@@ -204,7 +203,7 @@ func (d *door) runTurn(ctx context.Context, s *sent, f *feed, onStart func(strin
 		App: s.id.Key.App, UserID: s.id.Key.User, SessionID: s.id.Key.ID, Message: s.content, Agent: d.agent, CreateSession: s.creates,
 		Streaming: &streaming, Writer: session.WriterClient, Protocol: "a2a", CustomMetadata: s.metadata, OnStart: onStart,
 	}, func(ev *session.Event) error {
-		f.publish(ev)
+		f.publishEvent(ev)
 		return nil
 	})
 }
@@ -254,7 +253,7 @@ func (d *door) describeError(err error) error {
 
 func (d *door) newView(id task.ID) *taskView { return &taskView{id, d.isADK} }
 
-// SendMessage implements [a2asrv.RequestHandler]. It waits for the turn's end, unless the client wants the
+// SendMessage implements [a2asrv.RequestHandler]. It waits for the turn's end, unless the client takes the
 // task at once; a client that leaves does not end the turn.
 func (h *handlers) SendMessage(ctx context.Context, req *a2a.SendMessageRequest) (a2a.SendMessageResult, error) {
 	d := doorOf(ctx)
@@ -304,7 +303,7 @@ func (t *turn) findError(s *task.State) error {
 	return t.run.Err()
 }
 
-// newDirectMessage returns a turn's answer as a message, if the app wants that and the turn has completed;
+// newDirectMessage returns a turn's answer as a message, if the app has direct_messages and the turn has completed;
 // else nil.
 func (d *door) newDirectMessage(id task.ID, s *task.State) *a2a.Message {
 	last := s.Events[len(s.Events)-1]
@@ -346,8 +345,8 @@ func (d *door) streamMessage(ctx context.Context, req *a2a.SendMessageRequest, y
 	}
 	defer release()
 	f := &feed{}
-	queue := f.subscribe()
-	defer f.unsubscribe(queue)
+	queue := f.addFollower()
+	defer f.removeFollower(queue)
 	t, err := d.startTurn(ctx, s, f)
 	if err != nil {
 		return err
@@ -418,8 +417,8 @@ func (d *door) followTask(ctx context.Context, taskID a2a.TaskID, yield func(a2a
 	defer release()
 	var queue chan *session.Event
 	if f := d.h.findFeed(id); f != nil { // before the state is read: what follows it is in the queue
-		queue = f.subscribe()
-		defer f.unsubscribe(queue)
+		queue = f.addFollower()
+		defer f.removeFollower(queue)
 	}
 	found, err := d.readTask(ctx, id)
 	if err != nil {
@@ -480,8 +479,8 @@ func (h *handlers) CancelTask(ctx context.Context, req *a2a.CancelTaskRequest) (
 	}
 	queue := (chan *session.Event)(nil)
 	if f := h.findFeed(id); f != nil {
-		queue = f.subscribe()
-		defer f.unsubscribe(queue)
+		queue = f.addFollower()
+		defer f.removeFollower(queue)
 	}
 	if err := h.tasks.Cancel(ctx, id, "The client canceled the task."); err != nil {
 		return nil, d.describeError(err)
@@ -500,123 +499,4 @@ func (h *handlers) CancelTask(ctx context.Context, req *a2a.CancelTaskRequest) (
 		return nil, d.describeError(err)
 	}
 	return d.newView(id).describeTask(found, nil, true), nil
-}
-
-// Limits for lists.
-const (
-	defaultPage = 50
-	maxPage     = 100
-	// maxListed is how many sessions a list reads, the latest ones.
-	maxListed = 50
-)
-
-// ListTasks implements [a2asrv.RequestHandler]: the tasks of the caller's latest sessions, the newest
-// first.
-func (h *handlers) ListTasks(ctx context.Context, req *a2a.ListTasksRequest) (*a2a.ListTasksResponse, error) {
-	d := doorOf(ctx)
-	if d.rejected != nil {
-		return nil, d.rejected
-	}
-	size := cmp.Or(req.PageSize, defaultPage)
-	offset, err := strconv.Atoi(cmp.Or(req.PageToken, "0"))
-	switch {
-	case size < 1 || size > maxPage:
-		return nil, newInvalid("pageSize must be 1 to %d, got %d", maxPage, req.PageSize)
-	case err != nil || offset < 0:
-		return nil, newInvalid("pageToken must be the nextPageToken of a list")
-	case req.HistoryLength != nil && *req.HistoryLength < 0:
-		return nil, newInvalid("historyLength must be at least 0")
-	}
-	all, err := d.listTasks(ctx, req)
-	if err != nil {
-		return nil, d.describeError(err)
-	}
-	page := all[min(offset, len(all)):min(offset+size, len(all))]
-	list := &a2a.ListTasksResponse{Tasks: []*a2a.Task{}, TotalSize: len(all), PageSize: len(page)}
-	for _, one := range page {
-		list.Tasks = append(list.Tasks, d.newView(one.id).describeTask(one.state, req.HistoryLength, req.IncludeArtifacts))
-	}
-	if offset+size < len(all) {
-		list.NextPageToken = strconv.Itoa(offset + size)
-	}
-	return list, nil
-}
-
-// A listedTask is a task with its state.
-type listedTask struct {
-	id    task.ID
-	state *task.State
-}
-
-// listTasks returns the tasks that a list selects, the newest first.
-func (d *door) listTasks(ctx context.Context, req *a2a.ListTasksRequest) ([]listedTask, error) {
-	keys, err := d.listSessions(ctx, req.ContextID)
-	if err != nil {
-		return nil, err
-	}
-	var all []listedTask
-	for _, key := range keys {
-		states, err := d.h.tasks.List(ctx, key)
-		if errors.Is(err, task.ErrUnknown) {
-			continue // deleted meanwhile
-		}
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range slices.Backward(states) {
-			one := listedTask{task.ID{Key: key, Invocation: s.Events[0].InvocationID}, s}
-			status := d.newView(one.id).describeStatus(s)
-			if req.Status != "" && status.State != req.Status || req.StatusTimestampAfter != nil && !status.Timestamp.After(*req.StatusTimestampAfter) {
-				continue
-			}
-			all = append(all, one)
-		}
-	}
-	slices.SortStableFunc(all, func(a, b listedTask) int { return b.state.Updated().Compare(a.state.Updated()) })
-	return all, nil
-}
-
-// listSessions returns the session of a context, or the caller's latest ones.
-func (d *door) listSessions(ctx context.Context, contextID string) ([]session.Key, error) {
-	if contextID != "" {
-		return []session.Key{{App: d.app.Name(), User: d.user, ID: contextID}}, nil
-	}
-	sessions, err := d.h.Host().Store().Sessions.List(ctx, d.app.Name(), d.user)
-	if err != nil {
-		return nil, err
-	}
-	var keys []session.Key
-	for _, sess := range slices.Backward(sessions) {
-		if len(keys) == maxListed {
-			break
-		}
-		keys = append(keys, sess.Key)
-	}
-	return keys, nil
-}
-
-// GetTaskPushConfig implements [a2asrv.RequestHandler].
-func (h *handlers) GetTaskPushConfig(ctx context.Context, _ *a2a.GetTaskPushConfigRequest) (*a2a.PushConfig, error) {
-	return nil, rejectPush(ctx)
-}
-
-// ListTaskPushConfigs implements [a2asrv.RequestHandler].
-func (h *handlers) ListTaskPushConfigs(ctx context.Context, _ *a2a.ListTaskPushConfigRequest) (*a2a.ListTaskPushConfigResponse, error) {
-	return nil, rejectPush(ctx)
-}
-
-// CreateTaskPushConfig implements [a2asrv.RequestHandler].
-func (h *handlers) CreateTaskPushConfig(ctx context.Context, _ *a2a.PushConfig) (*a2a.PushConfig, error) {
-	return nil, rejectPush(ctx)
-}
-
-// DeleteTaskPushConfig implements [a2asrv.RequestHandler].
-func (h *handlers) DeleteTaskPushConfig(ctx context.Context, _ *a2a.DeleteTaskPushConfigRequest) error {
-	return rejectPush(ctx)
-}
-
-// rejectPush returns the error for push notifications, which the card does not offer: the host would send
-// requests to addresses that a client names.
-func rejectPush(ctx context.Context) error {
-	return cmp.Or(doorOf(ctx).rejected, error(a2a.ErrPushNotificationNotSupported))
 }
