@@ -8,8 +8,8 @@ import (
 
 	"agenthost/internal/command"
 	"agenthost/pkg/runtime"
-	"agenthost/wing/adk/conformance"
 	"agenthost/wing/a2aserver"
+	"agenthost/wing/adk/conformance"
 	"agenthost/wing/aguiserver"
 
 	"github.com/spf13/pflag"

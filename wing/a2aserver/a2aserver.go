@@ -77,7 +77,7 @@ const keepAlive = 15 * time.Second
 
 func (h *handlers) buildTransports() {
 	options := []a2asrv.TransportOption{a2asrv.WithTransportKeepAlive(keepAlive), a2asrv.WithTransportPanicHandler(func(value any) error {
-		h.Logger().Error("A2A handler panicked", "panic", value)
+		h.Logger().Error("handling an A2A request panicked", "panic", value)
 		return a2a.ErrInternalError
 	})}
 	h.rpc, h.rest = a2asrv.NewJSONRPCHandler(h, options...), a2asrv.NewRESTHandler(h, options...)
