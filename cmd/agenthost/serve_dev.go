@@ -6,15 +6,14 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/spf13/pflag"
+
 	"agenthost/internal/command"
 	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
 	"agenthost/wing/a2aserver"
 	"agenthost/wing/adk/conformance"
 	"agenthost/wing/aguiserver"
-
-	"github.com/spf13/pflag"
-
-	"agenthost/pkg/server"
 	"agenthost/wing/apptest/testweb"
 	"agenthost/wing/chatpage"
 	connections "agenthost/wing/connection"
