@@ -24,7 +24,7 @@ RUN     ?=
 CORPUS  ?= $(abspath ../shared/corpus)
 export AGENTHOST_CORPUS ?= $(CORPUS)
 
-.PHONY: all help build run test interpreters unit race qa-test lint fmt fmt-check generate film fresh apps eval examples-test gcs-test kube-test ui-test vscode mcp-suite fuzz bench bench-stores bench-http bench-mcp bench-openai bench-agui bench-replicas proof proof-full probes dist module cover clean
+.PHONY: all help build run test interpreters unit race qa-test lint fmt fmt-check generate film fresh apps eval examples-test gcs-test kube-test ui-test vscode mcp-suite fuzz bench bench-stores bench-http bench-mcp bench-openai bench-agui bench-a2a bench-replicas proof proof-full probes dist module cover clean
 
 all: test ## same as test
 
@@ -131,6 +131,9 @@ bench-http: ## benchmark both HTTP servers in separate processes, about 20 minut
 
 bench-mcp: ## benchmark a turn as a call of an MCP tool against /run
 	cd qa && $(NOCGO) $(GO) test -run '^$$' -bench ServerCall -benchtime 20000x -cpu 1 ./mcpsuite
+
+bench-a2a: ## benchmark a turn as a message of A2A against /run and /run_sse
+	$(NOCGO) $(GO) test -run '^$$' -bench Turn -benchtime 20000x -cpu 1 ./wing/a2aserver
 
 bench-agui: ## benchmark a turn as a run of an AG-UI client against /run and /run_sse
 	$(NOCGO) $(GO) test -run '^$$' -bench Turn -benchtime 20000x -cpu 1 ./wing/aguiserver
