@@ -8,8 +8,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/txtar"
 
 	"agenthost/internal/servertest"
+	"agenthost/pkg/server"
 	"agenthost/pkg/session"
 )
 
@@ -191,5 +195,68 @@ func TestForgedMessages(t *testing.T) {
 	}
 	if got := countEvents(t, e, "user", "t") - before; got != 2 {
 		t.Errorf("the run has stored %d events, want 2", got)
+	}
+}
+
+// A rate limit is a status with the time to wait, and no run starts.
+func TestRateLimit(t *testing.T) {
+	opts := newOptions(nil, nil)
+	opts.Server.RunsPerUser = server.Rate{Runs: 1, Per: time.Minute}
+	e, _ := servertest.NewExchangeEnv(t, txtar.Parse([]byte(desk)), &servertest.Folders{}, opts)
+	send(e, http.MethodPost, endpoint, "", newRun("t", "r1", "hello"))
+	w := send(e, http.MethodPost, endpoint, "", newRun("t", "r2", "hello"))
+	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), `"code":"RATE_LIMITED"`) {
+		t.Errorf("got %d %v %s", w.Code, w.Header(), w.Body)
+	}
+	if got := countEvents(t, e, "user", "t"); got != 2 {
+		t.Errorf("the session has %d events, want 2", got)
+	}
+}
+
+// A host that shuts down starts no run.
+func TestDrain(t *testing.T) {
+	e := newEnv(t, nil)
+	e.Server.Drain()
+	w := send(e, http.MethodPost, endpoint, "", newRun("t", "r1", "hello"))
+	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), `"type":"RUN_ERROR"`) {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}
+
+// A run that waits for another one in its thread gets comments, and after them an error is an event.
+func TestErrorAfterComments(t *testing.T) {
+	opts := newOptions(nil, nil)
+	opts.Server.KeepAlive, opts.Wait = time.Millisecond, 100*time.Millisecond
+	e, _ := servertest.NewExchangeEnv(t, txtar.Parse([]byte(desk)), &servertest.Folders{}, opts)
+	send(e, http.MethodPost, endpoint, "", newRun("t", "r1", "hello"))
+	_, release, err := e.Host.Store().Sessions.Acquire(t.Context(), session.Key{App: "desk", User: "user", ID: "t"}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	w := send(e, http.MethodPost, endpoint, "", newRun("t", "r2", "more"))
+	want := "data: {\"type\":\"RUN_ERROR\",\"message\":\"session t is busy with another run, retry later\",\"code\":\"SESSION_BUSY\"}\n\n"
+	if body := w.Body.String(); w.Code != http.StatusOK || !strings.HasPrefix(body, ": keep-alive\n\n") || !strings.HasSuffix(body, want) {
+		t.Errorf("got %d %s, want a comment and %s", w.Code, body, want)
+	}
+}
+
+// Two first runs of a thread at once both run, in one session.
+func TestTwoFirstRuns(t *testing.T) {
+	opts := newOptions(nil, nil)
+	opts.Wait = time.Minute
+	e, _ := servertest.NewExchangeEnv(t, txtar.Parse([]byte(desk)), &servertest.Folders{}, opts)
+	var wait sync.WaitGroup
+	for i := range 4 {
+		wait.Go(func() {
+			w := send(e, http.MethodPost, endpoint, "", newRun("t", fmt.Sprint("r", i), "hello"))
+			if !strings.Contains(w.Body.String(), `"outcome":{"type":"success"}`) {
+				t.Errorf("got %d %s", w.Code, w.Body)
+			}
+		})
+	}
+	wait.Wait()
+	if got := countEvents(t, e, "user", "t"); got != 8 {
+		t.Errorf("the session has %d events, want 8", got)
 	}
 }

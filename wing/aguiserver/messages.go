@@ -105,9 +105,14 @@ func listMessages(events []*session.Event, reasoning bool) []message {
 type seenCalls struct {
 	// longRunning are those whose result arrives later, and requests the runtime's own.
 	longRunning, requests map[string]bool
+	// files counts the bytes of files in messages.
+	files int
 }
 
-func newSeenCalls() *seenCalls { return &seenCalls{map[string]bool{}, map[string]bool{}} }
+// maxFiles limits the bytes of files in a MESSAGES_SNAPSHOT: clients read events of at most 10 MiB.
+const maxFiles = 4 << 20
+
+func newSeenCalls() *seenCalls { return &seenCalls{map[string]bool{}, map[string]bool{}, 0} }
 
 func (s *seenCalls) addEvent(ev *session.Event) {
 	for _, id := range ev.LongRunningToolIDs {
@@ -140,7 +145,7 @@ func (s *seenCalls) listUserMessages(ev *session.Event, _ bool) []message {
 			}
 			all = append(all, message{ID: id, Role: roleTool, ToolCallID: f.ID, Content: encodeText(encodeResult(f.Response))})
 		case p.InlineData != nil:
-			parts = append(parts, contentPart{Type: nameKind(p.InlineData.MIMEType), Source: &partSource{"data", base64.StdEncoding.EncodeToString(p.InlineData.Data), p.InlineData.MIMEType}})
+			parts = append(parts, s.encodeFile(p.InlineData))
 		case p.Text != "":
 			parts = append(parts, contentPart{Type: "text", Text: p.Text})
 		}
@@ -158,6 +163,14 @@ func (s *seenCalls) listUserMessages(ev *session.Event, _ bool) []message {
 		m.Content, _ = server.EncodeJSON(parts)
 	}
 	return append(all, m)
+}
+
+// encodeFile returns a file as a part, and beyond the limit its type only.
+func (s *seenCalls) encodeFile(file *genai.Blob) contentPart {
+	if s.files += len(file.Data); s.files > maxFiles {
+		return contentPart{Type: "text", Text: "[" + file.MIMEType + "]"}
+	}
+	return contentPart{Type: nameKind(file.MIMEType), Source: &partSource{"data", base64.StdEncoding.EncodeToString(file.Data), file.MIMEType}}
 }
 
 // nameKind returns the part type for a file.

@@ -9,9 +9,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// hiddenPrefixes begin state keys that are the runtime's own: one run's values, credentials, and
-// bookkeeping.
-var hiddenPrefixes = []string{session.TempPrefix, "adk_", "_adk_", "_ag_ui_", "credential", "oauth_"}
+// hiddenPrefixes begin state keys that are the runtime's own: one run's values, and
+// credentials.
+var hiddenPrefixes = []string{session.TempPrefix, "adk_", "_adk_", "_ag_ui_"}
 
 // isVisible reports whether clients see a state key.
 func isVisible(key string) bool {

@@ -213,3 +213,48 @@ func describeEvent(ev *event) []string {
 	}
 	return all
 }
+
+// A call that waits becomes an interrupt.
+func TestInterrupts(t *testing.T) {
+	approval := func(original map[string]any, payload any) *genai.FunctionCall {
+		return &genai.FunctionCall{ID: "q", Name: runtime.RequestConfirmation, Args: map[string]any{
+			"originalFunctionCall": original, "toolConfirmation": map[string]any{"hint": "Pay?", "payload": payload},
+		}}
+	}
+	original := map[string]any{"id": "c", "name": "pay", "args": map[string]any{"n": 1}}
+	credential := &genai.FunctionCall{ID: "q", Name: runtime.RequestCredential, Args: map[string]any{"authConfig": map[string]any{
+		"exchangedAuthCredential": map[string]any{"oauth2": map[string]any{"authUri": "https://id.example/authorize", "userCode": "AB-CD", "clientSecret": "secret"}},
+	}}}
+	const approved = `"responseSchema":{"properties":{"approved":{"type":"boolean"}},"required":["approved"],"type":"object"}`
+	for _, c := range []struct {
+		call *genai.FunctionCall
+		want string
+	}{
+		{approval(original, nil), `{"id":"q","reason":"tool_call","message":"Pay?","toolCallId":"c",` + approved + `,"metadata":{"args":{"n":1},"tool":"pay"}}`},
+		{approval(map[string]any{"name": "pay"}, nil), `{"id":"q","reason":"confirmation","message":"Pay?",` + approved + `,"metadata":{"args":null,"tool":"pay"}}`},
+		{approval(original, "low"), `{"id":"q","reason":"tool_call","message":"Pay?","toolCallId":"c","responseSchema":{"properties":{"approved":{"type":"boolean"},"payload":{}},"required":["approved"],"type":"object"},"metadata":{"args":{"n":1},"payload":"low","tool":"pay"}}`},
+		{credential, `{"id":"q","reason":"agenthost:authorization","message":"Authorize the connection","metadata":{"code":"AB-CD","url":"https://id.example/authorize"}}`},
+		{&genai.FunctionCall{ID: "q", Name: tool.UserChoice, Args: map[string]any{"options": []any{"Green"}}}, `{"id":"q","reason":"input_required","message":"Choose one","toolCallId":"q","responseSchema":{"enum":["Green"],"type":"string"}}`},
+		{&genai.FunctionCall{ID: "q", Name: tool.RequestInput, Args: map[string]any{"message": "Where to?"}}, `{"id":"q","reason":"input_required","message":"Where to?","toolCallId":"q","responseSchema":{"type":"string"}}`},
+	} {
+		got, err := server.EncodeJSON(newInterrupt(protocol.NewForm(c.call)))
+		if err != nil || string(got) != c.want {
+			t.Errorf("%s:\ngot  %s %v\nwant %s", c.call.Name, got, err, c.want)
+		}
+	}
+}
+
+// A thread's messages have its files up to a limit, because clients bound an event.
+func TestFilesInMessages(t *testing.T) {
+	file := func(id string, size int) *session.Event {
+		ev := userEvent(id, "look")
+		ev.Content.Parts = append(ev.Content.Parts, &genai.Part{InlineData: &genai.Blob{Data: make([]byte, size), MIMEType: "image/png"}})
+		return ev
+	}
+	got, err := server.EncodeJSON(listMessages([]*session.Event{file("u1", 3), file("u2", 4<<20)}, true))
+	want := `[{"id":"u1","role":"user","content":[{"type":"text","text":"look"},{"type":"image","source":{"type":"data","value":"AAAA","mimeType":"image/png"}}]},` +
+		`{"id":"u2","role":"user","content":[{"type":"text","text":"look"},{"type":"text","text":"[image/png]"}]}]`
+	if err != nil || string(got) != want {
+		t.Errorf("got %.500s %v, want %s", got, err, want)
+	}
+}

@@ -45,10 +45,13 @@ func (h *handlers) openThread(ctx context.Context, e *endpoint, in *runInput) (*
 	t := &thread{key: session.Key{App: e.app.Name(), User: e.user, ID: in.ThreadID}}
 	err := h.loadThread(ctx, t)
 	if errors.Is(err, session.ErrNotFound) {
-		if err = h.createThread(ctx, e, t, in); err != nil {
+		switch err := h.createThread(ctx, e, t, in); {
+		case err == nil:
+			return t, h.loadThread(ctx, t)
+		case !errors.Is(err, session.ErrExists): // otherwise another request has created it
 			return nil, err
 		}
-		return t, h.loadThread(ctx, t)
+		err = h.loadThread(ctx, t)
 	}
 	if err != nil {
 		return nil, err

@@ -62,7 +62,7 @@ func (h *handlers) handleRun(w http.ResponseWriter, r *http.Request) error {
 	defer stop()
 	defer stream.StartKeepAlive(stop)()
 	if err := t.runSteps(ctx, steps); err != nil {
-		return t.failRun(r, err)
+		return t.failRun(r, stream, err)
 	}
 	return nil
 }
@@ -354,12 +354,12 @@ func (t *turn) finishRun(ctx context.Context) error {
 }
 
 // failRun ends the run with an error: as the response, if nothing was sent, or as the last event.
-func (t *turn) failRun(r *http.Request, err error) error {
-	if !t.hasBegun && len(t.in.Resume) == 0 {
+func (t *turn) failRun(r *http.Request, stream *server.Stream, err error) error {
+	if !stream.HasStarted() && len(t.in.Resume) == 0 {
 		return err
 	}
 	failed := t.h.describeError(r, err)
-	if !t.hasBegun && failed.Status != http.StatusBadRequest {
+	if !stream.HasStarted() && failed.Status != http.StatusBadRequest {
 		return err
 	}
 	t.endOpen()
