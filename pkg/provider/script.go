@@ -325,7 +325,7 @@ func (t *answerCounter) sessionCounts(key counterKey) *sessionCounts {
 // fieldError returns an error for an entry's field that fails for a request.
 func (e *scriptEntry) fieldError(field string, err error) error {
 	return &model.Error{
-		Code: 400, Status: "INVALID_ARGUMENT", Message: fmt.Sprintf("%sin the script entry at %s: %v", field, e.pos.Short(), err), Err: err,
+		Code: 400, Status: "INVALID_ARGUMENT", Message: fmt.Sprintf("%s in the script entry at %s: %v", field, e.pos.Short(), err), Err: err,
 	}
 }
 

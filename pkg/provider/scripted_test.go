@@ -147,7 +147,7 @@ func TestScriptedErrors(t *testing.T) {
 		{"default code", "- error: {message: oops}", "model: 500 INTERNAL: oops"},
 		{
 			"missing value", "- text: \"{order.id}\"",
-			"model: 400 INVALID_ARGUMENT: textin the script entry at demo.script.yaml:1:3: Context variable not found: `order.id`.",
+			"model: 400 INVALID_ARGUMENT: text in the script entry at demo.script.yaml:1:3: Context variable not found: `order.id`.",
 		},
 		{
 			"no match", "- {when: 'agent == \"triage\"', text: hi}",
