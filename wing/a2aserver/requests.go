@@ -477,23 +477,8 @@ func (h *handlers) CancelTask(ctx context.Context, req *a2a.CancelTaskRequest) (
 	if found.Status != task.Working && found.Status != task.Waiting {
 		return nil, a2a.ErrTaskNotCancelable
 	}
-	queue := (chan *session.Event)(nil)
-	if f := h.findFeed(id); f != nil {
-		queue = f.addFollower()
-		defer f.removeFollower(queue)
-	}
 	if err := h.tasks.Cancel(ctx, id, "The client canceled the task."); err != nil {
 		return nil, d.describeError(err)
-	}
-	for queue != nil { // until the run here has stored its end
-		select {
-		case _, ok := <-queue:
-			if !ok {
-				queue = nil
-			}
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
 	}
 	if found, err = d.readTask(ctx, id); err != nil {
 		return nil, d.describeError(err)

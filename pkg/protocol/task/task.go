@@ -52,12 +52,14 @@ type ID struct {
 // Tasks run and read the tasks of one door. All methods may be called concurrently.
 type Tasks struct {
 	*server.Services
-	mu      sync.Mutex
+	mu sync.Mutex
+	// running counts the runs by user, and runs has those whose message is stored.
 	running map[string]int
+	runs    map[ID]*Run
 }
 
 // New returns tasks without runs.
-func New(s *server.Services) *Tasks { return &Tasks{Services: s, running: map[string]int{}} }
+func New(s *server.Services) *Tasks { return &Tasks{Services: s, running: map[string]int{}, runs: map[ID]*Run{}} }
 
 // A Run is a run that continues without its request.
 type Run struct {
@@ -84,13 +86,14 @@ func (t *Tasks) Start(ctx context.Context, id ID, run func(ctx context.Context, 
 	go func() {
 		defer close(r.ended)
 		defer r.cancel()
-		defer t.dropRun(id.Key.User)
+		defer func() { t.dropRun(id, r) }()
 		defer safe.Recover(func(caught *safe.Panic) {
 			caught.Log(t.Logger(), "task panicked", "app", id.Key.App, "session", id.Key.ID)
 			r.err = ErrPanicked
 		})
 		r.err = run(ctx, func(invocation string) {
 			id.Invocation = invocation
+			t.addRun(id, r)
 			select {
 			case r.started <- invocation:
 			default: // a further message
@@ -118,12 +121,27 @@ func (t *Tasks) countRun(user string) bool {
 	return true
 }
 
-func (t *Tasks) dropRun(user string) {
+func (t *Tasks) addRun(id ID, r *Run) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.running[user]--; t.running[user] == 0 {
-		delete(t.running, user)
+	t.runs[id] = r
+}
+
+func (t *Tasks) dropRun(id ID, r *Run) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.running[id.Key.User]--; t.running[id.Key.User] == 0 {
+		delete(t.running, id.Key.User)
 	}
+	if t.runs[id] == r {
+		delete(t.runs, id)
+	}
+}
+
+func (t *Tasks) findRun(id ID) *Run {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.runs[id]
 }
 
 // Ended is closed when the run has ended.
@@ -261,12 +279,21 @@ func (t *Turn) readState(isRunning bool) *State {
 	return s
 }
 
-// Cancel ends a task's run. Without a run here the reason is stored, and a run of another replica can
-// store nothing more.
+// Cancel ends a task's run, and waits for its end. Without a run here the reason is stored, and a run of
+// another replica can store nothing more.
 func (t *Tasks) Cancel(ctx context.Context, id ID, reason string) error {
 	sessions := t.Host().Store().Sessions
+	r := t.findRun(id)
 	if sessions.CancelRun(id.Key) {
-		return nil
+		if r == nil {
+			return nil // a run of another door
+		}
+		select {
+		case <-r.ended:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	if _, err := sessions.TakeOver(ctx, id.Key); err != nil && !errors.Is(err, session.ErrNotFound) {
 		return server.WithSessionKey(id.Key, err)
