@@ -109,3 +109,11 @@ test('errors are those that the client names, and a failed turn is not repeated'
 });
 
 const sessions = async () => (await (await fetch(`${host.url}/apps/helpdesk/users/user/sessions`)).json()).length;
+
+test('a response in the background is polled', async () => {
+  let answer = await client.responses.create({ model: 'helpdesk', input: 'hello', background: true });
+  while (['queued', 'in_progress'].includes(answer.status)) answer = await client.responses.retrieve(answer.id);
+  assert.equal(answer.status, 'completed');
+  assert.equal(answer.output_text, 'You wrote: hello');
+  await assert.rejects(client.responses.cancel(answer.id), /Only a response in progress/);
+});

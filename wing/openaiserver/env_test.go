@@ -48,6 +48,7 @@ sub_agents:
 - {when: user contains "refund", calls: [{name: refund, args: {amount: 500}}]}
 - {when: user contains "choose", calls: [{name: get_user_choice, args: {options: [Green, Black]}}]}
 - {when: user contains "fail", error: {code: 400, message: the model is broken}}
+- {when: user contains "wait", delay: 1h, text: "Late."}
 - {when: user contains "story", text: "Once, in a town, it rained.", chunks: 3}
 - {when: user contains "think", thought: "It is 4.", text: "4"}
 - {when: instruction contains "French", text: "Bonjour"}

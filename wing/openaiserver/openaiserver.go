@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"agenthost/pkg/protocol/task"
 	"agenthost/pkg/server"
 )
 
@@ -31,6 +32,8 @@ const localUser = "user"
 type handlers struct {
 	*server.Services
 	opts Options
+	// tasks are the responses in the background.
+	tasks *task.Tasks
 }
 
 // Extend returns a server extension; opts may be nil.
@@ -39,7 +42,7 @@ func Extend(opts *Options) func(*server.Services) *server.Extension {
 		opts = &Options{}
 	}
 	return func(s *server.Services) *server.Extension {
-		h := &handlers{s, *opts}
+		h := &handlers{s, *opts, task.New(s)}
 		if h.opts.User == "" {
 			h.opts.User = localUser
 		}
@@ -60,6 +63,7 @@ func (h *handlers) listRoutes() []server.Route {
 		add(http.MethodGet, "/models/{model...}", "getModel", "Get a model", "", "AnyObject", h.handleModel)
 		add(http.MethodPost, "/responses", "createResponse", "Answer an input with a model", "AnyObject", "AnyObject", h.handleResponses)
 		add(http.MethodGet, "/responses/{response}", "getResponse", "Get a response", "", "AnyObject", h.handleStoredResponse)
+		add(http.MethodPost, "/responses/{response}/cancel", "cancelResponse", "Cancel a response", "", "AnyObject", h.handleCancel)
 		add(http.MethodPost, "/chat/completions", "completeChat", "Answer a conversation with a model", "AnyObject", "AnyObject", h.handleCompletions)
 	}
 	return all

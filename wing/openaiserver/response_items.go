@@ -19,6 +19,7 @@ const (
 	statusCompleted  = "completed"
 	statusIncomplete = "incomplete"
 	statusFailed     = "failed"
+	statusCancelled  = "cancelled"
 )
 
 // responsePrefix begins the IDs of responses. The rest is the app, the session and the invocation, so

@@ -60,8 +60,10 @@ func (h *handlers) readResponse(w http.ResponseWriter, r *http.Request) (*respon
 	switch {
 	case q.MaxToolCalls != nil:
 		return nil, newRefusal("max_tool_calls", "max_tool_calls is not supported: set max_llm_calls in the app's run_config")
-	case q.Background:
-		return nil, newRefusal("background", "background is not supported: read the answer as a stream")
+	case q.Background && q.Stream:
+		return nil, newRefusal("stream", "stream must be false for a response in the background: read it by its ID")
+	case q.Background && q.Store != nil && !*q.Store:
+		return nil, newRefusal("store", "store must be true for a response in the background")
 	}
 	return q, nil
 }
@@ -154,35 +156,49 @@ func (q *responseRequest) readInput() (*input, error) {
 	return in, nil
 }
 
-// handleStoredResponse reads a response from its session.
+// handleStoredResponse reads a response from its session. An interrupted one is resumed, if its app is
+// resumable.
 func (h *handlers) handleStoredResponse(w http.ResponseWriter, r *http.Request) error {
+	o, invocation, err := h.findResponse(w, r)
+	if err != nil {
+		return err
+	}
+	if _, err := o.readState(r.Context(), invocation); err != nil {
+		return err
+	}
+	sess, err := h.Host().Store().Sessions.Get(r.Context(), o.turn.place.key, nil)
+	if err != nil {
+		return server.WithSessionKey(o.turn.place.key, err)
+	}
+	return o.sendStored(sess, invocation)
+}
+
+// findResponse finds the response that a path names, in a session of the caller.
+func (h *handlers) findResponse(w http.ResponseWriter, r *http.Request) (*responseWriter, string, error) {
 	text := r.PathValue("response")
 	missing := &requestError{http.StatusNotFound, fmt.Sprintf("Response with id %q not found", truncateText(text, maxShown)), "", ""}
 	app, id, invocation := decodeResponseID(text)
 	m, user, err := h.openDoor(r, cmp.Or(app, "-"), r.URL.Query().Get("user"))
 	if own := (*requestError)(nil); errors.As(err, &own) {
-		return missing
+		return nil, "", missing
 	}
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	key := session.Key{App: app, User: user, ID: id}
 	sess, err := h.Host().Store().Sessions.Get(r.Context(), key, nil)
 	if errors.Is(err, session.ErrNotFound) {
-		return missing
+		return nil, "", missing
 	}
 	if err != nil {
-		return server.WithSessionKey(key, err)
+		return nil, "", server.WithSessionKey(key, err)
+	}
+	if !slices.ContainsFunc(sess.Events(), func(ev *session.Event) bool { return ev.InvocationID == invocation }) {
+		return nil, "", missing
 	}
 	o := &responseWriter{turn: &turn{h: h, r: r, w: w, model: m, place: newPlace(sess), finish: finishStop}}
 	o.object = o.newObject(&responseRequest{})
-	if err := o.readStored(sess.Events(), invocation); err != nil {
-		return err
-	}
-	if o.object.ID == "" {
-		return missing
-	}
-	return server.WriteJSON(w, o.object)
+	return o, invocation, nil
 }
 
 // readStored reads an invocation's events.
@@ -203,6 +219,9 @@ func (o *responseWriter) readStored(events []*session.Event, invocation string) 
 	switch {
 	case err != nil:
 		return server.WithSessionKey(o.turn.place.key, err)
+	case errors.As(failed, &own) && own.Code == runtime.CodeAborted:
+		o.object.Status = statusCancelled
+		return nil
 	case errors.As(failed, &own):
 		o.object.Status, o.object.Error = statusFailed, &responseError{"server_error", own.Detail}
 		return nil
@@ -263,6 +282,9 @@ func (h *handlers) handleResponses(w http.ResponseWriter, r *http.Request) error
 	}
 	o := &responseWriter{turn: &turn{h: h, r: r, w: w, model: m, place: p, instructions: in.instructions, tools: tools, finish: finishStop}}
 	o.object = o.newObject(q)
+	if q.Background {
+		return o.startBackground(ctx, in)
+	}
 	if q.Stream {
 		o.turn.stream = h.NewStream(w)
 	}
@@ -276,7 +298,7 @@ func (o *responseWriter) newObject(q *responseRequest) *responseObject {
 		Previous: newOptional(q.Previous), Store: !o.turn.place.temporary, ToolChoice: "auto", Tools: []any{}, Metadata: q.Metadata,
 		Instructions: newOptional(q.Instructions),
 	}
-	object.Text.Format.Type = "text"
+	object.Text.Format.Type, object.Background = "text", q.Background
 	if len(q.Conversation) > 0 && string(q.Conversation) != "null" {
 		object.Conversation = &conversation{o.turn.place.key.ID}
 	}

@@ -79,6 +79,10 @@ func (t *turn) readAnswer(ctx context.Context, m *message) (content *genai.Conte
 
 // runTurn runs the turn to its end.
 func (t *turn) runTurn(ctx context.Context, content *genai.Content, out answerWriter) error {
+	return protocol.Run(ctx, t.h.Services, t.newRun(content), func(ev *session.Event) error { return t.readEvent(ev, out) })
+}
+
+func (t *turn) newRun(content *genai.Content) *runtime.RunRequest {
 	streaming := t.stream != nil
 	req := &runtime.RunRequest{
 		App: t.place.key.App, UserID: t.place.key.User, SessionID: t.place.key.ID, Message: content, Agent: t.model.agent,
@@ -87,7 +91,12 @@ func (t *turn) runTurn(ctx context.Context, content *genai.Content, out answerWr
 	if t.instructions != "" && t.model.settings.Instructions {
 		req.StateDelta = map[string]any{instructionsKey: t.instructions}
 	}
-	return protocol.Run(ctx, t.h.Services, req, func(ev *session.Event) error { return t.readEvent(ev, out) })
+	return req
+}
+
+// runTask runs a turn whose events are read from the session.
+func (h *handlers) runTask(ctx context.Context, req *runtime.RunRequest) error {
+	return protocol.Run(ctx, h.Services, req, func(*session.Event) error { return nil })
 }
 
 // readEvent writes what an event has for the client.
