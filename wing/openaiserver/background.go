@@ -1,14 +1,18 @@
 package openaiserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 
 	"google.golang.org/genai"
 
 	"agenthost/internal/safe"
 	"agenthost/pkg/protocol/task"
+	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
 )
@@ -17,14 +21,7 @@ import (
 // and cancels it.
 
 // startBackground starts the turn, and writes the response once its message is stored.
-func (o *responseWriter) startBackground(ctx context.Context, in *input) error {
-	content, repeats, err := o.readContent(ctx, in)
-	if err != nil {
-		return err
-	}
-	if repeats { // nothing runs: the question is the answer
-		return o.answerInput(ctx, in)
-	}
+func (o *responseWriter) startBackground(ctx context.Context, content *genai.Content) error {
 	run, err := o.turn.startTask(ctx, content, "")
 	if err != nil {
 		return err
@@ -66,6 +63,86 @@ func (t *turn) startTask(ctx context.Context, content *genai.Content, invocation
 		return nil, server.NewError(http.StatusTooManyRequests, "Too many responses in progress")
 	}
 	return run, err
+}
+
+// handleStoredResponse reads a response from its session. An interrupted one is resumed, if its app is
+// resumable.
+func (h *handlers) handleStoredResponse(w http.ResponseWriter, r *http.Request) error {
+	o, invocation, err := h.findResponse(w, r)
+	if err != nil {
+		return err
+	}
+	if _, err := o.readState(r.Context(), invocation); err != nil {
+		return err
+	}
+	sess, err := h.Host().Store().Sessions.Get(r.Context(), o.turn.place.key, nil)
+	if err != nil {
+		return server.WithSessionKey(o.turn.place.key, err)
+	}
+	return o.sendStored(sess, invocation)
+}
+
+// findResponse finds the response that a path names, in a session of the caller.
+func (h *handlers) findResponse(w http.ResponseWriter, r *http.Request) (*responseWriter, string, error) {
+	text := r.PathValue("response")
+	missing := &requestError{http.StatusNotFound, fmt.Sprintf("Response with id %q not found", truncateText(text, maxShown)), "", ""}
+	app, id, invocation := decodeResponseID(text)
+	m, user, err := h.openDoor(r, cmp.Or(app, "-"), r.URL.Query().Get("user"))
+	if own := (*requestError)(nil); errors.As(err, &own) {
+		return nil, "", missing
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	key := session.Key{App: app, User: user, ID: id}
+	sess, err := h.Host().Store().Sessions.Get(r.Context(), key, nil)
+	if errors.Is(err, session.ErrNotFound) {
+		return nil, "", missing
+	}
+	if err != nil {
+		return nil, "", server.WithSessionKey(key, err)
+	}
+	if !slices.ContainsFunc(sess.Events(), func(ev *session.Event) bool { return ev.InvocationID == invocation }) {
+		return nil, "", missing
+	}
+	o := &responseWriter{turn: &turn{h: h, r: r, w: w, model: m, place: newPlace(sess), finish: finishStop}}
+	o.object = o.newObject()
+	return o, invocation, nil
+}
+
+// readStored reads an invocation's events.
+func (o *responseWriter) readStored(events []*session.Event, invocation string) error {
+	last := ""
+	var failed error
+	for _, ev := range events {
+		if last = ev.InvocationID; last != invocation {
+			continue
+		}
+		o.object.ID, o.object.Created = encodeResponseID(o.turn.place.key, invocation), ev.Timestamp.Unix()
+		if failed = o.turn.readEvent(ev, o); failed != nil {
+			break
+		}
+	}
+	own := (*server.Error)(nil)
+	running, err := o.turn.h.Host().Store().Sessions.IsRunning(o.turn.r.Context(), o.turn.place.key)
+	switch {
+	case err != nil:
+		return server.WithSessionKey(o.turn.place.key, err)
+	case errors.As(failed, &own) && own.Code == runtime.CodeAborted:
+		o.object.Status = statusCancelled
+		return nil
+	case errors.As(failed, &own):
+		o.object.Status, o.object.Error = statusFailed, &responseError{"server_error", own.Detail}
+		return nil
+	case last == invocation && running:
+		return nil
+	case last == invocation:
+		if err := o.addQuestions(); err != nil {
+			return err
+		}
+	}
+	o.finishResponse()
+	return nil
 }
 
 // readState returns a response's state as a task; nil for one that answers a question of an earlier one,

@@ -169,6 +169,16 @@ type responseWriter struct {
 	items, sequence        int
 }
 
+// newObject returns the response before the turn.
+func (o *responseWriter) newObject() *responseObject {
+	object := &responseObject{
+		Object: "response", Created: o.turn.h.Now().Unix(), Status: statusInProgress, Model: o.turn.model.id, Output: []any{},
+		Store: !o.turn.place.temporary, ToolChoice: "auto", Tools: []any{}, Metadata: map[string]any{},
+	}
+	object.Text.Format.Type = "text"
+	return object
+}
+
 // sendEvent streams an event. Without a stream it does nothing.
 func (o *responseWriter) sendEvent(ev *streamEvent) error {
 	if o.turn.stream == nil {

@@ -1,7 +1,6 @@
 package openaiserver
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -156,86 +155,6 @@ func (q *responseRequest) readInput() (*input, error) {
 	return in, nil
 }
 
-// handleStoredResponse reads a response from its session. An interrupted one is resumed, if its app is
-// resumable.
-func (h *handlers) handleStoredResponse(w http.ResponseWriter, r *http.Request) error {
-	o, invocation, err := h.findResponse(w, r)
-	if err != nil {
-		return err
-	}
-	if _, err := o.readState(r.Context(), invocation); err != nil {
-		return err
-	}
-	sess, err := h.Host().Store().Sessions.Get(r.Context(), o.turn.place.key, nil)
-	if err != nil {
-		return server.WithSessionKey(o.turn.place.key, err)
-	}
-	return o.sendStored(sess, invocation)
-}
-
-// findResponse finds the response that a path names, in a session of the caller.
-func (h *handlers) findResponse(w http.ResponseWriter, r *http.Request) (*responseWriter, string, error) {
-	text := r.PathValue("response")
-	missing := &requestError{http.StatusNotFound, fmt.Sprintf("Response with id %q not found", truncateText(text, maxShown)), "", ""}
-	app, id, invocation := decodeResponseID(text)
-	m, user, err := h.openDoor(r, cmp.Or(app, "-"), r.URL.Query().Get("user"))
-	if own := (*requestError)(nil); errors.As(err, &own) {
-		return nil, "", missing
-	}
-	if err != nil {
-		return nil, "", err
-	}
-	key := session.Key{App: app, User: user, ID: id}
-	sess, err := h.Host().Store().Sessions.Get(r.Context(), key, nil)
-	if errors.Is(err, session.ErrNotFound) {
-		return nil, "", missing
-	}
-	if err != nil {
-		return nil, "", server.WithSessionKey(key, err)
-	}
-	if !slices.ContainsFunc(sess.Events(), func(ev *session.Event) bool { return ev.InvocationID == invocation }) {
-		return nil, "", missing
-	}
-	o := &responseWriter{turn: &turn{h: h, r: r, w: w, model: m, place: newPlace(sess), finish: finishStop}}
-	o.object = o.newObject(&responseRequest{})
-	return o, invocation, nil
-}
-
-// readStored reads an invocation's events.
-func (o *responseWriter) readStored(events []*session.Event, invocation string) error {
-	last := ""
-	var failed error
-	for _, ev := range events {
-		if last = ev.InvocationID; last != invocation {
-			continue
-		}
-		o.object.ID, o.object.Created = encodeResponseID(o.turn.place.key, invocation), ev.Timestamp.Unix()
-		if failed = o.turn.readEvent(ev, o); failed != nil {
-			break
-		}
-	}
-	own := (*server.Error)(nil)
-	running, err := o.turn.h.Host().Store().Sessions.IsRunning(o.turn.r.Context(), o.turn.place.key)
-	switch {
-	case err != nil:
-		return server.WithSessionKey(o.turn.place.key, err)
-	case errors.As(failed, &own) && own.Code == runtime.CodeAborted:
-		o.object.Status = statusCancelled
-		return nil
-	case errors.As(failed, &own):
-		o.object.Status, o.object.Error = statusFailed, &responseError{"server_error", own.Detail}
-		return nil
-	case last == invocation && running:
-		return nil
-	case last == invocation:
-		if err := o.addQuestions(); err != nil {
-			return err
-		}
-	}
-	o.finishResponse()
-	return nil
-}
-
 // readCall returns a call of a client's tool, or its result, as a message.
 func (item *inputItem) readCall(at string) (*message, error) {
 	if item.Type == "function_call" {
@@ -281,31 +200,23 @@ func (h *handlers) handleResponses(w http.ResponseWriter, r *http.Request) error
 		w.Header().Set(sessionHeader, p.key.ID)
 	}
 	o := &responseWriter{turn: &turn{h: h, r: r, w: w, model: m, place: p, instructions: in.instructions, tools: tools, finish: finishStop}}
-	o.object = o.newObject(q)
-	if q.Background {
-		return o.startBackground(ctx, in)
-	}
+	o.object = o.newObject()
+	q.describeRequest(o)
 	if q.Stream {
 		o.turn.stream = h.NewStream(w)
 	}
 	return o.answerInput(ctx, in)
 }
 
-// newObject returns the response before the turn.
-func (o *responseWriter) newObject(q *responseRequest) *responseObject {
-	object := &responseObject{
-		Object: "response", Created: o.turn.h.Now().Unix(), Status: statusInProgress, Model: o.turn.model.id, Output: []any{},
-		Previous: newOptional(q.Previous), Store: !o.turn.place.temporary, ToolChoice: "auto", Tools: []any{}, Metadata: q.Metadata,
-		Instructions: newOptional(q.Instructions),
-	}
-	object.Text.Format.Type, object.Background = "text", q.Background
+// describeRequest adds what the request has to the response.
+func (q *responseRequest) describeRequest(o *responseWriter) {
+	o.object.Previous, o.object.Instructions, o.object.Background = newOptional(q.Previous), newOptional(q.Instructions), q.Background
 	if len(q.Conversation) > 0 && string(q.Conversation) != "null" {
-		object.Conversation = &conversation{o.turn.place.key.ID}
+		o.object.Conversation = &conversation{o.turn.place.key.ID}
 	}
-	if object.Metadata == nil {
-		object.Metadata = map[string]any{}
+	if q.Metadata != nil {
+		o.object.Metadata = q.Metadata
 	}
-	return object
 }
 
 // placeResponse finds or creates the session that a response continues.
@@ -385,6 +296,8 @@ func (o *responseWriter) answerInput(ctx context.Context, in *input) error {
 	case repeats:
 		o.turn.asks = true
 		err = o.beginTurn(o.turn.place.invocation)
+	case o.object.Background:
+		return o.startBackground(ctx, content)
 	default:
 		err = o.turn.runTurn(ctx, content, o)
 	}
