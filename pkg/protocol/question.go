@@ -58,7 +58,7 @@ func ListQuestions(events []*session.Event) []*Question {
 func NewQuestion(c *genai.FunctionCall) *Question {
 	q := &Question{Call: c}
 	if a := runtime.ReadApproval(c); a != nil {
-		text := describeApproval(a)
+		text := DescribeApproval(a)
 		if args, err := server.EncodeJSON(a.Args); err == nil && len(a.Args) > 0 {
 			text = cleanText(text + "\n\n`" + strings.ReplaceAll(string(args), "`", "'") + "`")
 		}
@@ -85,7 +85,8 @@ func NewQuestion(c *genai.FunctionCall) *Question {
 	return nil
 }
 
-func describeApproval(a *runtime.ApprovalRequest) string {
+// DescribeApproval returns the question that an approval puts to a person.
+func DescribeApproval(a *runtime.ApprovalRequest) string {
 	text := a.Hint
 	if text == "" || text == tool.DefaultConfirmationHint(a.Tool) {
 		text = fmt.Sprintf("Approve the call of %s?", a.Tool)
@@ -192,15 +193,20 @@ func readApproval(a *runtime.ApprovalRequest, text string) (map[string]any, erro
 			word = strconv.FormatBool(confirmed)
 		}
 	}
-	response := map[string]any{"confirmed": slices.Contains(yesWords, word)}
-	switch {
-	case slices.Contains(noWords, word):
-	case !slices.Contains(yesWords, word):
+	isYes := slices.Contains(yesWords, word)
+	if !isYes && !slices.Contains(noWords, word) {
 		return nil, ErrNotAnAnswer
-	case a.Payload != nil:
+	}
+	return NewDecision(a, isYes), nil
+}
+
+// NewDecision returns the function response that approves or rejects a call.
+func NewDecision(a *runtime.ApprovalRequest, confirmed bool) map[string]any {
+	response := map[string]any{"confirmed": confirmed}
+	if confirmed && a.Payload != nil {
 		response["payload"] = a.Payload
 	}
-	return response, nil
+	return response
 }
 
 // readChoice accepts an option, or its number.

@@ -4,8 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"net/http"
+	"net/url"
+	"strings"
 
+	"agenthost/internal/terminal"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
@@ -71,4 +75,50 @@ func ReadFailure(ev *session.Event) error {
 		return nil
 	}
 	return &server.Error{Status: http.StatusBadGateway, Code: ev.ErrorCode, Detail: cmp.Or(ev.ErrorMessage, ev.ErrorCode)}
+}
+
+// LogError returns an error as clients of a door without HTTP read it, and logs the cause if the text
+// omits it. path names the door and the app.
+func LogError(ctx context.Context, s *server.Services, path string, err error) *server.Error {
+	r := (&http.Request{Method: http.MethodPost, URL: &url.URL{Path: path}}).WithContext(ctx)
+	return s.LogError(r, err)
+}
+
+// displayName is the title's key in the value of [session.MetadataKey], where ADK's web client and
+// the developer page look for it.
+const displayName = "displayName"
+
+// ReadTitle returns a session's title; empty without.
+func ReadTitle(sess *session.Session) string {
+	stored, _ := sess.State.Get(session.MetadataKey)
+	metadata, _ := stored.(map[string]any)
+	title, _ := metadata[displayName].(string)
+	return title
+}
+
+// WithTitle returns a state or its change with a title. sess is nil for a new session.
+func WithTitle(sess *session.Session, title string) map[string]any {
+	metadata := map[string]any{}
+	if sess != nil {
+		stored, _ := sess.State.Get(session.MetadataKey)
+		known, _ := stored.(map[string]any)
+		maps.Copy(metadata, known)
+	}
+	metadata[displayName] = title
+	return map[string]any{session.MetadataKey: metadata}
+}
+
+// maxTitle limits a title in characters.
+const maxTitle = 80
+
+// NewTitle returns the beginning of text as a title: on one line, without characters that hide text.
+func NewTitle(text string) string {
+	if len(text) > 16*maxTitle {
+		text = text[:16*maxTitle]
+	}
+	title := strings.Join(strings.Fields(terminal.Clean(text)), " ")
+	if runes := []rune(title); len(runes) > maxTitle {
+		return string(runes[:maxTitle-1]) + "…"
+	}
+	return title
 }

@@ -2,7 +2,6 @@ package chatpage
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,26 +9,11 @@ import (
 
 	"github.com/google/uuid"
 
+	"agenthost/pkg/protocol"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 )
-
-// displayName is the title's key in the value of [session.MetadataKey], where ADK's web client and
-// the developer page look for it.
-const displayName = "displayName"
-
-// withTitle returns a state or its change with a title.
-func withTitle(sess *session.Session, title string) map[string]any {
-	metadata := map[string]any{}
-	if sess != nil {
-		stored, _ := sess.State.Get(session.MetadataKey)
-		known, _ := stored.(map[string]any)
-		maps.Copy(metadata, known)
-	}
-	metadata[displayName] = title
-	return map[string]any{session.MetadataKey: metadata}
-}
 
 // A conversation is a session as its user sees it.
 type conversation struct {
@@ -60,10 +44,7 @@ const (
 )
 
 func newConversation(sess *session.Session) *conversation {
-	stored, _ := sess.State.Get(session.MetadataKey)
-	metadata, _ := stored.(map[string]any)
-	text, _ := metadata[displayName].(string)
-	return &conversation{ID: sess.ID, Title: cleanName(text), Time: sess.LastUpdate.UnixMilli()}
+	return &conversation{ID: sess.ID, Title: cleanName(protocol.ReadTitle(sess)), Time: sess.LastUpdate.UnixMilli()}
 }
 
 func (h *handlers) handleList(w http.ResponseWriter, r *http.Request) error {
@@ -110,7 +91,7 @@ func (h *handlers) handleCreate(w http.ResponseWriter, r *http.Request) error {
 	}
 	var state map[string]any
 	if title != "" {
-		state = withTitle(nil, title)
+		state = protocol.WithTitle(nil, title)
 	}
 	sess, err := h.Host().Store().Sessions.Create(r.Context(), v.key, state)
 	if err != nil {
@@ -209,7 +190,7 @@ func (h *handlers) renameSession(ctx context.Context, key session.Key, title str
 		return err
 	}
 	ev := &session.Event{InvocationID: "p-" + uuid.NewString(), Author: session.UserAuthor}
-	ev.Actions.StateDelta = withTitle(sess, title)
+	ev.Actions.StateDelta = protocol.WithTitle(sess, title)
 	return sessions.Append(ctx, sess, ev)
 }
 

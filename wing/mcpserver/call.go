@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync/atomic"
 
@@ -19,6 +18,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/safe"
+	"agenthost/pkg/protocol"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
@@ -293,11 +293,7 @@ func (c *call) runStarted(ctx context.Context, message *genai.Content, onStart f
 
 // describeError returns an error for the client; an internal one's cause is in the log.
 func (c *call) describeError(ctx context.Context, err error) error {
-	r, requestErr := http.NewRequestWithContext(ctx, http.MethodPost, "/apps/"+c.p.name+"/mcp", nil)
-	if requestErr != nil {
-		return errInternal
-	}
-	failed := c.p.h.LogError(r, err)
+	failed := protocol.LogError(ctx, c.p.h.Services, "/apps/"+c.p.name+"/mcp", err)
 	if failed.Code == runtime.CodeSessionNotFound {
 		return fmt.Errorf("unknown session %q: omit session to start a new conversation", c.key.ID)
 	}

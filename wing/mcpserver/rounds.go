@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/genai"
 
+	"agenthost/internal/terminal"
 	"agenthost/pkg/protocol/task"
 	"agenthost/pkg/session"
 	"agenthost/wing/mcpserver/mcptask"
@@ -65,7 +66,7 @@ func (c *call) runStateless(ctx context.Context) (*mcp.CallToolResult, error) {
 func (c *call) askStateless(pending []pendingCall, questions []*question) *mcp.CallToolResult {
 	result := &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{}, RequestState: c.encodeState(pending)}
 	for _, q := range questions {
-		result.InputRequests[q.call.ID] = q.params
+		result.InputRequests[q.form.Call.ID] = q.params
 	}
 	return result
 }
@@ -75,7 +76,7 @@ func (c *call) askStateless(pending []pendingCall, questions []*question) *mcp.C
 func (c *call) readResponses(ctx context.Context, questions []*question) (answers map[*question]map[string]any, complete bool) {
 	answers = map[*question]map[string]any{}
 	for _, q := range questions {
-		given, ok := c.req.Params.InputResponses[q.call.ID].(*mcp.ElicitResult)
+		given, ok := c.req.Params.InputResponses[q.form.Call.ID].(*mcp.ElicitResult)
 		if !ok || given == nil {
 			return nil, false
 		}
@@ -123,10 +124,10 @@ func (c *call) askPerson(ctx context.Context, questions []*question, closed map[
 	defer cancel()
 	answers := map[*question]map[string]any{}
 	for _, q := range questions {
-		if closed[q.call.ID] {
+		if closed[q.form.Call.ID] {
 			continue
 		}
-		closed[q.call.ID] = true
+		closed[q.form.Call.ID] = true
 		given, err := c.req.Session.Elicit(ctx, q.params)
 		if err != nil {
 			continue
@@ -151,7 +152,7 @@ func (c *call) describeWaiting(pending []pendingCall) *mcp.CallToolResult {
 		if q := newQuestion(open.call); q != nil {
 			lines = append(lines, "- "+strings.ReplaceAll(q.params.Message, "\n", " "))
 		} else {
-			lines = append(lines, "- the answer to "+cleanQuestion(open.call.Name))
+			lines = append(lines, "- the answer to "+truncateText(terminal.Clean(open.call.Name), maxErrorLine))
 		}
 	}
 	return failedResult(strings.Join(lines, "\n"))
@@ -393,7 +394,7 @@ func (c *call) describeQuestions(id mcptask.ID, found *task.Turn) *mcptask.State
 	state := mcptask.NewState(id, found, mcptask.InputRequired)
 	state.InputRequests = mcp.InputRequestMap{}
 	for _, q := range questions {
-		state.InputRequests[q.call.ID] = q.params
+		state.InputRequests[q.form.Call.ID] = q.params
 	}
 	return state
 }
@@ -423,14 +424,14 @@ func (c *call) answerTask(ctx context.Context, id mcptask.ID, responses map[stri
 	questions := c.listQuestions(open)
 	for _, q := range questions {
 		given := &mcp.ElicitResult{}
-		if raw := responses[q.call.ID]; len(raw) == 0 || json.Unmarshal(raw, given) != nil {
+		if raw := responses[q.form.Call.ID]; len(raw) == 0 || json.Unmarshal(raw, given) != nil {
 			continue
 		}
 		response, err := q.readResult(ctx, given)
 		if err != nil || response == nil {
 			continue
 		}
-		event := open[slices.IndexFunc(open, func(one pendingCall) bool { return one.call == q.call })].event
+		event := open[slices.IndexFunc(open, func(one pendingCall) bool { return one.call == q.form.Call })].event
 		if answers[event] == nil {
 			answers[event] = map[*question]map[string]any{}
 		}

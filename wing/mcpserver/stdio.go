@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -18,6 +17,7 @@ import (
 
 	"agenthost/internal/limit"
 	"agenthost/internal/safe"
+	"agenthost/pkg/protocol"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 )
@@ -118,7 +118,7 @@ type stdioLine struct {
 // A stdioConn is the connection to the client on stdio.
 type stdioConn struct {
 	ctx      context.Context // its end is like that of the input
-	in       *bufio.Reader
+	in       *protocol.LineReader
 	out      io.Writer
 	maxLine  int64
 	drain    time.Duration
@@ -148,7 +148,7 @@ type stdioWrite struct {
 
 func newStdioConn(ctx context.Context, opts *StdioOptions, maxLine int64) *stdioConn {
 	return &stdioConn{
-		ctx: ctx, in: bufio.NewReaderSize(opts.In, 64<<10), out: opts.Out, maxLine: maxLine, drain: opts.Drain,
+		ctx: ctx, in: protocol.NewLineReader(opts.In, maxLine), out: opts.Out, maxLine: maxLine, drain: opts.Drain,
 		lines: make(chan stdioLine), writing: make(chan stdioWrite), closed: make(chan struct{}), expired: make(chan struct{}),
 		started: map[jsonrpc.ID]bool{}, asked: map[jsonrpc.ID]bool{}, changed: make(chan struct{}, 1),
 	}
@@ -160,13 +160,13 @@ func (c *stdioConn) startStreams() {
 	go func() {
 		defer safe.Recover(c.logPanic)
 		for {
-			text, err := c.readLine()
+			text, err := c.in.ReadLine()
 			select {
 			case c.lines <- stdioLine{text, err}:
 			case <-c.closed:
 				return
 			}
-			if err != nil && !errors.Is(err, errLongLine) {
+			if err != nil && !errors.Is(err, protocol.ErrLongLine) {
 				return
 			}
 		}
@@ -185,31 +185,6 @@ func (c *stdioConn) startStreams() {
 	}()
 }
 
-var errLongLine = errors.New("message is too long")
-
-// readLine reads a line of at most maxLine bytes. It skips the rest of a longer one.
-func (c *stdioConn) readLine() ([]byte, error) {
-	var line []byte
-	tooLong := false
-	for {
-		chunk, err := c.in.ReadSlice('\n')
-		if tooLong = tooLong || int64(len(line)+len(chunk)) > c.maxLine; !tooLong {
-			line = append(line, chunk...)
-		}
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case tooLong && err == nil:
-			return nil, errLongLine
-		case tooLong:
-			return nil, err
-		case err != nil && len(bytes.TrimSpace(line)) > 0:
-			return line, nil // the last line has no end; the next read returns the error
-		}
-		return line, err
-	}
-}
-
 // SessionID implements [mcp.Connection].
 func (c *stdioConn) SessionID() string { return "" }
 
@@ -224,7 +199,7 @@ func (c *stdioConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for c.draining == nil {
 		select {
 		case line := <-c.lines:
-			if errors.Is(line.err, errLongLine) {
+			if errors.Is(line.err, protocol.ErrLongLine) {
 				if err := c.rejectLine(ctx, jsonrpc.CodeInvalidRequest, fmt.Sprintf("message exceeds the limit of %d bytes", c.maxLine)); err != nil {
 					return nil, err
 				}

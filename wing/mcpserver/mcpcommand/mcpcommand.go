@@ -4,17 +4,12 @@ package mcpcommand
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"agenthost/internal/command"
-	"agenthost/internal/safe"
-	"agenthost/pkg/loader"
-	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
-	"agenthost/pkg/spec"
 	"agenthost/wing/mcpserver"
 )
 
@@ -72,64 +67,10 @@ func (f *mcpFlags) serveApp(ctx context.Context, env command.Env, dir string) er
 	if err != nil {
 		return err
 	}
-	w := &watcher{env: env, host: host, dir: dir, loader: env.NewLoader(opts), reloads: make(chan struct{}, 1)}
-	defer w.startWatching(ctx)()
+	reloads := make(chan struct{}, 1)
+	defer env.WatchApp(ctx, host, dir, env.NewLoader(opts), reloads)()
 	return f.AddLocation(command.FailWith(mcpserver.ServeStdio(ctx, host, &mcpserver.StdioOptions{
-		Options: mcpserver.Options{User: f.user}, App: app, In: env.In, Out: env.Out, Drain: f.drain, Reloads: w.reloads,
+		Options: mcpserver.Options{User: f.user}, App: app, In: env.In, Out: env.Out, Drain: f.drain, Reloads: reloads,
 		Host: &server.Options{Version: env.Version, Logger: command.NewWarningLogger(env.Err)},
 	})))
 }
-
-// A watcher reloads the app when its files are saved.
-type watcher struct {
-	env     command.Env
-	host    *runtime.Host
-	dir     string
-	loader  *loader.Loader
-	reloads chan struct{}
-}
-
-// startWatching starts the reloads. The function that it returns ends them.
-func (w *watcher) startWatching(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	running.Go(func() {
-		defer safe.Recover(func(caught *safe.Panic) {
-			caught.Log(command.NewWarningLogger(w.env.Err), "watching for file changes panicked")
-		})
-		w.watchFiles(ctx)
-	})
-	return func() {
-		cancel()
-		running.Wait()
-	}
-}
-
-// watchFiles reloads the app until ctx ends. Failing tests do not block a reload, as in a conversation.
-func (w *watcher) watchFiles(ctx context.Context) {
-	passGate := func(context.Context, string, *runtime.App) spec.Diagnostics { return nil }
-	watch := loader.NewWatch(w.loader, persistentHost{w.host}, []string{w.dir}, &loader.WatchOptions{
-		Revisions: w.host.Store().Revisions, Gate: passGate, OnLoad: w.reportReload,
-	})
-	if err := watch.Run(ctx); err != nil {
-		fmt.Fprintf(w.env.Err, "watching for file changes failed: %s\n", err)
-	}
-}
-
-func (w *watcher) reportReload(s loader.Status) {
-	if !s.OK {
-		_ = w.env.WriteDiagnostics(s.Diagnostics)
-		fmt.Fprintf(w.env.Err, "%s was not reloaded: the previous version stays active\n", s.App)
-		return
-	}
-	select {
-	case w.reloads <- struct{}{}:
-	default:
-	}
-}
-
-// persistentHost is a host that keeps its app when the app's folder is deleted.
-type persistentHost struct{ *runtime.Host }
-
-// Remove does nothing.
-func (persistentHost) Remove(string) {}
