@@ -24,7 +24,7 @@ RUN     ?=
 CORPUS  ?= $(abspath ../shared/corpus)
 export AGENTHOST_CORPUS ?= $(CORPUS)
 
-.PHONY: all help build run test interpreters unit race qa-test lint fmt fmt-check generate film fresh apps eval examples-test gcs-test kube-test ui-test vscode mcp-suite fuzz bench bench-stores bench-http bench-mcp bench-openai bench-agui bench-a2a bench-replicas proof proof-full probes dist module cover clean
+.PHONY: all help build run test interpreters unit race qa-test lint fmt fmt-check generate film fresh apps eval examples-test gcs-test kube-test ui-test vscode mcp-suite acp-clients fuzz bench bench-stores bench-http bench-mcp bench-openai bench-agui bench-a2a bench-replicas proof proof-full probes dist module cover clean
 
 all: test ## same as test
 
@@ -54,7 +54,7 @@ unit: gotest ## run tests without the race detector
 # detector it takes five minutes.
 race: gotest ## run tests with the race detector
 	@command -v $(CC) >/dev/null || { echo 'SKIPPED: race detector: no C compiler'; exit 0; }; \
-	set -x; CGO_ENABLED=1 $(GOTEST) -race -timeout 20m -shuffle=on -skip '^TestHostileAnswers$$' ./pkg/session ./pkg/connection ./wing/connection/... ./pkg/store/... ./wing/vertex/... ./wing/bucketstore ./wing/adk/adkdb ./pkg/runtime ./internal/agentconfig ./pkg/loader ./pkg/server ./pkg/provider ./pkg/protocol/... ./internal/modelapi ./internal/modeltest ./wing/gemini ./wing/openai ./wing/anthropic ./wing/ollama ./wing/live/... ./wing/devui ./wing/chatpage ./wing/mcpserver ./wing/openaiserver ./wing/aguiserver ./wing/a2aserver ./wing/operator ./wing/outcomes ./wing/replay ./wing/revisions ./wing/rollout ./wing/why ./wing/apptest/testweb ./wing/evaluation/evalweb
+	set -x; CGO_ENABLED=1 $(GOTEST) -race -timeout 20m -shuffle=on -skip '^TestHostileAnswers$$' ./pkg/session ./pkg/connection ./wing/connection/... ./pkg/store/... ./wing/vertex/... ./wing/bucketstore ./wing/adk/adkdb ./pkg/runtime ./internal/agentconfig ./pkg/loader ./pkg/server ./pkg/provider ./pkg/protocol/... ./internal/modelapi ./internal/modeltest ./wing/gemini ./wing/openai ./wing/anthropic ./wing/ollama ./wing/live/... ./wing/devui ./wing/chatpage ./wing/mcpserver ./wing/openaiserver ./wing/acpserver ./wing/aguiserver ./wing/a2aserver ./wing/operator ./wing/outcomes ./wing/replay ./wing/revisions ./wing/rollout ./wing/why ./wing/apptest/testweb ./wing/evaluation/evalweb
 
 lint: ## check that the modules are tidy, run go vet, the analyzers of tools/lint and staticcheck
 	for module in . $(MODULES); do (cd $$module && $(GO) mod tidy -diff) || exit 1; done
@@ -155,6 +155,9 @@ vscode: ## package the VS Code extension as editors/vscode/agenthost.vsix; requi
 mcp-suite: build ## run the public MCP conformance suite on agenthost as a client and as a server, and MCP's official clients on it; requires npm
 	cd qa && $(NOCGO) $(GO) build -o ../bin/mcpsuite ./mcpsuite
 	AGENTHOST=$(abspath $(BIN)) MCPSUITE=$(abspath bin/mcpsuite) qa/mcpsuite/run.sh
+
+acp-clients: build ## run ACP's official client and acpx on apps; requires npm
+	AGENTHOST=$(abspath $(BIN)) qa/acpclients/run.sh
 
 fuzz: ## run each fuzz target for 10 seconds
 	@for pkg in $$($(GO) list ./pkg/... ./wing/... ./internal/...); do \

@@ -77,6 +77,8 @@ func TestHostileOutput(t *testing.T) {
 		{"rollback", append([]string{app, hostileText}, at...)},
 		{"mcp", append([]string{saved}, at...)},
 		{"mcp", append([]string{app}, at...)},
+		{"acp", append([]string{saved}, at...)},
+		{"acp", append([]string{app}, at...)},
 		{"models", []string{app, saved}},
 		{"test", []string{app, "--verbose"}},
 		{"test", []string{saved}},
@@ -105,10 +107,7 @@ func TestHostileOutput(t *testing.T) {
 			if c.path == hostileText {
 				args = []string{hostileText}
 			}
-			in := ""
-			if c.path == "mcp" {
-				in = mcpMessages
-			}
+			in := map[string]string{"mcp": mcpMessages, "acp": acpMessages}[c.path]
 			run(t.Context(), args, command.Env{In: strings.NewReader(in), Out: stream, Err: stream})
 			if out.Len() == 0 {
 				t.Error("the command prints nothing")
@@ -137,6 +136,13 @@ const mcpMessages = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"pr
 {"jsonrpc":"2.0","id":2,"method":"tools/list"}
 {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"shop","arguments":{"request":"Hello"}}}
 {"jsonrpc":"2.0","id":4,"method":"\u001b[2J\u202e"}
+`
+
+// acpMessages load an app's session, and name what does not exist.
+const acpMessages = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}
+{"jsonrpc":"2.0","id":2,"method":"session/load","params":{"sessionId":"s","cwd":"/","mcpServers":[{"name":"\u001b[2J\u202e"}]}}
+{"jsonrpc":"2.0","id":3,"method":"\u001b[2J\u202e","params":{"sessionId":"\u001b[2J\u202e"}}
+{"jsonrpc":"2.0","id":4,"method":"session/list","params":{"cwd":"/\u001b[2J\u202e"}}
 `
 
 // A table is harmless through a pipe too, because another terminal may show it.

@@ -22,6 +22,8 @@ import (
 	"agenthost/pkg/tool/builtin"
 	"agenthost/pkg/tool/httptool"
 	"agenthost/wing/a2aserver"
+	"agenthost/wing/acpserver"
+	"agenthost/wing/acpserver/acpcommand"
 	"agenthost/wing/adk/adkcommand"
 	"agenthost/wing/aguiserver"
 	"agenthost/wing/anthropic"
@@ -75,7 +77,7 @@ func listKinds() loader.Kinds {
 		AgentTools:  loader.AgentToolKinds(),
 		Connections: connections.NewKind(nil),
 		Plugins:     loader.PluginKinds(),
-		Sections:    spec.Kinds[loader.SectionEnv, any]{a2aserver.Section(), aguiserver.Section(), chatpage.Section(), mcpserver.Section(), openaiserver.Section(), replay.Section(), rollout.Section()},
+		Sections:    spec.Kinds[loader.SectionEnv, any]{a2aserver.Section(), acpserver.Section(), aguiserver.Section(), chatpage.Section(), mcpserver.Section(), openaiserver.Section(), replay.Section(), rollout.Section()},
 		Executors:   slices.Concat(wasi.Executors(), programs.Executors()),
 		Programs:    programs.Opener(programs.DefaultHelper()),
 		Live:        live.Driver{},
@@ -98,6 +100,7 @@ func wingCommands(env command.Env) []*cobra.Command {
 		adkcommand.Commands(env),
 		outcomes.Commands(env),
 		mcpcommand.Commands(env),
+		acpcommand.Commands(env),
 		rollout.Commands(env),
 		replay.Commands(env, saveReplayCases),
 	)

@@ -31,6 +31,7 @@ import (
 	"agenthost/pkg/tool/builtin"
 	"agenthost/pkg/tool/httptool"
 	"agenthost/wing/a2aserver"
+	"agenthost/wing/acpserver"
 	"agenthost/wing/aguiserver"
 	"agenthost/wing/apptest"
 	"agenthost/wing/bucketstore"
@@ -135,7 +136,7 @@ func Kinds() loader.Kinds {
 		AgentTools:  loader.AgentToolKinds(),
 		Connections: connections.NewKind(nil),
 		Plugins:     loader.PluginKinds(),
-		Sections:    spec.Kinds[loader.SectionEnv, any]{a2aserver.Section(), aguiserver.Section(), chatpage.Section(), mcpserver.Section(), openaiserver.Section(), replay.Section(), rollout.Section()},
+		Sections:    spec.Kinds[loader.SectionEnv, any]{a2aserver.Section(), acpserver.Section(), aguiserver.Section(), chatpage.Section(), mcpserver.Section(), openaiserver.Section(), replay.Section(), rollout.Section()},
 		Executors:   slices.Concat(wasi.Executors(), programs.Executors()),
 		Programs:    programs.Opener(nil),
 		Live:        live.Driver{},
