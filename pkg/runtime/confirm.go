@@ -246,13 +246,31 @@ func (d *decisions) readResponse(x *callIndex, resp *genai.FunctionResponse) err
 		return invalidRequest("the message contains two answers to call %s", one.call.ID)
 	}
 	if x.wasExecuted(resp.ID, one.call.ID, request.at) {
-		return nil
+		return checkRepeated(x.findUserAnswer(request), resp)
 	}
 	if x.all.wasExecuted(resp.ID, one.call.ID, 0) {
 		return invalidRequest("the %s %s was answered before the session was rewound: rewind to before the call to answer it again", requestNoun(resp.Name), resp.ID)
 	}
 	d.open = append(d.open, one)
 	return nil
+}
+
+// checkRepeated returns an error for an approval or a rejection that differs from the earlier one: a client
+// that sends its answer once more continues the run, but another decision changes nothing.
+func checkRepeated(earlier, resp *genai.FunctionResponse) error {
+	if earlier == nil || resp.Name != RequestConfirmation {
+		return nil
+	}
+	before, err := readConfirmation(earlier)
+	if err != nil {
+		return nil
+	}
+	now, err := readConfirmation(resp)
+	if err != nil || now.Confirmed == before.Confirmed {
+		return err
+	}
+	decision := map[bool]string{true: "approved", false: "rejected"}[before.Confirmed]
+	return invalidRequest("the confirmation %s was answered before: its call was %s, and does not run again", resp.ID, decision)
 }
 
 // findRequest finds the request of the runtime that a response answers: the last one, since the

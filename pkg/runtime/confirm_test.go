@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -106,6 +107,28 @@ func TestConfirmRejected(t *testing.T) {
 	}
 	if len(asking.calls) != 1 {
 		t.Errorf("the tool ran %d times, want 1", len(asking.calls))
+	}
+}
+
+// TestConfirmTwice: the other decision after the call's end is an error, and is not stored; the same one is
+// taken again.
+func TestConfirmTwice(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		e := testenv.New(t, nil)
+		key := e.Session(t, "app", "s", nil)
+		pay := &testTool{name: "f", capabilities: tool.Capabilities{Confirm: alwaysConfirm()}, run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
+		deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("f"), Tools: []tool.Tool{pay}}), nil)
+		formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))
+		ids := confirmationIDs(t, e, key)
+		formatRun(e.Host.Run(t.Context(), decisionRequest(key, map[string]any{"confirmed": first}, ids...)))
+		decision := map[bool]string{true: "approved", false: "rejected"}[first]
+		want := fmt.Sprintf("error INVALID_REQUEST: the confirmation %s was answered before: its call was %s, and does not run again\n", ids[0], decision)
+		if got := formatRun(e.Host.Run(t.Context(), decisionRequest(key, map[string]any{"confirmed": !first}, ids...))); got != want {
+			t.Errorf("the other decision: got %q, want %q", got, want)
+		}
+		if got := formatRun(e.Host.Run(t.Context(), decisionRequest(key, map[string]any{"confirmed": first}, ids...))); got != "" {
+			t.Errorf("the same decision: %q", got)
+		}
 	}
 }
 
