@@ -59,7 +59,9 @@ type Tasks struct {
 }
 
 // New returns tasks without runs.
-func New(s *server.Services) *Tasks { return &Tasks{Services: s, running: map[string]int{}, runs: map[ID]*Run{}} }
+func New(s *server.Services) *Tasks {
+	return &Tasks{Services: s, running: map[string]int{}, runs: map[ID]*Run{}}
+}
 
 // A Run is a run that continues without its request.
 type Run struct {
