@@ -310,15 +310,15 @@ func TestForeignCallers(t *testing.T) {
 	}
 }
 
-// Two answers to one question: one is taken, the other one finds the task ended or its call closed.
+// Two different answers to one question: one is taken, the other one is an error, and the call runs once.
 func TestTwoAnswers(t *testing.T) {
 	e, address := newReplica(t, "", nil)
 	p := newUserPeer(t, e, address, tokenU)
 	asking := p.send(newMessage("a refund"))
 	results := make(chan error, 2)
-	for range 2 {
+	for _, words := range []string{"yes", "no"} {
 		go func() {
-			req := newMessage("yes")
+			req := newMessage(words)
 			req.Message.TaskID = asking.ID
 			_, err := p.SendMessage(t.Context(), req)
 			results <- err
@@ -330,8 +330,7 @@ func TestTwoAnswers(t *testing.T) {
 			failed++
 		}
 	}
-	done := p.get(asking.ID)
-	if failed != 1 || textOf(done) != "Paid back." {
+	if done := p.get(asking.ID); failed != 1 || textOf(done) != "Paid back." {
 		t.Errorf("%d answers failed: %v", failed, done)
 	}
 }
