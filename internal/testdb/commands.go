@@ -22,6 +22,7 @@ func Commands() []Command {
 		{"serve", "", Migrates}, // in the script serve-old-schema
 		{"run", "echo hi --session m", Migrates},
 		{"mcp", "echo", Migrates},
+		{"acp", "echo", Migrates},
 		{"db migrate", "$DB", Migrates},
 
 		{"db status", "$DB", ReadsAll},
