@@ -79,6 +79,8 @@ func TestClientStopsReading(t *testing.T) {
 	c.open()
 	c.send(promptLine(2, "new-0001", "a story"))
 	c.receive()
+	for len(readEvents(t, e, "new-0001")) == 0 { // a run that has stored nothing leaves nothing
+	}
 	c.in.Close()
 	if err := <-c.ended; err == nil {
 		t.Error("the agent ended without an error")
@@ -143,10 +145,12 @@ func TestDrainExpires(t *testing.T) {
 	for _, bySignal := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		c := serve(ctx, t, newEnv(t, nil), &acpserver.Options{Drain: time.Millisecond})
+		e := newEnv(t, nil)
+		c := serve(ctx, t, e, &acpserver.Options{Drain: time.Millisecond})
 		c.open()
 		c.send(promptLine(2, "new-0001", "wait"))
 		c.receive()
+		waitForRun(t, e) // a prompt that has not started is rejected
 		if bySignal {
 			cancel()
 		} else {
