@@ -27,44 +27,51 @@ type PendingCall struct {
 	Call  *genai.FunctionCall
 }
 
-// FindTurn returns the turn that an invocation began, or nil.
+// FindTurn returns the turn that an invocation began, or nil. An answer, too, may begin a task: that of a
+// client that has waited for the question without one.
 func FindTurn(events []*session.Event, invocation string) *Turn {
-	for _, t := range ListTurns(events) {
-		if t.Events[0].InvocationID == invocation {
-			return t
-		}
-	}
-	return nil
-}
-
-// ListTurns returns a session's turns, the oldest first.
-func ListTurns(events []*session.Event) []*Turn {
 	events = session.Recorded(events)
-	var all []*Turn
-	start := -1
-	for i, ev := range events {
-		if !beginsTurn(ev) {
-			continue
-		}
-		if start >= 0 {
-			all = append(all, &Turn{Events: events[start:i]})
-		}
-		start = i
-	}
+	start := slices.IndexFunc(events, func(ev *session.Event) bool { return ev.InvocationID == invocation && ev.IsFromUser() })
 	if start < 0 {
 		return nil
 	}
-	all = append(all, &Turn{Events: events[start:], IsLast: true})
-	for _, w := range runtime.Pending(events) {
-		for _, t := range all {
-			if slices.Contains(t.Events, w.Event) {
-				for _, open := range w.Calls {
-					t.Pending = append(t.Pending, PendingCall{w.Event.ID, open})
-				}
-			}
+	t := newTurn(events, start)
+	t.addPending(runtime.Pending(events))
+	return t
+}
+
+// ListTurns returns the turns that messages began, the oldest first.
+func ListTurns(events []*session.Event) []*Turn {
+	events = session.Recorded(events)
+	pending := runtime.Pending(events)
+	var all []*Turn
+	for i, ev := range events {
+		if beginsTurn(ev) {
+			t := newTurn(events, i)
+			t.addPending(pending)
+			all = append(all, t)
 		}
 	}
 	return all
+}
+
+// newTurn returns the turn that begins at an event.
+func newTurn(events []*session.Event, start int) *Turn {
+	end := start + 1
+	for end < len(events) && !beginsTurn(events[end]) {
+		end++
+	}
+	return &Turn{Events: events[start:end], IsLast: end == len(events)}
+}
+
+func (t *Turn) addPending(all []runtime.PendingCalls) {
+	for _, w := range all {
+		if slices.Contains(t.Events, w.Event) {
+			for _, open := range w.Calls {
+				t.Pending = append(t.Pending, PendingCall{w.Event.ID, open})
+			}
+		}
+	}
 }
 
 // beginsTurn reports whether an event has a user's message, and not the answer to a call.

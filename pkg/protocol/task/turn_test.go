@@ -64,3 +64,17 @@ func TestFindTurn(t *testing.T) {
 		}
 	}
 }
+
+// A task may begin with an answer, as that of a client that waited for the question without a task.
+func TestTurnOfAnswer(t *testing.T) {
+	asks := newEvent("1", "a", &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{ID: "q", Name: "ask"}}}})
+	asks.LongRunningToolIDs = []string{"q"}
+	answer := newEvent("2", session.UserAuthor, &genai.Content{Role: genai.RoleUser, Parts: []*genai.Part{{FunctionResponse: &genai.FunctionResponse{ID: "q", Name: "ask", Response: map[string]any{"result": "x"}}}}})
+	events := []*session.Event{newEvent("1", session.UserAuthor, model.UserText("go")), asks, answer, newEvent("2", "a", model.ModelText("done"))}
+	if found := FindTurn(events, "2"); found == nil || len(found.Events) != 2 || len(found.Answer()) != 1 {
+		t.Errorf("the turn of the answer: %+v", found)
+	}
+	if all := ListTurns(events); len(all) != 1 || len(all[0].Events) != 4 {
+		t.Errorf("the turns: %+v", all)
+	}
+}
