@@ -61,6 +61,7 @@ sub_agents:
 models:
   demo: {provider: scripted, script: demo.script.yaml}
 a2a_server: {direct_messages: true}
+resumability_config: {is_resumable: true}
 -- apps/direct/root_agent.yaml --
 name: direct
 model: demo

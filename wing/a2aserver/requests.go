@@ -232,6 +232,8 @@ func (d *door) describeError(err error) error {
 		return err
 	case errors.Is(err, task.ErrUnknown):
 		return a2a.ErrTaskNotFound
+	case errors.Is(err, task.ErrNotLast):
+		return a2a.NewError(a2a.ErrTaskNotCancelable, err.Error())
 	case errors.Is(err, task.ErrTooMany):
 		return a2a.NewError(a2a.ErrServerError, err.Error())
 	case errors.Is(err, context.Canceled) && d.r.Context().Err() != nil:
@@ -306,17 +308,21 @@ func (t *turn) findError(s *task.State) error {
 // newDirectMessage returns a turn's answer as a message, if the app has direct_messages and the turn has completed;
 // else nil.
 func (d *door) newDirectMessage(id task.ID, s *task.State) *a2a.Message {
-	last := s.Events[len(s.Events)-1]
-	if !d.settings.answersByDirectMessages || s.Status != task.Completed || last.ErrorCode != "" {
+	if !d.settings.answersByDirectMessages || s.Status != task.Completed || s.Events[len(s.Events)-1].ErrorCode != "" {
 		return nil
 	}
-	parts := buildParts(last.Content, d.isADK, nil)
-	if len(parts) == 0 {
-		return nil
+	for _, ev := range slices.Backward(s.Answer()) { // a checkpoint may follow the answer
+		parts := buildParts(ev.Content, d.isADK, nil)
+		if ev.IsPlainResult() {
+			parts = a2a.ContentParts{a2a.NewTextPart(ev.ResultText())}
+		}
+		if len(parts) > 0 {
+			m := a2a.NewMessage(a2a.MessageRoleAgent, parts...)
+			m.ID, m.ContextID = ev.ID, id.Key.ID
+			return m
+		}
 	}
-	m := a2a.NewMessage(a2a.MessageRoleAgent, parts...)
-	m.ID, m.ContextID = last.ID, id.Key.ID
-	return m
+	return nil
 }
 
 // SendStreamingMessage implements [a2asrv.RequestHandler].

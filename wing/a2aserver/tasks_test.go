@@ -335,6 +335,27 @@ func TestTwoAnswers(t *testing.T) {
 	}
 }
 
+// A task that waits while a later one has begun in its context cannot be canceled, which leaves the later one
+// as it is. It can still be answered.
+func TestLaterTask(t *testing.T) {
+	e, address := newReplica(t, "", nil)
+	p := newUserPeer(t, e, address, tokenU)
+	asking := p.send(newMessage("a refund"))
+	next := newMessage("hello")
+	next.Message.ContextID = asking.ContextID
+	later := p.send(next)
+	_, err := p.CancelTask(t.Context(), &a2a.CancelTaskRequest{ID: asking.ID})
+	if !errors.Is(err, a2a.ErrTaskNotCancelable) || !strings.Contains(err.Error(), "a later task has begun in the session") {
+		t.Errorf("the earlier task is canceled: %v", err)
+	}
+	if found := p.get(later.ID); found.Status.State != a2a.TaskStateCompleted || textOf(found) != "You wrote: hello" {
+		t.Errorf("the later task: %v", found)
+	}
+	if found := p.get(asking.ID); found.Status.State != a2a.TaskStateInputRequired {
+		t.Errorf("the earlier task: %v", found)
+	}
+}
+
 // The card for an authenticated caller has the agents below; a list has the tasks that it selects, the
 // newest first, by pages.
 func TestCardsAndLists(t *testing.T) {

@@ -281,8 +281,11 @@ func (c *call) newTask(ctx context.Context, id mcptask.ID) (*mcptask.Result, err
 func (c *call) idOf(id mcptask.ID) task.ID { return task.ID{Key: c.key, Invocation: id.Invocation} }
 
 func (c *call) describeTaskError(ctx context.Context, err error) error {
-	if errors.Is(err, task.ErrUnknown) {
+	switch {
+	case errors.Is(err, task.ErrUnknown):
 		return errUnknownTask
+	case errors.Is(err, task.ErrNotLast):
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	}
 	return c.describeError(ctx, err)
 }
@@ -342,7 +345,9 @@ func (p *publishedApp) handleTask(ctx context.Context, method string, req *mcp.S
 	case method == mcptask.MethodGet:
 		result.State = state
 	case method == mcptask.MethodCancel && (state.Status == mcptask.Working || state.Status == mcptask.InputRequired):
-		err = c.p.h.tasks.Cancel(ctx, c.idOf(id), "The client canceled the task.")
+		if err = c.p.h.tasks.Cancel(ctx, c.idOf(id), "The client canceled the task."); err != nil {
+			err = c.describeTaskError(ctx, err)
+		}
 	}
 	return result, err
 }

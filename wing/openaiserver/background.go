@@ -170,7 +170,11 @@ func (h *handlers) handleCancel(w http.ResponseWriter, r *http.Request) error {
 	if state == nil || state.Status != task.Working && state.Status != task.Waiting {
 		return newRefusal("", "Only a response in progress can be canceled")
 	}
-	if err := h.tasks.Cancel(r.Context(), task.ID{Key: o.turn.place.key, Invocation: invocation}, "The client canceled the response."); err != nil {
+	err = h.tasks.Cancel(r.Context(), task.ID{Key: o.turn.place.key, Invocation: invocation}, "The client canceled the response.")
+	if errors.Is(err, task.ErrNotLast) {
+		return newRefusal("", "The response cannot be canceled: a later one has begun in its conversation")
+	}
+	if err != nil {
 		return err
 	}
 	sess, err := h.Host().Store().Sessions.Get(r.Context(), o.turn.place.key, nil)

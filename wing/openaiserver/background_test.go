@@ -86,6 +86,14 @@ func TestBackground(t *testing.T) {
 	if _, failure := readResponse(t, e, http.MethodPost, "/v1/responses/"+done.ID+"/cancel", tokenOfU, "{}"); !strings.Contains(failure, "Only a response in progress can be canceled") {
 		t.Errorf("a complete response is canceled: %s", failure)
 	}
+	asks, _ := readResponse(t, e, http.MethodPost, "/v1/responses", tokenOfU, `{"model":"desk","conversation":"c1","input":"refund"}`)
+	run := `{"appName":"desk","userId":"u","sessionId":"c1","newMessage":{"role":"user","parts":[{"text":"hello"}]}}`
+	if w := send(e, http.MethodPost, "/run", tokenOfU, run); w.Code != http.StatusOK {
+		t.Fatal(w.Code, w.Body)
+	}
+	if _, failure := readResponse(t, e, http.MethodPost, "/v1/responses/"+asks.ID+"/cancel", tokenOfU, "{}"); !strings.Contains(failure, "The response cannot be canceled: a later one has begun in its conversation") {
+		t.Errorf("an earlier response is canceled: %s", failure)
+	}
 	for body, want := range map[string]string{
 		`"stream":true`: "stream must be false for a response in the background: read it by its ID",
 		`"store":false`: "store must be true for a response in the background",

@@ -39,6 +39,8 @@ var (
 	ErrUnknown = errors.New("unknown task")
 	// ErrTooMany reports that the user, or all users of the door, have too many runs in progress.
 	ErrTooMany = fmt.Errorf("tasks in progress exceed the limit of %d for a user", MaxUserRuns)
+	// ErrNotLast reports that a task cannot be canceled, because a later one has begun in its session.
+	ErrNotLast = errors.New("a later task has begun in the session")
 	// ErrPanicked is the error of a run that panicked; the cause is in the log.
 	ErrPanicked = errors.New("internal error")
 )
@@ -282,8 +284,16 @@ func (t *Turn) readState(isRunning bool) *State {
 }
 
 // Cancel ends a task's run, and waits for its end. Without a run here the reason is stored, and a run of
-// another replica can store nothing more.
+// another replica can store nothing more. The error is ErrNotLast for a task that waits while a later one
+// has begun, whose run it must not end, or that of Find.
 func (t *Tasks) Cancel(ctx context.Context, id ID, reason string) error {
+	found, err := t.Find(ctx, id)
+	if err != nil {
+		return err
+	}
+	if !found.IsLast {
+		return ErrNotLast
+	}
 	sessions := t.Host().Store().Sessions
 	r := t.findRun(id)
 	if sessions.CancelRun(id.Key) {
