@@ -61,5 +61,5 @@ func serveApp(folder string, in io.Reader, out io.Writer) error {
 	api := host.NewServer(&agenthost.ServerOptions{Extensions: []func(*server.Services) *server.Extension{
 		mcpserver.Extend(&mcpserver.Options{Events: mcp.NewMemoryEventStore(nil), Extend: addFixtures, TaskDelay: 500 * time.Millisecond}),
 	}})
-	return host.Serve(ctx, listener, &agenthost.ServeOptions{Server: api, Drain: -1})
+	return host.Serve(ctx, listener, &agenthost.ServeOptions{Server: api, Drain: 5 * time.Second})
 }
