@@ -130,17 +130,59 @@ type call struct {
 	resumes string
 	// failure is why a run failed without an event that has the reason; nil for none.
 	failure *runtime.RunError
+	// asked is the turn whose questions the client has not received yet; nil for none.
+	asked *turn
 	// detached is set once the call's request has its result, so that no notification can follow.
 	detached atomic.Bool
 }
 
 // handleTool runs an agent.
 func (p *publishedApp) handleTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	if extra := req.GetExtra(); extra != nil && extra.TokenInfo != nil {
+		if rest, _ := extra.TokenInfo.Extra[restKey].(*call); rest != nil {
+			rest.req = req
+			return rest.askInConversation(ctx, rest.asked)
+		}
+	}
 	return p.runTool(ctx, req, req.ClientCapabilities())
 }
 
 // runTool runs an agent for a client with capabilities.
 func (p *publishedApp) runTool(ctx context.Context, req *mcp.CallToolRequest, capabilities *mcp.ClientCapabilities) (*mcp.CallToolResult, error) {
+	c, err := p.newCall(req, capabilities)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.readArguments(ctx); err != nil {
+		return failedResult(err.Error()), nil
+	}
+	if c.isStateless() {
+		return c.runStateless(ctx)
+	}
+	return c.runConversation(ctx)
+}
+
+// runFirstTurn runs an agent in a session. If the turn ends with questions, rest is the call that the SDK
+// continues, and there is no result.
+func (p *publishedApp) runFirstTurn(ctx context.Context, req *mcp.CallToolRequest) (rest *call, result *mcp.CallToolResult, err error) {
+	c, err := p.newCall(req, req.ClientCapabilities())
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := c.readArguments(ctx); err != nil {
+		return nil, failedResult(err.Error()), nil
+	}
+	if c.asked, err = c.runTurn(ctx, c.message); err != nil {
+		return nil, failedResult(err.Error()), nil
+	}
+	if !c.asked.asks {
+		return nil, c.buildResult(ctx, c.asked), nil
+	}
+	return c, nil, nil
+}
+
+// newCall returns the call in a request. An error is the protocol's.
+func (p *publishedApp) newCall(req *mcp.CallToolRequest, capabilities *mcp.ClientCapabilities) (*call, error) {
 	settings := p.currentSettings()
 	t := settings.findTool(req.Params.Name)
 	if t == nil {
@@ -152,14 +194,7 @@ func (p *publishedApp) runTool(ctx context.Context, req *mcp.CallToolRequest, ca
 	if t.RequiresTask && (!offersTasks(capabilities) || req.ProtocolVersion() < statelessVersion) {
 		return nil, mcptask.NewCapabilityError("tool " + t.Name)
 	}
-	c := &call{p: p, req: req, settings: settings, tool: t, key: session.Key{App: p.name, User: p.callerOf(req)}, capabilities: capabilities}
-	if err := c.readArguments(ctx); err != nil {
-		return failedResult(err.Error()), nil
-	}
-	if c.isStateless() {
-		return c.runStateless(ctx)
-	}
-	return c.runConversation(ctx)
+	return &call{p: p, req: req, settings: settings, tool: t, key: session.Key{App: p.name, User: p.callerOf(req)}, capabilities: capabilities}, nil
 }
 
 // callerOf returns the user that a request acts as.

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -40,6 +41,7 @@ func (h *handlers) handleMCP(w http.ResponseWriter, r *http.Request) error {
 	if p == nil {
 		return errNotFound
 	}
+	var rest *call
 	if r.Method == http.MethodPost {
 		var body json.RawMessage
 		if err := h.ReadJSON(w, r, &body); err != nil {
@@ -48,6 +50,10 @@ func (h *handlers) handleMCP(w http.ResponseWriter, r *http.Request) error {
 		mcpdirect.DecodeName(r.Header)
 		if direct := p.findDirect(r.Header, body); direct != nil {
 			return p.callDirectly(w, r, user, direct)
+		}
+		var sent bool
+		if rest, sent, err = p.callInSession(w, r, user, body); sent || err != nil {
+			return err
 		}
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
@@ -65,8 +71,11 @@ func (h *handlers) handleMCP(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer leave()
 	out := newSessionWriter(w, r)
-	withCaller(handler, user).ServeHTTP(out, r)
+	withCaller(handler, user, rest).ServeHTTP(out, r)
 	p.recordSession(out.Header().Get(sessionHeader), user)
+	if r.Method == http.MethodDelete {
+		p.closeConnection(r.Header.Get(sessionHeader), user)
+	}
 	return nil
 }
 
@@ -82,12 +91,21 @@ func (p *publishedApp) findDirect(header http.Header, body []byte) *mcpdirect.Ca
 // callDirectly calls an agent, and sends its result.
 func (p *publishedApp) callDirectly(w http.ResponseWriter, r *http.Request, user string, direct *mcpdirect.Call) error {
 	req := &mcp.CallToolRequest{Params: direct.Params, Extra: &mcp.RequestExtra{TokenInfo: &auth.TokenInfo{UserID: user}, Header: r.Header}}
-	var result *mcp.CallToolResult
-	var err error
-	if caught := safe.Call(func() { result, err = p.runTool(r.Context(), req, direct.Capabilities) }); caught != nil {
+	result, err := p.runDirect(func() (*mcp.CallToolResult, error) { return p.runTool(r.Context(), req, direct.Capabilities) })
+	return p.sendDirect(w, direct, result, err)
+}
+
+// runDirect runs a call whose panic is an error of the protocol.
+func (p *publishedApp) runDirect(run func() (*mcp.CallToolResult, error)) (result *mcp.CallToolResult, err error) {
+	if caught := safe.Call(func() { result, err = run() }); caught != nil {
 		caught.Log(p.h.Logger(), "MCP handler panicked", "app", p.name, "method", "tools/call")
-		err = errInternal
+		return nil, errInternal
 	}
+	return result, err
+}
+
+// sendDirect sends a call's result, or an error of the protocol.
+func (p *publishedApp) sendDirect(w http.ResponseWriter, direct *mcpdirect.Call, result *mcp.CallToolResult, err error) error {
 	var text []byte
 	failure, isFailure := errors.AsType[*jsonrpc.Error](err)
 	switch {
@@ -104,11 +122,116 @@ func (p *publishedApp) callDirectly(w http.ResponseWriter, r *http.Request, user
 	return nil
 }
 
+// refreshInterval is how long the SDK is not called in a session that is in use. The SDK closes a session
+// that it has not been called in for the session timeout.
+const refreshInterval = sessionTimeout / 4
+
+// A connection is a client's open session.
+type connection struct {
+	user string
+	// session is the SDK's; nil until a tool is called in it.
+	session *mcp.ServerSession
+	// called is when the SDK has handled a request last.
+	called time.Time
+	// logs is set once the client has set a log level: the SDK sends the messages in a call's stream.
+	logs bool
+	// running cancel the direct calls by their request's ID.
+	running map[string]context.CancelFunc
+}
+
+// callInSession calls an agent in a session directly, and reports whether the response is sent. The SDK
+// handles any other request, and the rest of a call whose agent has questions, which it sends to the client.
+func (p *publishedApp) callInSession(w http.ResponseWriter, r *http.Request, user string, body []byte) (rest *call, sent bool, err error) {
+	id := r.Header.Get(sessionHeader)
+	if request := mcpdirect.ReadCanceled(body); request != nil {
+		p.cancelCall(id, user, string(request))
+		return nil, false, nil
+	}
+	direct := mcpdirect.ReadSessionCall(r.Header, body)
+	if direct == nil || p.h.opts.Events != nil || !p.isDirect(direct.Params.Name) {
+		return nil, false, nil
+	}
+	// A client that leaves does not cancel its call in a session.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	defer cancel()
+	session, leave := p.enterCall(id, user, string(direct.ID), cancel)
+	if session == nil {
+		return nil, false, nil
+	}
+	defer leave()
+	req := &mcp.CallToolRequest{Session: session, Params: direct.Params, Extra: &mcp.RequestExtra{TokenInfo: &auth.TokenInfo{UserID: user}, Header: r.Header}}
+	result, err := p.runDirect(func() (result *mcp.CallToolResult, err error) {
+		rest, result, err = p.runFirstTurn(ctx, req)
+		return result, err
+	})
+	if rest != nil && err == nil {
+		return rest, false, nil
+	}
+	return nil, true, p.sendDirect(w, direct, result, err)
+}
+
+// enterCall registers a direct call in a session that the SDK has open for the user, until leave is called.
+// It returns no session if the SDK must handle the call.
+func (p *publishedApp) enterCall(id, user, request string, cancel context.CancelFunc) (session *mcp.ServerSession, leave func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.connections[id]
+	if c == nil || c.user != user || c.session == nil || c.logs || c.running[request] != nil || time.Since(c.called) > refreshInterval {
+		return nil, nil
+	}
+	c.running[request] = cancel
+	return c.session, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(c.running, request)
+	}
+}
+
+// cancelCall cancels a direct call in the user's session, if it is in progress.
+func (p *publishedApp) cancelCall(id, user, request string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c := p.connections[id]; c != nil && c.user == user && c.running[request] != nil {
+		c.running[request]()
+	}
+}
+
+// closeConnection cancels the direct calls in a session that the user has closed.
+func (p *publishedApp) closeConnection(id, user string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.connections[id]
+	if c == nil || c.user != user {
+		return
+	}
+	delete(p.connections, id)
+	for _, cancel := range c.running {
+		cancel()
+	}
+}
+
+// observeSessions records the sessions in which tools are called, and those with a log level.
+func (p *publishedApp) observeSessions(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if session, ok := req.GetSession().(*mcp.ServerSession); ok && (method == "tools/call" || method == "logging/setLevel") {
+			p.mu.Lock()
+			if c := p.connections[session.ID()]; c != nil {
+				c.session, c.logs = session, c.logs || method == "logging/setLevel"
+			}
+			p.mu.Unlock()
+		}
+		return next(ctx, method, req)
+	}
+}
+
+// restKey is the key in a token's values for a call that has been started.
+const restKey = "agenthost.call"
+
 // withCaller wraps an SDK handler so that it takes the caller for the owner of its sessions, and
-// hands it to the tools.
-func withCaller(handler http.Handler, user string) http.Handler {
+// hands it to the tools, with the call that has been started, if any.
+func withCaller(handler http.Handler, user string, rest *call) http.Handler {
 	known := auth.RequireBearerToken(func(context.Context, string, *http.Request) (*auth.TokenInfo, error) {
-		return &auth.TokenInfo{UserID: user}, nil
+		return &auth.TokenInfo{UserID: user, Extra: map[string]any{restKey: rest}}, nil
 	}, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(handler)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.Clone(r.Context())

@@ -54,9 +54,9 @@ type publishedApp struct {
 	listedResources map[string][]byte
 	hasArtifacts    bool
 	hasSkills       bool
-	// owners are the users of the open sessions by their ID, and opening those of sessions to come.
-	owners  map[string]string
-	opening map[string]int
+	// connections are the open sessions by their ID, and opening counts those to come by user.
+	connections map[string]*connection
+	opening     map[string]int
 	// streams are the open streams by user.
 	streams   map[string]int
 	streaming int
@@ -100,7 +100,7 @@ func (h *handlers) findPublished(name string) *publishedApp {
 func (h *handlers) newPublished(name string, settings *Settings) *publishedApp {
 	p := &publishedApp{
 		h: h, name: name, listed: map[string][]byte{}, listedPrompts: map[string][]byte{},
-		owners: map[string]string{}, opening: map[string]int{}, streams: map[string]int{},
+		connections: map[string]*connection{}, opening: map[string]int{}, streams: map[string]int{},
 	}
 	opts := mcp.ServerOptions{}
 	if h.opts.Server != nil {
@@ -123,7 +123,7 @@ func (h *handlers) newPublished(name string, settings *Settings) *publishedApp {
 	implementation := &mcp.Implementation{Name: name, Version: h.Version()}
 	p.info, p.server = encodeEntry(implementation), mcp.NewServer(implementation, &opts)
 	p.addTaskMethods()
-	p.server.AddReceivingMiddleware(p.recoverPanics, p.handleTasks)
+	p.server.AddReceivingMiddleware(p.recoverPanics, p.observeSessions, p.handleTasks)
 	currentSkills := func() *mcpskills.Catalog { return p.currentSettings().Skills }
 	if err := mcpskills.Register(p.server, currentSkills, int(listTTL/time.Millisecond)); err != nil {
 		h.Logger().Error("MCP skills rejected", "app", name, "reason", err)
@@ -243,12 +243,12 @@ func (p *publishedApp) reserveSession(r *http.Request, user string) (release fun
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	open := map[string]string{}
+	open := map[string]*connection{}
 	own, all := p.opening[user], 0
 	for s := range p.server.Sessions() {
-		if owner, ok := p.owners[s.ID()]; ok {
-			open[s.ID()] = owner
-			if owner == user {
+		if c := p.connections[s.ID()]; c != nil {
+			open[s.ID()] = c
+			if c.user == user {
 				own++
 			}
 		}
@@ -256,7 +256,7 @@ func (p *publishedApp) reserveSession(r *http.Request, user string) (release fun
 	for _, n := range p.opening {
 		all += n
 	}
-	p.owners = open
+	p.connections = open
 	if own >= maxUserSessions || all+len(open) >= maxSessions {
 		return nil, errTooManySessions
 	}
@@ -270,14 +270,17 @@ func (p *publishedApp) reserveSession(r *http.Request, user string) (release fun
 	}, nil
 }
 
-// recordSession records who owns a session.
+// recordSession records that the SDK has handled a request in the user's session.
 func (p *publishedApp) recordSession(id, user string) {
 	if id == "" {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.owners[id] = user
+	if p.connections[id] == nil {
+		p.connections[id] = &connection{user: user, running: map[string]context.CancelFunc{}}
+	}
+	p.connections[id].called = time.Now()
 }
 
 // isStream reports whether a request has no end: it waits for notifications.

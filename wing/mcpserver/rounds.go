@@ -93,16 +93,20 @@ func (c *call) readResponses(ctx context.Context, questions []*question) (answer
 
 // runConversation runs a call for a client with a connection, and asks its questions meanwhile.
 func (c *call) runConversation(ctx context.Context) (*mcp.CallToolResult, error) {
-	message := c.message
+	t, err := c.runTurn(ctx, c.message)
+	switch {
+	case err != nil:
+		return failedResult(err.Error()), nil
+	case !t.asks:
+		return c.buildResult(ctx, t), nil
+	}
+	return c.askInConversation(ctx, t)
+}
+
+// askInConversation asks the questions that a turn has ended with, and runs the turns with the answers.
+func (c *call) askInConversation(ctx context.Context, t *turn) (*mcp.CallToolResult, error) {
 	closed := map[string]bool{} // questions that the person has not answered
 	for range maxRounds {
-		t, err := c.runTurn(ctx, message)
-		if err != nil {
-			return failedResult(err.Error()), nil
-		}
-		if !t.asks && message == c.message {
-			return c.buildResult(ctx, t), nil
-		}
 		pending, err := c.listPending(ctx)
 		if err != nil {
 			return failedResult(c.describeError(ctx, err).Error()), nil
@@ -110,8 +114,12 @@ func (c *call) runConversation(ctx context.Context) (*mcp.CallToolResult, error)
 		if len(pending) == 0 {
 			return c.buildResult(ctx, t), nil
 		}
-		if message = c.askPerson(ctx, c.listQuestions(pending), closed); message == nil {
+		message := c.askPerson(ctx, c.listQuestions(pending), closed)
+		if message == nil {
 			return c.describeWaiting(pending), nil
+		}
+		if t, err = c.runTurn(ctx, message); err != nil {
+			return failedResult(err.Error()), nil
 		}
 	}
 	return failedResult("the call exceeds the limit of 32 rounds of questions"), nil

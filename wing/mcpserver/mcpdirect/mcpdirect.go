@@ -1,12 +1,13 @@
-// Package mcpdirect reads and answers the usual tool call of an MCP client without sessions: one complete
-// request, and one response.
+// Package mcpdirect reads and answers the usual tool call of an MCP client: one request, and one response.
 //
-// The SDK opens a session for each such request, and decodes its parts 13 times with a buffer of 32 KiB
-// each, which costs five turns of an agent. A call that is read here has exactly the form that the
-// protocol describes. The SDK handles every other one, so that it alone rejects requests.
+// The SDK opens a session for each request of a client without sessions, and decodes its parts 13 times
+// with a buffer of 32 KiB each, which costs five turns of an agent; in a session, a call passes through
+// several goroutines and an event stream, which costs six. A call that is read here has exactly the form
+// that the protocol describes. The SDK handles every other one, so that it alone rejects requests.
 package mcpdirect
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -29,7 +30,12 @@ const (
 	paramPrefix = "Mcp-Param-"
 	// maxID limits the length of a request's ID as JSON.
 	maxID = 256
+	// sessionHeader has the ID of the client's session.
+	sessionHeader = "Mcp-Session-Id"
 )
+
+// sessionVersions are those of clients with sessions that name their version.
+var sessionVersions = []string{"2025-06-18", "2025-11-25"}
 
 // DecodeName replaces the header Mcp-Name by its value, if it has the form for values that are not ASCII.
 // The SDK compares it with the body as it is.
@@ -46,19 +52,68 @@ func DecodeName(header http.Header) {
 
 // A Call is a tool call with one response.
 type Call struct {
-	id json.RawMessage
+	// ID is the request's, in JSON.
+	ID json.RawMessage
 	// Params are the tool's name, its arguments and the request's metadata.
 	Params *mcp.CallToolParamsRaw
-	// Capabilities are the client's. Roots are not among them.
+	// Capabilities are the client's. Roots are not among them. They are nil in a session, which has them.
 	Capabilities *mcp.ClientCapabilities
 }
 
-// ReadCall returns the call in a request in a version of the protocol; nil if the SDK must handle it: it is
-// another request, has a header or a field that is not usual, expects notifications, or is invalid.
+// ReadCall returns the call in a complete request in a version of the protocol; nil if the SDK must handle
+// it: it is another request, has a header or a field that is not usual, expects notifications, or is
+// invalid.
 func ReadCall(header http.Header, version string, body []byte) *Call {
-	if !hasUsualHeaders(header, version) {
+	if !hasUsualHeaders(header) || header.Get("MCP-Protocol-Version") != version || header.Get("Mcp-Method") != method || header.Get(sessionHeader) != "" {
 		return nil
 	}
+	c := readRequest(body)
+	if c == nil || c.Params.Name != header.Get(nameHeader) || !isUsualMeta(c.Params.Meta, version) {
+		return nil
+	}
+	capabilities, err := readCapabilities(c.Params.Meta)
+	if err != nil {
+		return nil
+	}
+	c.Capabilities = capabilities
+	return c
+}
+
+// ReadSessionCall returns the call in a request that belongs to a session; nil if the SDK must handle it.
+func ReadSessionCall(header http.Header, body []byte) *Call {
+	if !hasUsualHeaders(header) || !slices.Contains(sessionVersions, header.Get("MCP-Protocol-Version")) || header.Get(sessionHeader) == "" {
+		return nil
+	}
+	c := readRequest(body)
+	if c == nil || header.Get(nameHeader) != "" && c.Params.Name != header.Get(nameHeader) {
+		return nil
+	}
+	for key := range c.Params.Meta {
+		if !isTrace(key) {
+			return nil
+		}
+	}
+	return c
+}
+
+// ReadCanceled returns the ID of the request that a notification cancels; nil for another message.
+func ReadCanceled(body []byte) json.RawMessage {
+	if !bytes.Contains(body, []byte(`notifications/cancelled`)) {
+		return nil
+	}
+	msg, err := readFields(body, "jsonrpc", "method", "params")
+	if err != nil || string(msg["method"]) != `"notifications/cancelled"` {
+		return nil
+	}
+	params, err := readFields(msg["params"], "requestId", "reason", "_meta")
+	if err != nil || !isID(params["requestId"]) {
+		return nil
+	}
+	return params["requestId"]
+}
+
+// readRequest returns the call in a message without fields that are not usual, or nil.
+func readRequest(body []byte) *Call {
 	msg, err := readFields(body, "jsonrpc", "id", "method", "params")
 	if err != nil || string(msg["jsonrpc"]) != `"2.0"` || string(msg["method"]) != `"`+method+`"` || !isID(msg["id"]) {
 		return nil
@@ -67,34 +122,34 @@ func ReadCall(header http.Header, version string, body []byte) *Call {
 	if err != nil {
 		return nil
 	}
-	name, err := session.DecodeValue(params["name"])
-	if err != nil || name == "" || name != any(header.Get(nameHeader)) {
-		return nil
-	}
-	meta, err := session.DecodeMap(params["_meta"])
-	if err != nil || !isUsualMeta(meta, version) {
-		return nil
-	}
-	capabilities, err := readCapabilities(meta)
+	given, err := session.DecodeValue(params["name"])
 	if err != nil {
 		return nil
+	}
+	name, ok := given.(string)
+	if !ok || name == "" {
+		return nil
+	}
+	var meta map[string]any
+	if len(params["_meta"]) > 0 {
+		if meta, err = session.DecodeMap(params["_meta"]); err != nil {
+			return nil
+		}
 	}
 	args := params["arguments"]
 	if len(args) > 0 && args[0] != '{' {
 		return nil
 	}
-	return &Call{msg["id"], &mcp.CallToolParamsRaw{Meta: meta, Name: header.Get(nameHeader), Arguments: args}, capabilities}
+	return &Call{ID: msg["id"], Params: &mcp.CallToolParamsRaw{Meta: meta, Name: name, Arguments: args}}
 }
 
-func hasUsualHeaders(header http.Header, version string) bool {
+func hasUsualHeaders(header http.Header) bool {
 	for name := range header {
 		if strings.HasPrefix(name, paramPrefix) {
 			return false
 		}
 	}
-	return header.Get("MCP-Protocol-Version") == version && header.Get("Mcp-Method") == method &&
-		header.Get("Content-Type") == "application/json" && header.Get("Last-Event-ID") == "" && header.Get("Mcp-Session-Id") == "" &&
-		acceptsBoth(header.Values("Accept"))
+	return header.Get("Content-Type") == "application/json" && header.Get("Last-Event-ID") == "" && acceptsBoth(header.Values("Accept"))
 }
 
 // acceptsBoth reports whether a client takes JSON and event streams, which the protocol requires.
@@ -150,13 +205,17 @@ func isUsualMeta(meta map[string]any, version string) bool {
 			if !isUsualInfo(value) {
 				return false
 			}
-		case "traceparent", "tracestate", "baggage":
 		default:
-			return false
+			if !isTrace(key) {
+				return false
+			}
 		}
 	}
 	return true
 }
+
+// isTrace reports whether a key of the metadata has the trace context.
+func isTrace(key string) bool { return key == "traceparent" || key == "tracestate" || key == "baggage" }
 
 // readCapabilities decodes what a client can do.
 func readCapabilities(meta map[string]any) (*mcp.ClientCapabilities, error) {
@@ -184,8 +243,12 @@ func isUsualInfo(value any) bool {
 	return ok
 }
 
-// EncodeResult returns the response with a result. Info is the server's name and version in JSON.
+// EncodeResult returns the response with a result. Info is the server's name and version in JSON; in a
+// session, which has them, results have neither these nor a type.
 func (c *Call) EncodeResult(result *mcp.CallToolResult, info json.RawMessage) ([]byte, error) {
+	if c.Capabilities == nil {
+		return c.encodeField("result", result)
+	}
 	own, kind := *result, "complete"
 	own.Meta = maps.Clone(own.Meta)
 	if own.Meta == nil {
@@ -206,17 +269,22 @@ func (c *Call) EncodeResult(result *mcp.CallToolResult, info json.RawMessage) ([
 
 // EncodeError returns the response with an error.
 func (c *Call) EncodeError(failure *jsonrpc.Error) ([]byte, error) {
-	text, err := json.Marshal(failure)
+	return c.encodeField("error", failure)
+}
+
+// encodeField returns the response with one field besides the ID.
+func (c *Call) encodeField(name string, value any) ([]byte, error) {
+	text, err := json.Marshal(value)
 	if err != nil {
 		return nil, err
 	}
-	response := append(c.beginResponse(len(text)), `"error":`...)
+	response := append(c.beginResponse(len(text)), `"`+name+`":`...)
 	return append(append(response, text...), '}'), nil
 }
 
 // beginResponse returns the beginning of a response, with room for its rest.
 func (c *Call) beginResponse(size int) []byte {
-	response := make([]byte, 0, size+len(c.id)+100)
+	response := make([]byte, 0, size+len(c.ID)+100)
 	response = append(response, `{"jsonrpc":"2.0","id":`...)
-	return append(append(response, c.id...), ',')
+	return append(append(response, c.ID...), ',')
 }

@@ -63,6 +63,55 @@ func TestReadCall(t *testing.T) {
 	}
 }
 
+// In a session the usual call has no metadata, or a trace. One that differs is the SDK's.
+func TestReadSessionCall(t *testing.T) {
+	const body = `{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"desk","arguments":{"request":"hi"},"_meta":{"traceparent":"x"}}}`
+	usual := func() http.Header {
+		h := usualHeader()
+		h.Set("MCP-Protocol-Version", "2025-11-25")
+		h.Set("Mcp-Session-Id", "s")
+		h.Del("Mcp-Method")
+		h.Del("Mcp-Name")
+		return h
+	}
+	for _, text := range []string{body, strings.Replace(body, `,"_meta":{"traceparent":"x"}`, "", 1)} {
+		if c := ReadSessionCall(usual(), []byte(text)); c == nil || c.Params.Name != "desk" || string(c.ID) != `"a"` || c.Capabilities != nil {
+			t.Errorf("%s: %+v", text, c)
+		}
+	}
+	for name, value := range map[string]string{
+		"MCP-Protocol-Version": version, "Mcp-Session-Id": "", "Mcp-Name": "other", "Accept": "text/event-stream", "Last-Event-Id": "1",
+	} {
+		h := usual()
+		if h.Set(name, value); ReadSessionCall(h, []byte(body)) != nil {
+			t.Errorf("%s: %s is read", name, value)
+		}
+	}
+	for old, unusual := range map[string]string{
+		`"traceparent"`: `"progressToken"`, `"id":"a",`: ``, `{"traceparent":"x"}`: `[]`, `"name":"desk"`: `"name":7`, `tools/call`: `tools/list`,
+	} {
+		if ReadSessionCall(usual(), []byte(strings.Replace(body, old, unusual, 1))) != nil {
+			t.Errorf("%s instead of %s is read", unusual, old)
+		}
+	}
+}
+
+// A notification that cancels a request names it.
+func TestReadCanceled(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`:                `7`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a","reason":"x"}}`: `"a"`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":[7]}}`:              ``,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled"}`:                                         ``,
+		`{"jsonrpc":"2.0","method":"notifications/initialized","params":{"requestId":7}}`:              ``,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"notifications/cancelled"}}`:   ``,
+	} {
+		if got := string(ReadCanceled([]byte(body))); got != want {
+			t.Errorf("%s is %q, want %q", body, got, want)
+		}
+	}
+}
+
 // A header for a name that is not ASCII is decoded, and another one stays.
 func TestDecodeName(t *testing.T) {
 	for given, want := range map[string]string{

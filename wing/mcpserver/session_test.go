@@ -1,0 +1,142 @@
+package mcpserver_test
+
+import (
+	"net/http/httptest"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"agenthost/internal/servertest"
+)
+
+// A rawSession sends messages in a session, as a client's bytes.
+type rawSession struct {
+	e         *servertest.Env
+	id, token string
+}
+
+// openSession opens a session in which a tool has been called.
+func openSession(t *testing.T, e *servertest.Env, token string) *rawSession {
+	t.Helper()
+	s := &rawSession{e: e, token: token}
+	s.id = s.post(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`).Header().Get("Mcp-Session-Id")
+	s.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	if w := s.call("hello", ""); w.Code != 200 || w.Header().Get("Content-Type") != "text/event-stream" {
+		t.Fatalf("the first call: %d %s", w.Code, w.Body)
+	}
+	return s
+}
+
+func (s *rawSession) post(body string) *httptest.ResponseRecorder {
+	return send(s.e, "POST", "/apps/desk/mcp", body, "Authorization: Bearer "+s.token, "Mcp-Session-Id: "+s.id,
+		"Content-Type: application/json", "Accept: application/json, text/event-stream", "MCP-Protocol-Version: 2025-11-25")
+}
+
+// call calls the desk with a message, and further parameters in JSON.
+func (s *rawSession) call(message, rest string) *httptest.ResponseRecorder {
+	return s.post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"desk","arguments":{"request":"` + message + `"}` + rest + `}}`)
+}
+
+// waitForMessages waits until the session's conversation has a message a number of times.
+func (s *rawSession) waitForMessages(t *testing.T, text string, count int) {
+	t.Helper()
+	for attempt := 0; ; attempt++ {
+		listed := send(s.e, "GET", "/apps/desk/users/u/sessions", "", "Authorization: Bearer "+s.token).Body.String()
+		var found int
+		for _, id := range regexp.MustCompile(`"id":"(mcp-[^"]+)"`).FindAllStringSubmatch(listed, -1) {
+			found += strings.Count(send(s.e, "GET", "/apps/desk/users/u/sessions/"+id[1], "", "Authorization: Bearer "+s.token).Body.String(), `"text":"`+text+`"`)
+		}
+		if found == count {
+			return
+		}
+		if attempt > 100_000 {
+			t.Fatalf("%q is there %d times, want %d", text, found, count)
+		}
+		runtime.Gosched()
+	}
+}
+
+// The first call in a session is the SDK's, and later ones have the same response in JSON, without it. A
+// call that is not usual stays the SDK's.
+func TestCallInSession(t *testing.T) {
+	e, _ := newEnv(t, readDesk(t), nil, nil)
+	s := openSession(t, e, "")
+	usual := s.call("again", "")
+	unusual := s.call("again", `,"_meta":{"progressToken":1}`)
+	if got := usual.Header().Get("Content-Type"); usual.Code != 200 || got != "application/json" {
+		t.Errorf("the second call is %d %s", usual.Code, got)
+	}
+	if got := unusual.Header().Get("Content-Type"); unusual.Code != 200 || got != "text/event-stream" {
+		t.Errorf("a call with a token is %d %s", unusual.Code, got)
+	}
+	frames := strings.Split(strings.TrimSpace(unusual.Body.String()), "\n")
+	last := strings.Replace(strings.TrimPrefix(frames[len(frames)-1], "data: "), "Turn 3", "Turn 2", 2)
+	servertest.ExpectResponse(t, usual, 200, strings.TrimSpace(last))
+	servertest.ExpectResponse(t, s.post(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"desk","arguments":{}}}`), 200,
+		`{"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"request is required: the message to the agent, as a string"}],"isError":true}}`)
+	if w := s.post(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"nope","arguments":{}}}`); !strings.Contains(w.Body.String(), `unknown tool \"nope\"`) {
+		t.Errorf("an unknown tool: %s", w.Body)
+	}
+	s.post(`{"jsonrpc":"2.0","id":4,"method":"logging/setLevel","params":{"level":"info"}}`)
+	if w := s.call("logged", ""); !strings.Contains(w.Body.String(), "notifications/message") {
+		t.Errorf("a call with a log level: %s", w.Body)
+	}
+}
+
+// Questions that a later call in a session has reach the client: the agent runs once for the message, and
+// once for the answer.
+func TestQuestionInSession(t *testing.T) {
+	_, url := newEnv(t, readDesk(t), nil, nil)
+	opts, asked := answering(&mcp.ElicitResult{Action: "accept", Content: map[string]any{"confirmed": true}})
+	s := connect(t, url+"/apps/desk/mcp", eras[0], "", opts)
+	for _, tt := range []struct{ request, want string }{
+		{"hello", "Turn 1: hello"}, {"I want a refund", "You have 500 back."}, {"thanks", "Turn 3: thanks"},
+	} {
+		if text, _ := call(t, s, "desk", map[string]any{"request": tt.request}); text != tt.want {
+			t.Errorf("%s: %q, want %q", tt.request, text, tt.want)
+		}
+	}
+	if len(*asked) != 1 {
+		t.Errorf("the questions are %q", *asked)
+	}
+}
+
+// A direct call belongs to the session's user. A cancel by another user, of another request and in another
+// session has no effect; that of the user ends it, as the end of the session does.
+func TestCancelInSession(t *testing.T) {
+	e, _ := newEnv(t, readDesk(t), nil, newAuth(t))
+	own, other := openSession(t, e, tokenU), openSession(t, e, tokenU)
+	foreign := &rawSession{e: e, id: own.id, token: tokenV}
+	if w := foreign.call("hello", ""); w.Code != 404 || w.Body.String() != "session not found\n" {
+		t.Errorf("a foreign session is %d %s", w.Code, w.Body)
+	}
+	const canceled = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`
+	for i, end := range []func(){
+		func() { own.post(canceled) },
+		func() {
+			send(e, "DELETE", "/apps/desk/mcp", "", "Authorization: Bearer "+tokenU, "Mcp-Session-Id: "+own.id, "MCP-Protocol-Version: 2025-11-25")
+		},
+	} {
+		ended := make(chan *httptest.ResponseRecorder, 1)
+		go func() { ended <- own.call("wait", "") }()
+		own.waitForMessages(t, "wait", i+1)
+		foreign.post(canceled)
+		other.post(canceled)
+		own.post(strings.Replace(canceled, "2}}", "7}}", 1))
+		select {
+		case w := <-ended:
+			t.Fatalf("the call ended: %s", w.Body)
+		default:
+		}
+		end()
+		if w := <-ended; w.Code != 200 || !strings.Contains(w.Body.String(), `"isError":true`) {
+			t.Errorf("the canceled call is %d %s", w.Code, w.Body)
+		}
+	}
+	if w := own.call("hello", ""); w.Code != 404 {
+		t.Errorf("a closed session is %d %s", w.Code, w.Body)
+	}
+}
