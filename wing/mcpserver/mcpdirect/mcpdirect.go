@@ -1,7 +1,7 @@
-// Package mcpdirect reads and answers the usual tool call of an MCP client: one request, and one response.
+// Package mcpdirect reads and answers an MCP client's usual tool call: one request, and one response.
 //
-// The SDK opens a session for each request of a client without sessions, and decodes its parts 13 times
-// with a buffer of 32 KiB each, which costs five turns of an agent; in a session, a call passes through
+// The SDK opens a session for each request outside a session, and decodes its parts 13 times with a 32 KiB
+// buffer each, which costs five turns by an agent; in a session, a call passes through
 // several goroutines and an event stream, which costs six. A call that is read here has exactly the form
 // that the protocol describes. The SDK handles every other one, so that it alone rejects requests.
 package mcpdirect
@@ -34,7 +34,7 @@ const (
 	sessionHeader = "Mcp-Session-Id"
 )
 
-// sessionVersions are those of clients with sessions that name their version.
+// sessionVersions are the versions with sessions whose clients name them.
 var sessionVersions = []string{"2025-06-18", "2025-11-25"}
 
 // DecodeName replaces the header Mcp-Name by its value, if it has the form for values that are not ASCII.
