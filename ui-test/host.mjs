@@ -27,7 +27,7 @@ export async function serve(dir, ...flags) {
   const ended = new Promise((done) => host.once('exit', done)).then(() => process.off('exit', kill));
   for await (const line of createInterface(host.stdout)) {
     const url = /serves at (\S+)/.exec(line)?.[1];
-    if (url) return { url, stop: () => (host.kill('SIGTERM'), ended), log: () => log };
+    if (url) return { url, stop: () => (host.kill('SIGTERM'), ended), crash: () => (host.kill('SIGKILL'), ended), log: () => log };
   }
   throw new Error(`the host did not start:\n${log}`);
 }

@@ -30,14 +30,27 @@ type Discovery struct {
 	Documents map[string]string
 	// Resource is what tokens must be requested for (RFC 8707), and Scopes are those to request.
 	Resource, Scopes string
+	// Path is the issuer's, such as /shop. The metadata is then only where RFC 8414 has it, and
+	// without a path only where OpenID Connect has it.
+	Path string
 	// Change changes the server's metadata.
 	Change func(metadata map[string]any)
+}
+
+// Issuer returns the server's name.
+func (s *Server) Issuer() string { return s.URL + s.Path }
+
+func (s *Server) metadataPath() string {
+	if s.Path == "" {
+		return "/.well-known/openid-configuration"
+	}
+	return "/.well-known/oauth-authorization-server" + s.Path
 }
 
 // writeMetadata answers with the server's metadata (RFC 8414, 2).
 func (s *Server) writeMetadata(w http.ResponseWriter) {
 	metadata := map[string]any{
-		"issuer": s.URL, "authorization_endpoint": s.URL + "/authorize", "token_endpoint": s.URL + "/token",
+		"issuer": s.Issuer(), "authorization_endpoint": s.URL + "/authorize", "token_endpoint": s.URL + "/token",
 		"device_authorization_endpoint":                  s.URL + "/device",
 		"authorization_response_iss_parameter_supported": true,
 		"code_challenge_methods_supported":               []string{"S256"},
@@ -75,6 +88,13 @@ func (s *Server) Forget() int {
 	count := len(s.registered)
 	clear(s.registered)
 	return count
+}
+
+// CountClients returns how many clients have been registered.
+func (s *Server) CountClients() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.registered)
 }
 
 // serveRegister registers a client (RFC 7591, 3.1).
@@ -141,7 +161,7 @@ func NewResource(t *testing.T, s *Server, path string, serve http.HandlerFunc) *
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		switch {
 		case req.URL.Path == "/.well-known/oauth-protected-resource"+r.Path:
-			metadata := map[string]any{"resource": r.URL + r.Path, "authorization_servers": []string{s.URL}}
+			metadata := map[string]any{"resource": r.URL + r.Path, "authorization_servers": []string{s.Issuer()}}
 			if r.Metadata != nil {
 				r.Metadata(metadata)
 			}

@@ -44,6 +44,9 @@ type Server struct {
 	Now                      func() time.Time
 	// Discovery is what clients find out by themselves.
 	Discovery
+	// Accounts, if set, are those that a person chooses from in a page. Without them the server
+	// consents at once.
+	Accounts []string
 	// Hold, if set, is called before a refresh is answered, while other requests are served.
 	Hold func()
 
@@ -55,15 +58,20 @@ type Server struct {
 	refresh    map[string]*family
 	access     map[string]*family
 	problems   []string
+	consents   []Grant
 	// refreshes is how many refresh tokens were exchanged, issued all responses with tokens.
 	refreshes, issued int
 	polls             int
 }
 
-type codeGrant struct{ challenge, redirect, client string }
+type codeGrant struct {
+	challenge, redirect string
+	grant               Grant
+}
 
 // A family is one consent's tokens.
 type family struct {
+	grant          Grant
 	current, token string
 	revoked        bool
 }
@@ -113,13 +121,7 @@ func (s *Server) Counts() (refreshes, issued int) {
 }
 
 // Accepts reports whether an Authorization header has a valid token.
-func (s *Server) Accepts(header string) bool {
-	token, ok := strings.CutPrefix(header, "Bearer ")
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := s.access[token]
-	return ok && f != nil && !f.revoked && f.token == token
-}
+func (s *Server) Accepts(header string) bool { return s.FindGrant(header) != nil }
 
 // RevokeAll revokes all tokens.
 func (s *Server) RevokeAll() {
@@ -161,7 +163,7 @@ func (s *Server) Authorize(t *testing.T, address string) *url.URL {
 
 func (s *Server) serveRequest(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
-	case "/.well-known/openid-configuration":
+	case s.metadataPath():
 		s.writeMetadata(w)
 	case "/register":
 		s.serveRegister(w, r)
@@ -209,8 +211,10 @@ func checkParameters(form url.Values, required, optional string) error {
 }
 
 func (s *Server) serveAuthorize(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	err := checkParameters(q, "response_type client_id redirect_uri state code_challenge code_challenge_method", "scope access_type prompt audience resource")
+	q, err := readRequest(r)
+	if err == nil {
+		err = checkParameters(q, "response_type client_id redirect_uri state code_challenge code_challenge_method", "scope access_type prompt audience resource")
+	}
 	if err == nil {
 		err = s.checkTarget(q, true)
 	}
@@ -225,13 +229,29 @@ func (s *Server) serveAuthorize(w http.ResponseWriter, r *http.Request) {
 	case q.Get("code_challenge_method") != "S256" || len(q.Get("code_challenge")) != 43 || len(q.Get("state")) < 43:
 		s.rejectRequest(w, "invalid_request", "authorize: code_challenge or state")
 	default:
-		code := "code-" + rand.Text()
-		s.mu.Lock()
-		s.codes[code] = codeGrant{q.Get("code_challenge"), q.Get("redirect_uri"), q.Get("client_id")}
-		s.mu.Unlock()
-		to := q.Get("redirect_uri") + "?" + url.Values{"code": {code}, "state": {q.Get("state")}, "iss": {s.URL}}.Encode()
-		http.Redirect(w, r, to, http.StatusFound)
+		s.answerConsent(w, r, q)
 	}
+}
+
+// readRequest returns a client's request, which the form of the page repeats.
+func readRequest(r *http.Request) (url.Values, error) {
+	if r.Method == http.MethodGet {
+		return r.URL.Query(), nil
+	}
+	if err := r.ParseForm(); err != nil {
+		return nil, err
+	}
+	return url.ParseQuery(r.PostForm.Get("request"))
+}
+
+// newCode returns a new code for a request that was consented to.
+func (s *Server) newCode(q url.Values, grant Grant) string {
+	code := "code-" + rand.Text()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.codes[code] = codeGrant{q.Get("code_challenge"), q.Get("redirect_uri"), grant}
+	s.consents = append(s.consents, grant)
+	return code
 }
 
 // authenticateClient checks the client's authentication, and answers if it is wrong.
@@ -293,10 +313,10 @@ func (s *Server) redeemCode(w http.ResponseWriter, form url.Values) {
 		s.rejectRequest(w, "invalid_request", "token: %s", err)
 	case !known:
 		s.rejectRequest(w, "invalid_grant", "token: unknown or used code")
-	case form.Get("redirect_uri") != grant.redirect || form.Get("client_id") != grant.client || len(form.Get("code_verifier")) < 43 || base64.RawURLEncoding.EncodeToString(sum[:]) != grant.challenge:
+	case form.Get("redirect_uri") != grant.redirect || form.Get("client_id") != grant.grant.Client || len(form.Get("code_verifier")) < 43 || base64.RawURLEncoding.EncodeToString(sum[:]) != grant.challenge:
 		s.rejectRequest(w, "invalid_grant", "token: redirect_uri or code_verifier")
 	default:
-		s.sendTokens(w, &family{})
+		s.sendTokens(w, &family{grant: grant.grant})
 	}
 }
 
