@@ -9,7 +9,10 @@ import (
 	"net/url"
 	"strings"
 
+	"google.golang.org/genai"
+
 	"agenthost/internal/terminal"
+	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
@@ -49,23 +52,82 @@ func FindAgent(a runtime.Agent, name string) runtime.Agent {
 
 // Run runs a turn for a client that reads its events, and ends it when ctx, which is that of
 // [server.Services.StartRun], ends or read returns an error. The error is read's, or has the session
-// for [server.Services.LogError].
+// for [server.Services.LogError]. A message with answers to calls in several events is a turn for each
+// event, one after the other; req.OnStart is called for each.
 func Run(ctx context.Context, s *server.Services, req *runtime.RunRequest, read func(*session.Event) error) error {
 	hasLeft := false
-	req.ClientLeft = func() bool {
+	one := *req
+	one.ClientLeft = func() bool {
 		return hasLeft || errors.Is(context.Cause(ctx), context.Canceled) && s.Stopping().Err() == nil
 	}
-	for ev, err := range s.Host().Run(ctx, req) {
-		if err != nil {
-			s.RefundMissing(req.App, err)
-			return server.WrapRunError(session.Key{App: req.App, User: req.UserID, ID: req.SessionID}, err)
+	for i, message := range splitAnswers(ctx, s, req) {
+		if one.Message = message; i > 0 {
+			one.StateDelta = nil // stored with the first message
 		}
-		if err := read(ev); err != nil {
-			hasLeft = true
-			return err
+		for ev, err := range s.Host().Run(ctx, &one) {
+			if err != nil {
+				s.RefundMissing(req.App, err)
+				return server.WrapRunError(keyOf(req), err)
+			}
+			if err := read(ev); err != nil {
+				hasLeft = true
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+func keyOf(req *runtime.RunRequest) session.Key {
+	return session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
+}
+
+// splitAnswers returns a message for each event whose calls the request's message answers, because the
+// runtime rejects a message to several events. The last one has the parts that answer no call. A message
+// with an answer that does not belong to an open call is not split, so that it is rejected as a whole.
+func splitAnswers(ctx context.Context, s *server.Services, req *runtime.RunRequest) []*genai.Content {
+	whole := []*genai.Content{req.Message}
+	if len(model.ResponsesOf(req.Message)) < 2 {
+		return whole
+	}
+	sess, err := s.Host().Store().Sessions.Get(ctx, keyOf(req), nil)
+	if err != nil {
+		return whole // the run reports it
+	}
+	events, decisions := map[string]int{}, 0 // by call
+	pending := runtime.Pending(session.Recorded(sess.Events()))
+	for i, open := range pending {
+		for _, c := range open.Calls {
+			events[c.ID] = i
+			if runtime.IsRequest(open.Event, c) {
+				decisions++
+			}
+		}
+	}
+	parts, rest := make([][]*genai.Part, len(pending)), []*genai.Part{}
+	for _, p := range req.Message.Parts {
+		if p.FunctionResponse == nil {
+			rest = append(rest, p)
+			continue
+		}
+		i, isOpen := events[p.FunctionResponse.ID]
+		if !isOpen {
+			return whole
+		}
+		parts[i] = append(parts[i], p)
+	}
+	if len(rest) > 0 && decisions > 0 { // no text follows a decision in a message
+		return whole
+	}
+	var split []*genai.Content
+	for _, own := range parts {
+		if len(own) > 0 {
+			split = append(split, &genai.Content{Role: req.Message.Role, Parts: own})
+		}
+	}
+	last := split[len(split)-1]
+	last.Parts = append(last.Parts, rest...)
+	return split
 }
 
 // ReadFailure returns the error that an event reports; nil if it reports none. A client that repeats

@@ -307,20 +307,19 @@ func (c *call) runStarted(ctx context.Context, message *genai.Content, onStart f
 		cancel()
 	})()
 	t := &turn{}
-	for ev, err := range h.Host().Run(runCtx, &runtime.RunRequest{
+	err = protocol.Run(runCtx, h.Services, &runtime.RunRequest{
 		App: c.key.App, UserID: c.key.User, SessionID: c.key.ID, Message: message, Agent: c.tool.Agent,
 		CreateSession: c.creates, InvocationID: c.resumes, OnStart: onStart, Writer: session.WriterClient, Protocol: "mcp",
-		ClientLeft: func() bool { return ctx.Err() != nil && h.Stopping().Err() == nil },
-	}) {
-		if err != nil {
-			h.RefundMissing(c.key.App, err)
-			c.failure = runtime.AsRunError(err)
-			return nil, c.describeError(ctx, server.WrapRunError(c.key, err))
-		}
+	}, func(ev *session.Event) error {
 		c.reportProgress(ctx, ev)
 		c.logEvent(ctx, ev)
 		c.notifyArtifacts(ctx, ev)
 		t.readEvent(c.key.ID, ev)
+		return nil
+	})
+	if err != nil {
+		c.failure = runtime.AsRunError(err)
+		return nil, c.describeError(ctx, err)
 	}
 	c.creates = false
 	return t, nil

@@ -306,20 +306,18 @@ type taskRun struct {
 	err  error
 }
 
-// startRun starts a run for the messages, one after the other, that the server's shutdown ends.
-func (c *call) startRun(ctx context.Context, messages ...*genai.Content) (*taskRun, error) {
+// startRun starts a run for a message that the server's shutdown ends.
+func (c *call) startRun(ctx context.Context, message *genai.Content) (*taskRun, error) {
 	run := &taskRun{err: errInternal} // a panic's
 	started, err := c.p.h.tasks.Start(ctx, task.ID{Key: c.key, Invocation: c.resumes}, func(ctx context.Context, started func(string)) error {
-		for _, message := range messages {
-			if run.turn, run.err = c.runStarted(ctx, message, started); run.err == nil {
-				continue
-			}
-			if c.failure != nil {
-				return c.failure
-			}
-			return run.err
+		run.turn, run.err = c.runStarted(ctx, message, started)
+		switch {
+		case run.err == nil:
+			return nil
+		case c.failure != nil:
+			return c.failure
 		}
-		return nil
+		return run.err
 	})
 	run.Run = started
 	return run, err
@@ -420,10 +418,9 @@ func listCalls(found *task.Turn) []pendingCall {
 	return open
 }
 
-// answerTask starts a run with the answers: one message for each event that asks. It returns once the
-// first message is stored. Answers that do not fit, and those to other questions, are ignored: the
-// questions stay open. It reads no lease: the one of the run that asked may be idle on another replica, and
-// the run with the answers waits for it.
+// answerTask starts a run with the answers, and returns once the first message is stored. Answers that do
+// not fit, and those to other questions, are ignored: the questions stay open. It reads no lease: the one of
+// the run that asked may be idle on another replica, and the run with the answers waits for it.
 func (c *call) answerTask(ctx context.Context, id mcptask.ID, responses map[string]json.RawMessage) error {
 	found, err := c.p.h.tasks.Find(ctx, c.idOf(id))
 	if err != nil {
@@ -432,35 +429,22 @@ func (c *call) answerTask(ctx context.Context, id mcptask.ID, responses map[stri
 	if found.IsCanceled() {
 		return nil
 	}
-	open := listCalls(found)
-	answers := map[string]map[*question]map[string]any{}
-	questions := c.listQuestions(open)
+	answers := map[*question]map[string]any{}
+	questions := c.listQuestions(listCalls(found))
 	for _, q := range questions {
 		given := &mcp.ElicitResult{}
 		if raw := responses[q.form.Call.ID]; len(raw) == 0 || json.Unmarshal(raw, given) != nil {
 			continue
 		}
-		response, err := q.readResult(ctx, given)
-		if err != nil || response == nil {
-			continue
-		}
-		event := open[slices.IndexFunc(open, func(one pendingCall) bool { return one.call == q.form.Call })].event
-		if answers[event] == nil {
-			answers[event] = map[*question]map[string]any{}
-		}
-		answers[event][q] = response
-	}
-	var messages []*genai.Content
-	for _, one := range open {
-		if message := buildMessage(answers[one.event], questions); message != nil {
-			messages = append(messages, message)
-			delete(answers, one.event)
+		if response, err := q.readResult(ctx, given); err == nil && response != nil {
+			answers[q] = response
 		}
 	}
-	if len(messages) == 0 {
+	message := buildMessage(answers, questions)
+	if message == nil {
 		return nil
 	}
-	run, err := c.startRun(ctx, messages...)
+	run, err := c.startRun(ctx, message)
 	if err != nil {
 		return errTooManyTasks
 	}

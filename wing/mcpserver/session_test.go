@@ -140,3 +140,37 @@ func TestCancelInSession(t *testing.T) {
 		t.Errorf("a closed session is %d %s", w.Code, w.Body)
 	}
 }
+
+// Two agents that run in parallel both ask for an approval. The person answers both, each agent continues,
+// and the result has the answers of both.
+func TestQuestionsOfTwoEvents(t *testing.T) {
+	const agent = `
+  - name: NAME
+    model: demo
+    instruction: Pay.
+    tools: [{expr: {name: refund, description: Pays., params: {amount: number}, value: '{"paid": args.amount}', confirm: "true"}}]`
+	_, url := newEnv(t, `
+-- apps/desk/app.yaml --
+models: {demo: {provider: scripted, script: demo.script.yaml}}
+mcp_server: {}
+-- apps/desk/demo.script.yaml --
+- {when: responses.refund != nil, text: "{agent} paid {responses.refund.paid}."}
+- calls: [{name: refund, args: {amount: 7}}]
+-- apps/desk/root_agent.yaml --
+agent_class: ParallelAgent
+name: desk
+sub_agents:`+strings.Replace(agent, "NAME", "first", 1)+strings.Replace(agent, "NAME", "second", 1)+"\n", nil, nil)
+	for _, era := range eras {
+		opts, asked := answering(&mcp.ElicitResult{Action: "accept", Content: map[string]any{"confirmed": true}})
+		s := connect(t, url+"/apps/desk/mcp", era, "", opts)
+		for range 2 { // in a session, the second call is not the SDK's
+			text, _ := call(t, s, "desk", map[string]any{"request": "pay"})
+			if !strings.Contains(text, "first paid 7.") || !strings.Contains(text, "second paid 7.") {
+				t.Errorf("%s: the answer is %q", era, text)
+			}
+		}
+		if len(*asked) != 4 {
+			t.Errorf("%s: the questions are %q", era, *asked)
+		}
+	}
+}
