@@ -391,7 +391,11 @@ func (p *publishedApp) readArtifact(ctx context.Context, user, uri string) *mcp.
 
 // handleSubscribe accepts a subscription to what the caller can read.
 func (p *publishedApp) handleSubscribe(ctx context.Context, req *mcp.SubscribeRequest) error {
-	if p.readResource(ctx, p.callerOf(req), req.Params.URI) == nil {
+	user, hasStream := ctx.Value(streamUserKey{}).(string)
+	if !hasStream {
+		user = p.callerOf(req)
+	}
+	if p.readResource(ctx, user, req.Params.URI) == nil {
 		return mcp.ResourceNotFoundError(req.Params.URI)
 	}
 	return nil

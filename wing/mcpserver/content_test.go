@@ -3,7 +3,9 @@ package mcpserver_test
 //lint:file-ignore SA1019 clients of 2025-11-25 use logging until MCP removes it
 
 import (
+	"bufio"
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -146,6 +148,94 @@ func TestSubscription(t *testing.T) {
 	call(t, s, "desk", map[string]any{"request": "save"})
 	if got := <-updated; got != uri {
 		t.Errorf("the notification is for %s, want %s", got, uri)
+	}
+}
+
+// listen opens the stream of a client of 2026-07-28 for a resource's notifications, and returns it with
+// its status. The stream's lines are read one by one.
+func listen(t *testing.T, url, token, uri string) (*bufio.Scanner, int) {
+	t.Helper()
+	body := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["` + uri + `"]},` +
+		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
+	r, err := http.NewRequestWithContext(t.Context(), "POST", url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen",
+	} {
+		r.Header.Set(name, value)
+	}
+	resp, err := (&http.Client{Transport: bearer(token)}).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	return bufio.NewScanner(resp.Body), resp.StatusCode
+}
+
+// readUntil returns the first line with a text; empty if the stream ends before.
+func readUntil(lines *bufio.Scanner, text string) string {
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), text) {
+			return lines.Text()
+		}
+	}
+	return ""
+}
+
+// Subscribers of a resource are notified when a reload changes it, in both eras, and not when it stays.
+func TestResourceFollowsReload(t *testing.T) {
+	e, url := newEnv(t, library, nil, nil)
+	address := url + "/apps/library/mcp"
+	changed, _ := newEnv(t, strings.Replace(library, "Within {days} days.", "At any time.", 1), nil, nil)
+	updated := make(chan string, 10)
+	s := connect(t, address, eras[0], "", &mcp.ClientOptions{ResourceUpdatedHandler: func(_ context.Context, req *mcp.ResourceUpdatedNotificationRequest) {
+		updated <- req.Params.URI
+	}})
+	for _, uri := range []string{"docs://returns", "docs://logo"} {
+		if err := s.Subscribe(t.Context(), &mcp.SubscribeParams{URI: uri}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines, status := listen(t, address, "", "docs://returns")
+	if readUntil(lines, "acknowledged") == "" {
+		t.Fatalf("the stream is %d without an acknowledgement", status)
+	}
+	e.Host.Swap(changed.Host.App("library"))
+	if got := readUntil(lines, "notifications/resources/updated"); !strings.Contains(got, "docs://returns") {
+		t.Errorf("the stream has %q", got)
+	}
+	if got := <-updated; got != "docs://returns" || len(updated) > 0 {
+		t.Errorf("the notification is for %s, with %d more", got, len(updated))
+	}
+}
+
+// A user cannot subscribe to another user's artifact, and reads nothing of its changes. The control is its
+// owner.
+func TestForeignSubscription(t *testing.T) {
+	_, url := newEnv(t, readDesk(t), nil, newAuth(t))
+	address := url + "/apps/desk/mcp"
+	own := connect(t, address, eras[0], tokenU, nil)
+	_, structured := call(t, own, "write_note", map[string]any{"request": "save"})
+	uri := "artifact://" + structured["session"].(string) + "/note.txt"
+	if err := own.Subscribe(t.Context(), &mcp.SubscribeParams{URI: uri}); err != nil {
+		t.Errorf("control: %v", err)
+	}
+	if err := connect(t, address, eras[0], tokenV, nil).Subscribe(t.Context(), &mcp.SubscribeParams{URI: uri}); err == nil || !strings.Contains(err.Error(), "not found") {
+		t.Errorf("a foreign subscription: %v", err)
+	}
+	lines, status := listen(t, address, tokenV, uri)
+	if got := readUntil(lines, "not found"); got == "" {
+		t.Errorf("a foreign stream is %d", status)
+	}
+	lines, status = listen(t, address, tokenU, uri)
+	if readUntil(lines, "acknowledged") == "" {
+		t.Errorf("control: %d", status)
+	}
+	call(t, own, "write_note", map[string]any{"request": "save", "session": structured["session"]})
+	if readUntil(lines, uri) == "" {
+		t.Errorf("control: no notification for %s", uri)
 	}
 }
 

@@ -27,6 +27,7 @@ const (
 	sessionHeader = "Mcp-Session-Id"
 	// statelessVersion is the first version without sessions.
 	statelessVersion = "2026-07-28"
+	listenMethod     = "subscriptions/listen"
 	metadataPath     = "/.well-known/oauth-protected-resource"
 )
 
@@ -210,9 +211,16 @@ func (p *publishedApp) closeConnection(id, user string) {
 	}
 }
 
-// observeSessions records the sessions in which tools are called, and those with a log level.
+// streamUserKey is the key for the user that opens a stream.
+type streamUserKey struct{}
+
+// observeSessions records the sessions in which tools are called, and those with a log level. A stream's
+// subscriptions are the user's that opens it: the SDK subscribes without the stream's token.
 func (p *publishedApp) observeSessions(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if method == listenMethod {
+			ctx = context.WithValue(ctx, streamUserKey{}, p.callerOf(req))
+		}
 		if session, ok := req.GetSession().(*mcp.ServerSession); ok && (method == "tools/call" || method == "logging/setLevel") {
 			p.mu.Lock()
 			if c := p.connections[session.ID()]; c != nil {

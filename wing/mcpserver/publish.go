@@ -285,7 +285,7 @@ func (p *publishedApp) recordSession(id, user string) {
 
 // isStream reports whether a request has no end: it waits for notifications.
 func isStream(r *http.Request) bool {
-	return r.Method == http.MethodGet || r.Header.Get("Mcp-Method") == "subscriptions/listen"
+	return r.Method == http.MethodGet || r.Header.Get("Mcp-Method") == listenMethod
 }
 
 // enterStream counts a stream until leave is called. The streams of an app share a timer that
