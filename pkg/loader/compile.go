@@ -26,14 +26,14 @@ func (c *compiler) compileApp(ctx context.Context) (*runtime.App, error) {
 		return nil, err
 	}
 	doc := &c.app.doc
-	sections, err := c.buildSections(ctx, agent)
+	sections, entries, err := c.buildSections(ctx, agent)
 	if err != nil {
 		return nil, err
 	}
 	opts := &runtime.AppOptions{
 		Description: doc.Description, Revision: c.src.computeRevision(), Config: c.runConfig(), Model: c.app.defaultModel(), Close: c.held.close,
 		Retention: time.Duration(doc.Retention), Summarizer: c.app.summarizer,
-		StateSchema: c.app.stateSchema(), Resumable: c.app.isResumable(), Reload: doc.reloadOptions(), Sections: sections,
+		StateSchema: c.app.stateSchema(), Resumable: c.app.isResumable(), Reload: doc.reloadOptions(), Sections: sections, Entries: entries,
 		Plugins: c.app.plugins, Logger: c.held.logger, Live: c.loader.kinds.Live,
 	}
 	if cache := doc.ContextCache; cache != nil {

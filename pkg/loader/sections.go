@@ -25,6 +25,8 @@ type SectionEnv struct {
 	Root runtime.Agent
 	// Skills are those that the app's tools use, sorted by name.
 	Skills []tool.Skill
+	// AddEntry adds one of the app's entries, see [runtime.NewToolEntry].
+	AddEntry func(*runtime.ToolNode)
 	// Reload is how changes in the app's files are published; nil for the defaults.
 	Reload *runtime.ReloadOptions
 	// Logger is never nil.
@@ -71,18 +73,21 @@ func (r *resolver) decodeDocument(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// buildSections returns what the sections of app.yaml were built into, by their keys, and reports
-// problems at their places.
-func (c *compiler) buildSections(ctx context.Context, root runtime.Agent) (map[string]any, error) {
-	built := map[string]any{}
+// buildSections returns what the sections of app.yaml were built into, by their keys, with the entries
+// that they add, and reports problems at their places.
+func (c *compiler) buildSections(ctx context.Context, root runtime.Agent) (built map[string]any, entries []*runtime.ToolNode, err error) {
+	built = map[string]any{}
+	addEntry := func(entry *runtime.ToolNode) { entries = append(entries, entry) }
 	for _, s := range c.app.sections {
-		value, err := s.Build(ctx, SectionEnv{App: c.src.name, Root: root, Skills: c.app.listSkills(), Reload: c.app.doc.reloadOptions(), Logger: c.loader.opts.Logger})
+		value, err := s.Build(ctx, SectionEnv{
+			App: c.src.name, Root: root, Skills: c.app.listSkills(), AddEntry: addEntry, Reload: c.app.doc.reloadOptions(), Logger: c.loader.opts.Logger,
+		})
 		if err != nil {
-			return nil, placeSectionError(s, err)
+			return nil, nil, placeSectionError(s, err)
 		}
 		built[s.Kind.Name] = value
 	}
-	return built, nil
+	return built, entries, nil
 }
 
 // listSkills returns the skills that the tools use.

@@ -209,6 +209,8 @@ type App struct {
 
 	nodes    map[Agent]*node
 	rootNode *node
+	// entries are the nodes outside of the tree, by name.
+	entries map[string]*node
 	plugins  []*Plugin
 	state    *tool.StateSchema
 	refs     refCount
@@ -301,6 +303,9 @@ type AppOptions struct {
 	Resumable bool
 	// Close releases the app's resources. It is called once, after the last run.
 	Close func()
+	// Entries are tools that a request can call, each by its node's name as [RunRequest.Agent]. See
+	// [NewToolEntry].
+	Entries []*ToolNode
 	// Plugins apply to every run, in this order; their names are unique.
 	Plugins []*Plugin
 	// Logger receives errors from closing plugins; nil disables logging.
@@ -315,14 +320,19 @@ type compactor struct {
 
 // Agent returns the first agent with this name, depth first from the root, or nil.
 func (a *App) Agent(name string) Agent {
-	if n := a.findNode(name); n != nil {
+	if n := a.rootNode.findNode(name); n != nil {
 		return n.agent
 	}
 	return nil
 }
 
-// findNode returns the first agent with this name, depth first from the root.
-func (a *App) findNode(name string) *node { return a.rootNode.findNode(name) }
+// findNode returns the first agent with this name, depth first from the root, or else the entry.
+func (a *App) findNode(name string) *node {
+	if n := a.rootNode.findNode(name); n != nil {
+		return n
+	}
+	return a.entries[name]
+}
 
 // findTool returns an agent's tool, or nil if there is none or a tool set has it.
 func (a *App) findTool(agent, name string) tool.Tool {
@@ -494,8 +504,9 @@ type RunRequest struct {
 	// else a root agent event with [CodeAborted], so that nothing in the session stays open. They
 	// are not yielded.
 	ClientLeft func() bool
-	// Agent is the agent that answers the message; empty for the one that continues the session. A
-	// call's answer goes to the agent that made the call.
+	// Agent is the agent that answers the message, or one of [AppOptions.Entries], whose arguments the
+	// message has as JSON; empty for the agent that continues the session. A call's answer goes to the
+	// agent that made the call.
 	Agent string
 	// Tools are the client's: the LLM agents of the run have them besides their own, except agents
 	// that are called as tools. Each is long-running and runs nothing: the client answers its calls

@@ -33,6 +33,8 @@ type ToolNode struct {
 	Base
 	tool tool.Tool
 	opts ToolNodeOptions
+	// owner is the agent with the tool; nil for a node in the tree. See [NewToolEntry].
+	owner Agent
 }
 
 // NewToolNode returns a tool node; opts may be nil.
@@ -40,7 +42,7 @@ func NewToolNode(name string, t tool.Tool, opts *ToolNodeOptions) *ToolNode {
 	if opts == nil {
 		opts = &ToolNodeOptions{}
 	}
-	return &ToolNode{Base{AgentName: name, AgentDescription: opts.Description}, t, *opts}
+	return &ToolNode{Base: Base{AgentName: name, AgentDescription: opts.Description}, tool: t, opts: *opts}
 }
 
 // Run calls the tool. A resumed node continues where it was interrupted.
@@ -232,7 +234,7 @@ func (a *ToolNode) resolveInput(ctx context.Context, m *CallbackContext, input a
 
 // resolveArgs returns the arguments in an input (adk-python workflow/_tool_node.py): a mapping as it
 // is, text that is a JSON object, or any other value as the only parameter or the only required one.
-// Required parameters that are missing are taken from the state.
+// Required parameters that are missing are taken from the state, but not for a client's call.
 func (a *ToolNode) resolveArgs(m *CallbackContext, input any) (map[string]any, error) {
 	if content, ok := input.(*genai.Content); ok {
 		input = model.TextOf(content)
@@ -242,8 +244,8 @@ func (a *ToolNode) resolveArgs(m *CallbackContext, input any) (map[string]any, e
 		return nil, err
 	}
 	args, err := a.convertToArgs(params, session.Normalize(input))
-	if err != nil {
-		return nil, err
+	if err != nil || a.isEntry() {
+		return args, err
 	}
 	for _, name := range params.RequiredNames() {
 		if _, has := args[name]; has {
@@ -284,6 +286,7 @@ func (a *ToolNode) runStoredCall(ctx context.Context, inv *Invocation, yield fun
 		// A call that first requires human input has no output yet.
 		if ev != nil && !requestsInput(&ev.Actions) && len(ev.Responses()) > 0 && !isCallFailure(ev) {
 			a.storeResult(ev, ev.Responses()[0].Response)
+			ev.Actions.SkipSummarization = ev.Actions.SkipSummarization || a.isEntry() // it is the answer
 		}
 		return yield(ev, err)
 	}
@@ -298,6 +301,8 @@ func (a *ToolNode) runStoredCall(ctx context.Context, inv *Invocation, yield fun
 		o = s.executeDecisions(ctx)
 	case !inv.run.answersAgent(a.AgentName):
 		o = a.callTool(ctx, s)
+	case a.isEntry():
+		o = a.yieldUserAnswer(s, inv.run.findAnsweredCall().Calls()[0])
 	}
 	switch o.kind {
 	case outcomeFailed:

@@ -46,7 +46,10 @@ func NewApp(name string, root Agent, opts *AppOptions) (*App, error) {
 	if a.compactor, err = newCompactor(opts, top); err != nil {
 		return nil, fmt.Errorf("app %s: %w", name, err)
 	}
-	if err := a.prepareTools(top); err != nil {
+	if err = a.prepareTools(top); err == nil {
+		err = a.addEntries(opts.Entries)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("app %s: %w", name, err)
 	}
 	return a, nil

@@ -55,7 +55,7 @@ func (t *consentTool) Run(context.Context, *tool.Call) (*tool.Result, error) { r
 // bindTool returns the node with the tool that it calls in this run.
 func (a *ToolNode) bindTool(ctx context.Context, inv *Invocation) (*ToolNode, error) {
 	own, isSet := a.tool.(*setTool)
-	if !isSet || !awaitsCall(inv) {
+	if !isSet || inv.node.inWorkflow && !awaitsCall(inv) { // elsewhere it stores its call, and steps decide
 		return a, nil
 	}
 	t, err := a.findTool(ctx, inv, own)

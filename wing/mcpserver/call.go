@@ -55,17 +55,14 @@ var (
 
 // describeTool returns the tool as clients see it.
 func (t *AgentTool) describeTool(s *Settings) *mcp.Tool {
-	input := map[string]any{
-		"type": "object", "required": []string{requestArgument},
-		"properties": map[string]any{requestArgument: map[string]any{"type": "string", "description": "The message to the agent."}},
-	}
-	if t.hasOwnInput() {
-		input = copyMap(t.Input.JSON())
-	}
+	input := t.describeInput()
 	output := map[string]any{"type": "string", "description": "The agent's answer."}
-	if t.Output != nil && !hasReference(t.Output.JSON()) {
+	switch {
+	case t.Output != nil && !hasReference(t.Output.JSON()):
 		output = t.Output.JSON()
-	} else if t.Output != nil {
+	case t.Entry != nil:
+		output = map[string]any{"description": "The tool's response."}
+	case t.Output != nil:
 		output = map[string]any{"description": "The agent's answer."}
 	}
 	results := map[string]any{"answer": output}
@@ -82,16 +79,34 @@ func (t *AgentTool) describeTool(s *Settings) *mcp.Tool {
 	}
 }
 
-// hasOwnInput reports whether the agent's input schema has the tool's arguments.
-func (t *AgentTool) hasOwnInput() bool { return t.Input != nil && t.Input.JSON()["type"] == "object" }
+// describeInput returns the schema for the arguments without the session. The caller may add to it. A
+// tool without parameters has no properties, and one that a server lists when it is called has any.
+func (t *AgentTool) describeInput() map[string]any {
+	input := map[string]any{"type": "object", "properties": map[string]any{}}
+	switch {
+	case t.Input != nil && t.hasOwnInput():
+		input = copyMap(t.Input.JSON())
+		input["type"] = "object"
+	case t.Entry == nil:
+		input["required"] = []string{requestArgument}
+		input["properties"] = map[string]any{requestArgument: map[string]any{"type": "string", "description": "The message to the agent."}}
+	}
+	return input
+}
 
-// takesHandle reports whether the session's handle is an argument: an argument of the agent's own
-// with that name has precedence.
+// hasOwnInput reports whether the arguments are those of the agent's input schema, or of a tool without
+// a model.
+func (t *AgentTool) hasOwnInput() bool {
+	return t.Entry != nil || t.Input != nil && t.Input.JSON()["type"] == "object"
+}
+
+// takesHandle reports whether the session's handle is an argument: an argument of the agent or tool with
+// that name has precedence.
 func (t *AgentTool) takesHandle(s *Settings) bool {
 	if s.Session == sessionOfCall {
 		return false
 	}
-	if !t.hasOwnInput() {
+	if !t.hasOwnInput() || t.Input == nil {
 		return true
 	}
 	properties, _ := t.Input.JSON()["properties"].(map[string]any)
@@ -136,7 +151,7 @@ type call struct {
 	detached atomic.Bool
 }
 
-// handleTool runs an agent.
+// handleTool runs an agent, or a tool without a model.
 func (p *publishedApp) handleTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	if extra := req.GetExtra(); extra != nil && extra.TokenInfo != nil {
 		if rest, _ := extra.TokenInfo.Extra[restKey].(*call); rest != nil {
@@ -250,9 +265,15 @@ func (c *call) readMessage(ctx context.Context, args map[string]any) (string, er
 		}
 		return text, nil
 	}
-	checked, err := c.tool.Input.Check(ctx, args)
-	if err != nil {
-		return "", fmt.Errorf("invalid arguments: %w", err)
+	var checked any = args
+	if c.tool.Input != nil {
+		var err error
+		if checked, err = c.tool.Input.Check(ctx, args); err != nil {
+			return "", fmt.Errorf("invalid arguments: %w", err)
+		}
+	}
+	if c.tool.Entry != nil { // the tool adds its own defaults
+		checked = args
 	}
 	text, err := server.EncodeJSON(checked)
 	return string(text), err
@@ -281,6 +302,8 @@ func (c *call) chooseSession(handle string) {
 type turn struct {
 	content []mcp.Content
 	text    strings.Builder
+	// response is that of the last tool call; nil without.
+	response map[string]any
 	// asks is set if the run has ended with questions.
 	asks bool
 	// failure is an error event's text.
@@ -378,7 +401,13 @@ func (c *call) buildResult(ctx context.Context, t *turn) *mcp.CallToolResult {
 		return failedResult(t.failure)
 	}
 	var answer any = t.text.String()
-	if c.tool.Output != nil {
+	if c.tool.Entry != nil {
+		var failure string
+		if answer, failure = c.tool.readResponse(t.response); failure != "" {
+			return failedResult(failure)
+		}
+		t.addText(describeValue(answer))
+	} else if c.tool.Output != nil {
 		parsed, err := c.tool.Output.Parse(ctx, t.text.String())
 		if err != nil {
 			return failedResult("the agent's answer does not match its output_schema")
@@ -394,6 +423,36 @@ func (c *call) buildResult(ctx context.Context, t *turn) *mcp.CallToolResult {
 		result.Content = []mcp.Content{}
 	}
 	return result
+}
+
+// readResponse returns the answer in a tool's response, or its error. The value of {"result": …} is the
+// answer, unless the tool declares its response.
+func (t *AgentTool) readResponse(response map[string]any) (answer any, failure string) {
+	value, isSole := response["result"]
+	switch {
+	case response == nil:
+		return nil, "the tool has no response"
+	case response["isError"] == true || response["error"] != nil:
+		if len(response) > 1 {
+			return nil, describeValue(response)
+		}
+		return nil, describeValue(response["error"])
+	case isSole && len(response) == 1 && t.Output == nil:
+		return value, ""
+	}
+	return response, ""
+}
+
+// describeValue returns a string as it is, and any other value as JSON.
+func describeValue(v any) string {
+	if text, ok := v.(string); ok {
+		return text
+	}
+	text, err := server.EncodeJSON(v)
+	if err != nil {
+		return errInternal.Message
+	}
+	return string(text)
 }
 
 func failedResult(text string) *mcp.CallToolResult {

@@ -41,6 +41,11 @@ func (t *turn) readEvent(id string, ev *session.Event) {
 			t.content = append(t.content, &mcp.ResourceLink{URI: artifactURI(id, name, ev.Actions.ArtifactDelta[name]), Name: path.Base(name)})
 		}
 	}
+	if responses := ev.Responses(); len(responses) > 0 {
+		t.response = responses[len(responses)-1].Response
+	} else if ev.Output != nil {
+		t.response = map[string]any{"result": ev.Output} // a person's answer is the tool's
+	}
 	switch {
 	case ev.IsPlainResult():
 		t.addText(ev.ResultText())

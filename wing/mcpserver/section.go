@@ -7,11 +7,14 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"google.golang.org/genai"
+
 	"agenthost/pkg/loader"
 	"agenthost/pkg/protocol"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 	"agenthost/wing/mcpserver/mcpskills"
 )
 
@@ -22,7 +25,7 @@ const sectionKey = "mcp_server"
 func Section() spec.Kind[loader.SectionEnv, any] {
 	return spec.NewKind(sectionKey, "Serves the app as an MCP server at /apps/APP/mcp; an empty mapping offers the root agent as a tool. See [mcp-server.md](mcp-server.md).",
 		func(_ context.Context, env loader.SectionEnv, c *sectionConfig) (any, error) {
-			return c.buildSettings(env.Root, env.Skills)
+			return c.buildSettings(&env)
 		})
 }
 
@@ -36,9 +39,10 @@ type sectionConfig struct {
 // exposeConfig is an entry in mcp_server.expose.
 type exposeConfig struct {
 	Agent       string           `yaml:"agent" doc:"An agent as a tool. It is in the agent tree, and neither a workflow's node nor called as a tool."`
-	Tool        string           `yaml:"tool" doc:"The tool's name: letters, digits, _ and -, at most 64 characters. Default: the agent's name."`
-	Description string           `yaml:"description" doc:"The description of the tool or prompt. Default: the agent's."`
-	Tasks       string           `yaml:"tasks" enum:"optional|required" default:"optional" doc:"Whether the agent needs clients with tasks. optional: a long call continues as a task for clients that offer tasks. required: each call is a task, and a call by another client is rejected."`
+	Tool        string           `yaml:"tool" doc:"With agent, the tool's name: letters, digits, _ and -, at most 64 characters; the default is the agent's name. Without agent, a tool of the app's agents, which clients call without a model."`
+	From        string           `yaml:"from" doc:"The agent with the tool, for a tool that several agents have in different forms, and for one that a server lists when it is called."`
+	Description string           `yaml:"description" doc:"The description of the tool or prompt. Default: the agent's, or the tool's own."`
+	Tasks       string           `yaml:"tasks" enum:"optional|required" default:"optional" doc:"Whether the tool needs clients with tasks. optional: a long call continues as a task for clients that offer tasks. required: each call is a task, and a call by another client is rejected."`
 	Artifacts   bool             `yaml:"artifacts" doc:"The artifacts of the caller's sessions as resources artifact://SESSION/NAME."`
 	Skill       string           `yaml:"skill" doc:"A skill of the app's agents by its name, with its files as resources skill://NAME/FILE (SEP-2640)."`
 	Prompt      string           `yaml:"prompt" doc:"A prompt with this name, whose text is text."`
@@ -96,7 +100,7 @@ func (c *sectionConfig) Check(n *spec.Node) spec.Diagnostics {
 // entryName names the entry in messages, by what must be unique.
 func (e *exposeConfig) entryName() string {
 	switch {
-	case e.Agent != "" && e.Tool != "":
+	case e.Tool != "":
 		return fmt.Sprintf("tool %q", e.Tool)
 	case e.Agent != "":
 		return fmt.Sprintf("tool %q", e.Agent)
@@ -110,25 +114,28 @@ func (e *exposeConfig) entryName() string {
 	return ""
 }
 
+// isTool reports whether the entry is a tool without a model.
+func (e *exposeConfig) isTool() bool { return e.Tool != "" && e.Agent == "" }
+
 func (e *exposeConfig) checkEntry(at *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	kinds := 0
-	for _, is := range []bool{e.Agent != "", e.Artifacts, e.Skill != "", e.Prompt != "", e.Resource != ""} {
+	for _, is := range []bool{e.Agent != "", e.isTool(), e.Artifacts, e.Skill != "", e.Prompt != "", e.Resource != ""} {
 		if is {
 			kinds++
 		}
 	}
 	if kinds != 1 {
-		ds = append(ds, at.Errorf(sectionKey, "exactly one of agent, artifacts, skill, prompt and resource is required"))
+		ds = append(ds, at.Errorf(sectionKey, "exactly one of agent, tool, artifacts, skill, prompt and resource is required"))
 	}
 	if e.Tool != "" && !toolName.MatchString(e.Tool) {
 		ds = append(ds, at.Get("tool").Errorf(sectionKey, "tool %q must have 1 to 64 characters: letters, digits, _ and -", e.Tool))
 	}
-	if e.Tool != "" && e.Agent == "" {
-		ds = append(ds, at.Get("tool").Errorf(sectionKey, "tool names an agent's tool: agent is required"))
+	if e.From != "" && !e.isTool() {
+		ds = append(ds, at.Get("from").Errorf(sectionKey, "from belongs to a tool without agent: tool is required, and agent is not allowed"))
 	}
-	if e.Tasks == tasksRequired && e.Agent == "" {
-		ds = append(ds, at.Get("tasks").Errorf(sectionKey, "tasks belongs to an agent: agent is required"))
+	if e.Tasks == tasksRequired && e.Agent == "" && !e.isTool() {
+		ds = append(ds, at.Get("tasks").Errorf(sectionKey, "tasks belongs to an agent or tool: agent or tool is required"))
 	}
 	if e.Prompt != "" && e.Text == "" {
 		ds = append(ds, at.Errorf(sectionKey, "text is required for a prompt"))
@@ -155,7 +162,7 @@ func (e *exposeConfig) checkEntry(at *spec.Node) spec.Diagnostics {
 
 // Settings are what an app offers to MCP clients.
 type Settings struct {
-	// Tools are agents, by their order in the document.
+	// Tools are agents and tools without a model, by their order in the document.
 	Tools []AgentTool
 	// Prompts are texts with arguments.
 	Prompts []Prompt
@@ -171,12 +178,14 @@ type Settings struct {
 	Instructions string
 }
 
-// An AgentTool is an agent as a tool.
+// An AgentTool is an agent as a tool, or a tool without a model.
 type AgentTool struct {
 	Name, Description string
-	// Agent is empty for the agent that continues the session, first the root: that of the only tool.
+	// Entry calls the tool without a model; nil for an agent.
+	Entry *runtime.ToolNode
+	// Agent is the agent that answers, or the entry. It is empty for the agent that continues the session, first the root: that of the only tool.
 	Agent string
-	// Input and Output are the agent's schemas; nil without.
+	// Input and Output are the schemas of the agent, or those in the tool's declaration; nil without.
 	Input, Output *tool.Schema
 	// RequiresTask rejects clients that do not offer tasks; each call is one.
 	RequiresTask bool
@@ -220,13 +229,31 @@ func newAgentTool(a runtime.Agent, name string) AgentTool {
 	return AgentTool{Name: name, Description: a.Description(), Input: runtime.InputSchema(a), Output: runtime.OutputSchema(a)}
 }
 
-// buildSettings resolves the agents and skills.
-func (c *sectionConfig) buildSettings(root runtime.Agent, skills []tool.Skill) (*Settings, error) {
+// newToolTool returns a tool without a model. A schema that does not compile is the tool's own matter.
+func newToolTool(entry *runtime.ToolNode) AgentTool {
+	decl, _ := entry.Declaration()
+	t := AgentTool{Name: decl.Name, Description: decl.Description, Agent: entry.Name(), Entry: entry}
+	compile := func(decl *genai.FunctionDeclaration) *tool.Schema {
+		if described, err := tool.DecodeParams(decl); err == nil && described != nil {
+			if schema, err := declare.Schema(described); err == nil {
+				return schema
+			}
+		}
+		return nil
+	}
+	t.Input = compile(decl)
+	t.Output = compile(&genai.FunctionDeclaration{Parameters: decl.Response, ParametersJsonSchema: decl.ResponseJsonSchema})
+	return t
+}
+
+// buildSettings resolves the agents, tools and skills.
+func (c *sectionConfig) buildSettings(env *loader.SectionEnv) (*Settings, error) {
+	root := env.Root
 	s := &Settings{Session: c.Session, Instructions: c.Instructions}
 	if len(c.Expose) == 0 {
 		s.Tools = DefaultSettings(root).Tools
 	}
-	if err := c.buildSkills(s, skills); err != nil {
+	if err := c.buildSkills(s, env.Skills); err != nil {
 		return nil, err
 	}
 	for i := range c.Expose {
@@ -240,17 +267,9 @@ func (c *sectionConfig) buildSettings(root runtime.Agent, skills []tool.Skill) (
 		case e.Resource != "":
 			s.Resources = append(s.Resources, e.buildResource())
 		default:
-			a := protocol.FindAgent(root, e.Agent)
-			if a == nil {
-				return nil, fmt.Errorf("agent %q not found in the agent tree, or it is a workflow's node", e.Agent)
-			}
-			t := newAgentTool(a, e.Tool)
-			t.RequiresTask = e.Tasks == tasksRequired
-			if e.Description != "" {
-				t.Description = e.Description
-			}
-			if a != root {
-				t.Agent = a.Name()
+			t, err := e.buildTool(env)
+			if err != nil {
+				return nil, err
 			}
 			s.Tools = append(s.Tools, t)
 		}
@@ -263,6 +282,32 @@ func (c *sectionConfig) buildSettings(root runtime.Agent, skills []tool.Skill) (
 		}
 	}
 	return s, nil
+}
+
+// buildTool resolves an agent or a tool.
+func (e *exposeConfig) buildTool(env *loader.SectionEnv) (AgentTool, error) {
+	var t AgentTool
+	if e.isTool() {
+		entry, err := runtime.NewToolEntry(env.Root, e.Tool, e.From)
+		if err != nil {
+			return t, err
+		}
+		env.AddEntry(entry)
+		t = newToolTool(entry)
+	} else {
+		a := protocol.FindAgent(env.Root, e.Agent)
+		if a == nil {
+			return t, fmt.Errorf("agent %q not found in the agent tree, or it is a workflow's node", e.Agent)
+		}
+		if t = newAgentTool(a, e.Tool); a != env.Root {
+			t.Agent = a.Name()
+		}
+	}
+	t.RequiresTask = e.Tasks == tasksRequired
+	if e.Description != "" {
+		t.Description = e.Description
+	}
+	return t, nil
 }
 
 // buildSkills finds the skills among those of the app's agents.

@@ -10,17 +10,24 @@ import (
 
 	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
 )
 
 // Each problem of mcp_server is reported at its place, with the value and the limit.
 func TestSectionProblems(t *testing.T) {
 	for section, want := range map[string]string{
-		"{expose: [{agent: desk, artifacts: true}]}": "exactly one of agent, artifacts, skill, prompt and resource is required",
-		"{expose: [{}]}":                                                                                        "exactly one of agent, artifacts, skill, prompt and resource is required",
+		"{expose: [{agent: desk, artifacts: true}]}": "exactly one of agent, tool, artifacts, skill, prompt and resource is required",
+		"{expose: [{}]}":                                                                                        "exactly one of agent, tool, artifacts, skill, prompt and resource is required",
 		"{expose: [{agent: stranger}]}":                                                                         `agent "stranger" not found in the agent tree, or it is a workflow's node`,
 		`{expose: [{agent: desk, tool: "a b"}]}`:                                                                `tool "a b" must have 1 to 64 characters: letters, digits, _ and -`,
-		"{expose: [{artifacts: true, tool: x}]}":                                                                "tool names an agent's tool: agent is required",
-		"{expose: [{prompt: p, text: x, tasks: required}]}":                                                     "tasks belongs to an agent: agent is required",
+		"{expose: [{artifacts: true, tool: x}]}":                                                                "exactly one of agent, tool, artifacts, skill, prompt and resource is required",
+		"{expose: [{agent: desk, from: desk}]}":  "from belongs to a tool without agent: tool is required, and agent is not allowed",
+		"{expose: [{agent: desk}, {tool: desk}]}": `duplicate tool "desk"`,
+		"{expose: [{tool: 'a b'}]}": `tool "a b" must have 1 to 64 characters: letters, digits, _ and -`,
+		"{expose: [{tool: x}]}": `unknown tool "x": the tools are none`,
+		"{expose: [{tool: x, from: stranger}]}": `agent "stranger" is not in the agent tree, or has no tools`,
+		"{expose: [{prompt: p, text: x, tasks: required}]}":                                                     "tasks belongs to an agent or tool: agent or tool is required",
 		"{expose: [{agent: desk, tasks: always}]}":                                                              `always`,
 		"{expose: [{agent: desk}, {agent: desk}]}":                                                              `duplicate tool "desk"`,
 		"{expose: [{prompt: p}]}":                                                                               "text is required for a prompt",
@@ -100,8 +107,27 @@ func loadSkill(t *testing.T, name, more string) string {
 	if more != "" {
 		desk = strings.Replace(desk, "    tools:\n", "    tools:\n      - skills: {from: [more]}\n", 1)
 	}
+	return loadDesk(t, desk+skillFiles+more)
+}
+
+// loadDesk returns the problems of the desk in an archive.
+func loadDesk(t *testing.T, archive string) string {
+	t.Helper()
+	app, problems := buildDesk(t, archive)
+	if app != nil {
+		defer app.Close()
+	}
+	if err := problems.Err(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// buildDesk loads the desk in an archive.
+func buildDesk(t *testing.T, archive string) (*runtime.App, spec.Diagnostics) {
+	t.Helper()
 	dir := t.TempDir()
-	for _, f := range txtar.Parse([]byte(desk + skillFiles + more)).Files {
+	for _, f := range txtar.Parse([]byte(archive)).Files {
 		file := filepath.Join(dir, f.Name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			t.Fatal(err)
@@ -110,12 +136,5 @@ func loadSkill(t *testing.T, name, more string) string {
 			t.Fatal(err)
 		}
 	}
-	app, problems := loader.New(testenv.Kinds(), nil).Load(t.Context(), filepath.Join(dir, "apps/desk"))
-	if app != nil {
-		defer app.Close()
-	}
-	if err := problems.Err(); err != nil {
-		return err.Error()
-	}
-	return ""
+	return loader.New(testenv.Kinds(), nil).Load(t.Context(), filepath.Join(dir, "apps/desk"))
 }
