@@ -2,11 +2,13 @@ package loader
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"slices"
 	"strings"
 
 	"agenthost/internal/agentconfig"
+	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
 	"agenthost/pkg/template"
@@ -61,8 +63,8 @@ type OriginKey struct {
 	At  string `json:"at"`
 }
 
-// Origins finds an agent in a revision. It returns one entry per declaration with that name,
-// usually one. References to variables and secrets appear as they are written.
+// Origins finds an agent, or a tool that is an entry of the app (see [runtime.NewToolEntry]), in a
+// revision. It returns one origin per declaration with that name, usually one. References to variables and secrets appear as they are written.
 func (l *Loader) Origins(ctx context.Context, rev *store.Revision, agent string) []*Origin {
 	r := l.newRevisionResolver(rev)
 	defer r.held.close()
@@ -71,16 +73,40 @@ func (l *Loader) Origins(ctx context.Context, rev *store.Revision, agent string)
 	if r.app.root == nil {
 		return nil
 	}
+	toolName, isEntry := runtime.ParseEntryName(agent)
 	visitWithModel(r.app.root, spec.Text{}, func(p *resolvedAgent, model spec.Text) {
-		if p.name != agent {
-			return
+		var o *Origin
+		switch {
+		case isEntry:
+			o = p.describeEntry(agent, toolName)
+		case p.name == agent:
+			o = r.describeOrigin(p, model)
 		}
-		o := r.describeOrigin(p, model)
-		if !slices.ContainsFunc(all, func(known *Origin) bool { return known.At == o.At }) {
+		if o != nil && !slices.ContainsFunc(all, func(known *Origin) bool { return known.At == o.At }) {
 			all = append(all, o)
 		}
 	})
 	return all
+}
+
+// describeEntry returns the origin of an entry that calls one of the agent's tools; nil if the agent
+// does not have the tool.
+func (p *resolvedAgent) describeEntry(entry, toolName string) *Origin {
+	for _, t := range p.tools {
+		if !slices.Contains(t.names, toolName) {
+			continue
+		}
+		at := cmp.Or(t.node, t.at)
+		part := newOriginPart(toolName, t.kind, at, t.collectStateUse())
+		o := &Origin{Agent: entry, Class: "ToolNode", At: part.At, YAML: renderText(at), StateUse: part, Callbacks: []OriginPart{}, Tools: []OriginPart{part}}
+		for _, c := range agentconfig.CallbackUses(p.plan.Node) {
+			if strings.HasSuffix(c.Hook, "_tool") || c.Hook == "on_tool_error" {
+				o.Callbacks = append(o.Callbacks, newOriginPart(c.Hook, strings.Join(c.Node.Keys(), ", "), c.Node, c.Use))
+			}
+		}
+		return o
+	}
+	return nil
 }
 
 // visitWithModel visits an agent and its descendants, each with its effective model.

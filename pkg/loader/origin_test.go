@@ -59,3 +59,34 @@ sub_agents:
 		t.Errorf("Origins of an unknown agent = %v", none)
 	}
 }
+
+// TestOriginOfEntry expects the tool that a client calls without a model, with the callbacks for it.
+func TestOriginOfEntry(t *testing.T) {
+	rev := &store.Revision{App: "desk", ID: "r", Files: map[string][]byte{
+		"app.yaml": []byte("models: {demo: {provider: gemini, model: x}}\n"),
+		"root_agent.yaml": []byte(`name: desk
+model: demo
+instruction: Ask.
+before_agent_callbacks: [{set: {seen: "1"}}]
+before_tool_callbacks: [{when: args.id == "", deny: No.}]
+tools:
+  - expr: {name: find, params: {id: string}, value: args.id, set: {last: args.id}}
+`),
+	}}
+	tool := loader.OriginPart{Name: "find", Detail: "expr", At: "root_agent.yaml:7:11", Writes: []loader.OriginKey{{Key: "last", At: "root_agent.yaml:7:68"}}}
+	want := []*loader.Origin{{
+		Agent: "tool:find", Class: "ToolNode", At: "root_agent.yaml:7:11",
+		YAML: "name: find  # root_agent.yaml:7\n" +
+			"params:  # root_agent.yaml:7\n  id: string  # root_agent.yaml:7\n" +
+			"value: args.id  # root_agent.yaml:7\n" +
+			"set:  # root_agent.yaml:7\n  last: args.id  # root_agent.yaml:7\n",
+		StateUse: tool, Tools: []loader.OriginPart{tool},
+		Callbacks: []loader.OriginPart{{Name: "before_tool", Detail: "when, deny", At: "root_agent.yaml:5:25"}},
+	}}
+	if diff := cmp.Diff(want, loader.New(testenv.Kinds(), nil).Origins(t.Context(), rev, "tool:find")); diff != "" {
+		t.Errorf("Origins (-want +got)\n%s", diff)
+	}
+	if none := loader.New(testenv.Kinds(), nil).Origins(t.Context(), rev, "tool:other"); len(none) != 0 {
+		t.Errorf("Origins of an unknown tool = %v", none)
+	}
+}

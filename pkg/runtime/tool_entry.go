@@ -22,6 +22,12 @@ import (
 // names.
 const entryPrefix = "tool:"
 
+// ParseEntryName returns the tool that an entry calls, by the entry's name. Other agents have other
+// names.
+func ParseEntryName(agent string) (toolName string, isEntry bool) {
+	return strings.CutPrefix(agent, entryPrefix)
+}
+
 // NewToolEntry returns the entry for the tool with a name among those of the tree's agents, for
 // [AppOptions.Entries]. If from is set, the agent with that name has the tool; then it may also be a
 // tool that a server lists when it is called. Agents that have the same tool have one entry. The

@@ -3,13 +3,19 @@ package mcpserver_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/genai"
 
+	"agenthost/internal/servertest"
+	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/declare"
 	"agenthost/wing/mcpserver"
 )
 
@@ -108,13 +114,13 @@ func listTool(t *testing.T, s *mcp.ClientSession, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, tool := range list.Tools {
-		if tool.Name == name {
-			text, err := json.Marshal(tool.InputSchema)
+	for _, one := range list.Tools {
+		if one.Name == name {
+			text, err := json.Marshal(one.InputSchema)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return tool.Description + " " + string(text)
+			return one.Description + " " + string(text)
 		}
 	}
 	return ""
@@ -334,6 +340,67 @@ func TestSharedTool(t *testing.T) {
 	for _, era := range eras {
 		if text, _ := call(t, connect(t, url+"/apps/desk/mcp", era, "", nil), "clock", nil); text != "7" {
 			t.Errorf("%s: %q", era, text)
+		}
+	}
+}
+
+// A fixedTool has a response.
+type fixedTool struct {
+	response map[string]any
+	err      error
+}
+
+func (t *fixedTool) Declaration() *genai.FunctionDeclaration {
+	return &genai.FunctionDeclaration{Name: "fixed"}
+}
+
+func (t *fixedTool) Run(context.Context, *tool.Call) (*tool.Result, error) {
+	return &tool.Result{Response: t.response}, t.err
+}
+
+// The answer is the value in a response with only a result, the whole response if the tool declares it,
+// and any other response. An error is one for the client, in each form that tools have for it.
+func TestToolResponses(t *testing.T) {
+	e, url := newEnv(t, readDesk(t), nil, nil)
+	schema, err := declare.Schema(map[string]any{"type": "object"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		tool    fixedTool
+		output  *tool.Schema
+		want    string
+		isError bool
+	}{
+		{fixedTool{response: map[string]any{"result": "x"}}, nil, `x {"answer":"x"}`, false},
+		{fixedTool{response: map[string]any{"result": "x"}}, schema, `{"result":"x"} {"answer":{"result":"x"}}`, false},
+		{fixedTool{response: map[string]any{"result": "x", "more": true}}, nil, `{"more":true,"result":"x"} {"answer":{"more":true,"result":"x"}}`, false},
+		{fixedTool{}, nil, `null {"answer":null}`, false},
+		{fixedTool{err: errors.New("it is broken")}, nil, "it is broken null", true},
+		{fixedTool{err: &tool.AnswerError{Err: errors.New("x"), Response: map[string]any{"error": "late", "code": 9}}}, nil, `{"code":9,"error":"late"} null`, true},
+		{fixedTool{response: map[string]any{"isError": true, "content": []any{}}}, nil, `{"content":[],"isError":true} null`, true},
+		{fixedTool{err: &tool.EndError{Err: errors.New("it is over")}}, nil, "tool fixed of agent tool:fixed failed: it is over null", true},
+	} {
+		root := runtime.NewLLM("desk", &runtime.LLMOptions{Model: servertest.ScriptedModel(t), Tools: []tool.Tool{&tt.tool}})
+		entry, err := runtime.NewToolEntry(root, "fixed", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings := &mcpserver.Settings{Session: "call", Tools: []mcpserver.AgentTool{{Name: "fixed", Agent: entry.Name(), Entry: entry, Output: tt.output}}}
+		app, err := runtime.NewApp("desk", root, &runtime.AppOptions{Entries: []*runtime.ToolNode{entry}, Sections: map[string]any{"mcp_server": settings}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Host.Swap(app)
+		for _, era := range eras {
+			result, err := connect(t, url+"/apps/desk/mcp", era, "", nil).CallTool(t.Context(), &mcp.CallToolParams{Name: "fixed"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			structured, err := json.Marshal(result.StructuredContent)
+			if got := textOf(result) + " " + string(structured); err != nil || got != tt.want || result.IsError != tt.isError {
+				t.Errorf("%s %v: %s, want %s", era, tt.tool, got, tt.want)
+			}
 		}
 	}
 }
