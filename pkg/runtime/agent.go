@@ -211,9 +211,9 @@ type App struct {
 	rootNode *node
 	// entries are the nodes outside of the tree, by name.
 	entries map[string]*node
-	plugins  []*Plugin
-	state    *tool.StateSchema
-	refs     refCount
+	plugins []*Plugin
+	state   *tool.StateSchema
+	refs    refCount
 
 	compactor *compactor // nil if compaction is disabled
 	live      LiveDriver
