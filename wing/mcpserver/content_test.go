@@ -174,7 +174,7 @@ func listen(t *testing.T, url, token, uri string) (*bufio.Scanner, int) {
 	return bufio.NewScanner(resp.Body), resp.StatusCode
 }
 
-// readUntil returns the first line with a text; empty if the stream ends before.
+// readUntil returns the first line with some text; empty if the stream ends before.
 func readUntil(lines *bufio.Scanner, text string) string {
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), text) {
