@@ -107,7 +107,8 @@ test('a URL and a 401 lead to the answer of the tool, on two replicas, with rest
     authorize();
     await page.waitForFunction((id) => document.querySelector('#head .facts code').textContent !== id, revision);
     await ask(page);
-    await page.waitForSelector('.question >> text=needs your authorization');
+    const service = fake.service.slice('http://'.length); // users read it
+    await page.waitForSelector(`.question >> text=${service} needs your authorization`);
     await idle(page);
     await shot(page, 'page mcp authorization');
     assert.equal(await page.locator('.question a').textContent(), `Authorize at ${new URL(fake.issuer).host}`);
@@ -115,7 +116,7 @@ test('a URL and a 401 lead to the answer of the tool, on two replicas, with rest
     await replicas[0].crash();
     await start(0);
     const popup = await consent(page, 'ada');
-    await popup.waitForSelector('p >> text=that talk with the user ada get access');
+    await popup.waitForSelector(`p:text("that talk with the user ada get access to your account at the connection ${service}")`);
     await shot(popup, 'page mcp whose account');
     await popup.click('button:text("Give access")');
     await popup.waitForSelector('h1:text("Authorized")');
@@ -190,7 +191,7 @@ test('a user of the chat page refuses first, and authorizes then', async () => {
   try {
     await page.fill('#composer textarea', 'who is my contact?');
     await page.press('#composer textarea', 'Enter');
-    await page.waitForSelector('.ask >> text=needs your permission');
+    await page.waitForSelector(`.ask >> text=${fake.service.slice('http://'.length)} needs your permission`);
     await shot(page, 'chat mcp authorization');
     const refused = await answer('Refuse');
     await refused.waitForSelector('h1:text("Not authorized")');

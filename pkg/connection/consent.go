@@ -36,6 +36,22 @@ func CredentialKey(name string) string { return keyPrefix + name }
 // IsCredentialKey reports whether a credentialKey belongs to a connection.
 func IsCredentialKey(key string) bool { return strings.HasPrefix(key, keyPrefix) }
 
+// ServiceKey is the key in exchangedAuthCredential.oauth2 for the service's address, if the
+// connection has no name of its own.
+const ServiceKey = "service"
+
+// ServiceName returns the name that users read for a request in an AuthConfig: the connection's, or
+// the service's address if the connection has no name of its own.
+func ServiceName(authConfig map[string]any) string {
+	exchanged, _ := authConfig["exchangedAuthCredential"].(map[string]any)
+	asked, _ := exchanged["oauth2"].(map[string]any)
+	if service, _ := asked[ServiceKey].(string); service != "" {
+		return service
+	}
+	key, _ := authConfig["credentialKey"].(string)
+	return strings.TrimPrefix(key, keyPrefix)
+}
+
 // DeviceFlow is OpenAPI 3.2's name for the flow with user codes.
 const DeviceFlow = "deviceAuthorization"
 

@@ -304,7 +304,10 @@ func (q *question) readAuthorization(c *genai.FunctionCall) {
 	if !connection.IsCredentialKey(key) || address == "" {
 		return
 	}
-	q.Kind, q.Title, q.URL = askAuthorization, writePhrase(strings.TrimPrefix(key, connection.CredentialKey(""))), address
+	q.Kind, q.Title, q.URL = askAuthorization, cleanName(connection.ServiceName(config)), address
+	if connection.CredentialKey(q.Title) == key {
+		q.Title = writePhrase(q.Title)
+	}
 	q.Code = cleanName(code)
 }
 

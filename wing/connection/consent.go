@@ -103,7 +103,7 @@ func (g *Grants) FindConsent(ctx context.Context, state string) (*PendingConsent
 	if err != nil {
 		return nil, err
 	}
-	return &PendingConsent{row.User, row.Connection, c.SessionID, row.Expires}, nil
+	return g.newPending(row, c.SessionID), nil
 }
 
 // FinishConsent takes the answer to a consent, uses up its state, and stores the user's tokens. For
@@ -130,7 +130,7 @@ func (g *Grants) FinishConsent(ctx context.Context, a connection.Answer) error {
 	if err != nil {
 		return err
 	}
-	if err := c.checkAnswer(row.Connection, a); err != nil {
+	if err := c.checkAnswer(s.serviceName(), a); err != nil {
 		return err
 	}
 	if a.RedirectURL != "" {

@@ -141,7 +141,7 @@ func (g *Grants) FindDevice(ctx context.Context, state string) (*PendingConsent,
 	if err != nil {
 		return nil, err
 	}
-	return &PendingConsent{row.User, row.Connection, c.SessionID, row.Expires}, nil
+	return g.newPending(row, c.SessionID), nil
 }
 
 // finishDevice polls for a device consent's tokens until the user has answered, at most for

@@ -397,3 +397,28 @@ func TestStoredServers(t *testing.T) {
 		t.Errorf("%d rows, want a token and a client", len(st.rows))
 	}
 }
+
+// TestFoundNames: the name of a connection that finds itself has the address, but not its query,
+// which can be a key, and fits into the names of tools at all model services.
+func TestFoundNames(t *testing.T) {
+	long := "https://mcp.eu.production.example.com/v1/projects/forty-two/servers/contacts"
+	for address, want := range map[string]struct{ name, service string }{
+		"https://mcp.example.com/mcp":            {"oauth_mcp_example_com_mcp", "mcp.example.com/mcp"},
+		"https://MCP.example.com:8443/":          {"oauth_mcp_example_com_8443", "MCP.example.com:8443"},
+		"https://mcp.example.com/mcp?key=s3cret": {"oauth_mcp_example_com_mcp_f2b580ac", "mcp.example.com/mcp"},
+		long:                                     {"oauth_mcp_eu_production_example_com_v1_projec_2fe31a99", strings.TrimPrefix(long, "https://")},
+	} {
+		name, c := kind{}.Discover(spec.Text{Value: address})
+		s := &userTokens{config: c.(*Config).OAuth2, name: name}
+		if name != want.name || s.serviceName() != want.service {
+			t.Errorf("%s: %s %s, want %s %s", address, name, s.serviceName(), want.name, want.service)
+		}
+		if tool := "authorize_" + name; len(tool) > 64 {
+			t.Errorf("%s has %d bytes, want at most 64", tool, len(tool))
+		}
+	}
+	declared := &userTokens{config: &oauthConfig{Resource: spec.Text{Value: long}}, name: "crm"}
+	if got := declared.serviceName(); got != "crm" {
+		t.Errorf("a declared connection: %s, want crm", got)
+	}
+}

@@ -15,6 +15,7 @@ package connection
 import (
 	"encoding/base64"
 	"fmt"
+	"net/url"
 	"reflect"
 	"strings"
 
@@ -75,13 +76,35 @@ func (c *Config) openSource(env connection.Env, grants *Grants) (connection.Sour
 // Discover implements [connection.Discoverer]: each user authorizes the app at the authorization
 // server that the service's metadata names.
 func (kind) Discover(resource spec.Text) (name string, c connection.Config) {
-	name = strings.Map(func(r rune) rune {
+	return nameFound(resource.Value), &Config{OAuth2: &oauthConfig{Grant: grantAuthorizationCode, Resource: resource, TokenAuth: authBasic}}
+}
+
+// maxFoundName keeps the tool authorize_NAME within the 64 bytes that model services allow.
+const maxFoundName = 54
+
+// nameFound returns the name for the connection of a service that is known by its address only. A
+// query may be a key, and is only in the hash.
+func nameFound(address string) string {
+	name := "oauth_" + strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			return r
 		}
 		return '_'
-	}, strings.ToLower(strings.Trim(resource.Value[strings.Index(resource.Value, "://")+len("://"):], "/")))
-	return "oauth_" + name, &Config{OAuth2: &oauthConfig{Grant: grantAuthorizationCode, Resource: resource, TokenAuth: authBasic}}
+	}, strings.ToLower(describeAddress(address)))
+	if len(name) <= maxFoundName && !strings.Contains(address, "?") {
+		return name
+	}
+	hash := "_" + hashID("found", address)[:8]
+	return name[:min(len(name), maxFoundName-len(hash))] + hash
+}
+
+// describeAddress returns an address without its scheme and query.
+func describeAddress(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host + strings.TrimRight(u.EscapedPath(), "/")
 }
 
 // ConfigType implements [connection.Kind].

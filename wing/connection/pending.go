@@ -80,6 +80,9 @@ func (g *Grants) readPending(ctx context.Context, kind, state string, content an
 type PendingConsent struct {
 	User                  connection.User
 	Connection, SessionID string
+	// Service is the name that users read: the connection's, or the address of a service whose
+	// connection has no name in app.yaml.
+	Service string
 	// Expires is when it can no longer be answered.
 	Expires time.Time
 }
@@ -97,6 +100,23 @@ func answerErrorf(format string, args ...any) error {
 	return &connection.AnswerError{Text: fmt.Sprintf(format, args...)}
 }
 
+// serviceName returns the name that users read.
+func (s *userTokens) serviceName() string {
+	if address := s.config.Resource.Value; address != "" && s.name == nameFound(address) {
+		return describeAddress(address)
+	}
+	return s.name
+}
+
+// newPending returns a row's pending consent.
+func (g *Grants) newPending(row *connection.Grant, sessionID string) *PendingConsent {
+	service := row.Connection
+	if s := g.findSource(row.User.App, row.Connection); s != nil {
+		service = s.serviceName()
+	}
+	return &PendingConsent{User: row.User, Connection: row.Connection, Service: service, SessionID: sessionID, Expires: row.Expires}
+}
+
 // newAuthConfig returns ADK's AuthConfig for a flow, with OpenAPI's names.
 func (s *userTokens) newAuthConfig(flow string, client *oauthClient, settings, asked map[string]any) map[string]any {
 	scopes := map[string]any{}
@@ -104,6 +124,9 @@ func (s *userTokens) newAuthConfig(flow string, client *oauthClient, settings, a
 		scopes[scope] = ""
 	}
 	id := client.ID
+	if service := s.serviceName(); service != s.name {
+		asked[connection.ServiceKey] = service
+	}
 	settings["scopes"], asked["clientId"] = scopes, id
 	return map[string]any{
 		"authScheme":              map[string]any{"type": "oauth2", "flows": map[string]any{flow: settings}},

@@ -92,9 +92,9 @@ function authorizationURL({ name, args }) {
 
 function authorization(call) {
   const url = authorizationURL(call);
-  const code = call.args.authConfig.exchangedAuthCredential.oauth2.userCode;
+  const { credentialKey, exchangedAuthCredential: { oauth2: { userCode: code, service } } } = call.args.authConfig;
   return [
-    el('p', {}, el('b', {}, `${call.args.authConfig.credentialKey.slice('connection:'.length)} needs your authorization`)),
+    el('p', {}, el('b', {}, `${escapeControls(service ?? credentialKey.slice('connection:'.length))} needs your authorization`)),
     el('p', {}, el('a', { href: url.href, target: '_blank', rel: 'noopener noreferrer' }, `Authorize at ${url.host}`), ', then continue here.'),
     code ? el('p', {}, 'Code: ', el('b', {}, code)) : null,
     el('div', { class: 'bar' }, button('done', 'Continue')), failure(),

@@ -82,7 +82,7 @@ func (s *handlers) handleCallback(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return sendCallbackPage(w, http.StatusBadRequest, callbackPage{Problem: callbackProblem(err)})
 	}
-	page := callbackPage{Answer: a, User: pending.User.UserID, App: pending.User.App, Connection: pending.Connection}
+	page := callbackPage{Answer: a, User: pending.User.UserID, App: pending.User.App, Service: pending.Service}
 	asks := !s.grants.IsLocal()
 	if s.HasAuth() {
 		caller, err := s.Authenticate(r)
@@ -98,7 +98,7 @@ func (s *handlers) handleCallback(w http.ResponseWriter, r *http.Request) error 
 		return sendCallbackPage(w, http.StatusOK, page)
 	}
 	if err := s.grants.FinishConsent(r.Context(), a); err != nil {
-		s.Logger().WarnContext(r.Context(), "authorization failed", "app", page.App, "connection", page.Connection, "error", err)
+		s.Logger().WarnContext(r.Context(), "authorization failed", "app", page.App, "connection", pending.Connection, "error", err)
 		return sendCallbackPage(w, http.StatusBadRequest, callbackPage{Problem: callbackProblem(err)})
 	}
 	page.Done = true
@@ -115,17 +115,17 @@ func callbackProblem(err error) string {
 
 // A callbackPage is a problem, a question, or the end.
 type callbackPage struct {
-	Problem               string
-	Done                  bool
-	Answer                connection.Answer
-	User, App, Connection string
+	Problem            string
+	Done               bool
+	Answer             connection.Answer
+	User, App, Service string
 }
 
 var callbackTemplate = template.Must(template.New("callback").Parse(`<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Authorization</title><style>` + callbackStyle + `</style>
 {{if .Problem}}<h1>Not authorized</h1><p>{{.Problem}}</p>
-{{else if .Done}}<h1>Authorized</h1><p>The connection {{.Connection}} of {{.App}} is authorized for {{.User}}. Close this page and continue the conversation.</p>
-{{else}}<h1>Give access?</h1><p>The agents of <b>{{.App}}</b> that talk with the user <b>{{.User}}</b> get access to <b>your</b> account at the connection <b>{{.Connection}}</b>. Continue only if you are this user and started this.</p>
+{{else if .Done}}<h1>Authorized</h1><p>The connection {{.Service}} of {{.App}} is authorized for {{.User}}. Close this page and continue the conversation.</p>
+{{else}}<h1>Give access?</h1><p>The agents of <b>{{.App}}</b> that talk with the user <b>{{.User}}</b> get access to <b>your</b> account at the connection <b>{{.Service}}</b>. Continue only if you are this user and started this.</p>
 <form method="post"><input type="hidden" name="state" value="{{.Answer.State}}"><input type="hidden" name="code" value="{{.Answer.Code}}"><input type="hidden" name="iss" value="{{.Answer.Issuer}}"><input type="hidden" name="error" value="{{.Answer.Error}}"><button>Give access</button></form>
 {{end}}</html>
 `))

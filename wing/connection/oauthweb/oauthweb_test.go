@@ -513,10 +513,16 @@ func testDiscoveredConsent(t *testing.T, w *oauthWorld) {
 	end()
 	second, _ := w.open(t, nil)
 	third, _ := w.open(t, nil)
-	if rec := serveAnswer(second, w.idp.Authorize(t, authURI)); rec.Code != 200 {
-		t.Fatalf("callback: %d %s", rec.Code, rec.Body)
+	to, name := w.idp.Authorize(t, authURI), strings.TrimPrefix(service.URL, "http://")+"/mcp"
+	rec := second.Serve("GET", to.RequestURI(), "")
+	if rec.Code != 200 || !strings.Contains(rec.Body.String(), "account at the connection <b>"+name+"</b>") {
+		t.Errorf("question: %d %s, want the address %s", rec.Code, rec.Body, name)
 	}
-	rec := third.Serve("POST", "/run", answerBody("s", callID, `{}`))
+	rec = serveAnswer(second, to)
+	if rec.Code != 200 || !strings.Contains(rec.Body.String(), "The connection "+name+" of shop") {
+		t.Fatalf("callback: %d %s, want the address %s", rec.Code, rec.Body, name)
+	}
+	rec = third.Serve("POST", "/run", answerBody("s", callID, `{}`))
 	if rec.Code != 200 || !strings.Contains(rec.Body.String(), `"text":"found"`) || !strings.Contains(rec.Body.String(), "a customer") {
 		t.Errorf("answer: %d %s", rec.Code, rec.Body)
 	}
