@@ -221,3 +221,30 @@ test('a user of the chat page refuses first, and authorizes then', async () => {
     remove();
   }
 });
+
+test("on a developer's own machine the host needs no address", async () => {
+  const { fake, file, authorize, remove } = await prepare('http://127.0.0.1/unused');
+  authorize();
+  const host = await serve(file('contacts'), '--policy', file('policy.yaml'));
+  const chrome = await browser();
+  try {
+    const { page, complaints } = await tab(chrome, `${host.url}/#contacts`);
+    await sendMessage(page, 'who is my contact?');
+    await page.waitForSelector('.question >> text=needs your authorization');
+    await idle(page);
+    const popup = await consent(page, 'ada');
+    await popup.waitForSelector('h1:text("Authorized")');
+    assert.ok(popup.url().startsWith(`${host.url}/oauth/callback`), popup.url());
+    await page.click('.question button');
+    await page.waitForSelector('.event >> text=Your contact is Grace.');
+    assert.deepEqual(complaints, []);
+  } catch (error) {
+    for (const context of chrome.contexts()) for (const [i, one] of context.pages().entries()) await shot(one, `page failed mcp local ${i}`);
+    throw new Error(`${error.message}\n${host.log()}`, { cause: error });
+  } finally {
+    await chrome.close();
+    await host.stop();
+    await fake.stop();
+    remove();
+  }
+});

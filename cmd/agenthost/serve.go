@@ -135,7 +135,7 @@ func serveApps(ctx context.Context, env command.Env, f *serveFlags, dirs []strin
 		return err
 	}
 	defer m.store.Close()
-	grants := m.openGrants(keys)
+	grants := m.openGrants(keys, listener.Addr())
 	opts.Metrics = server.NewMetrics(buildVersion())
 	if f.dev.isEnabled() {
 		m.traces = devui.NewTraces(true)
@@ -198,8 +198,11 @@ func (m *serveMain) openStore(ctx context.Context) (err error) {
 	return nil
 }
 
-// openGrants opens the users' grants in the store, for app connections.
-func (m *serveMain) openGrants(keys *connections.Keys) *connections.Grants {
+// openGrants opens the users' grants in the store, for app connections. at is where the host listens.
+func (m *serveMain) openGrants(keys *connections.Keys, at net.Addr) *connections.Grants {
+	if !m.flags.load.Reserved.Shared && len(m.flags.allowedHosts) == 0 { // other names come from a proxy
+		m.flags.grants.LocalURL = "http://" + at.String()
+	}
 	grants := m.flags.grants.NewGrants(m.store.Grants, keys, m.logger)
 	m.env.Kinds.Connections = connections.NewKind(grants)
 	return grants

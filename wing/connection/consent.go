@@ -57,6 +57,9 @@ func (s *userTokens) requestConsent(ctx context.Context, user connection.User, e
 // openConsent stores a consent for a client, and returns what the user opens.
 func (s *userTokens) openConsent(ctx context.Context, user connection.User, c *consent, authorizationURL string, client *oauthClient) (map[string]any, error) {
 	c.Verifier, c.Redirect = rand.Text()+rand.Text(), s.grants.opts.RedirectURL
+	if c.Redirect == "" && c.Found != nil && c.Found.ClientRow != "" { // no other client receives the answer
+		c.Redirect = s.grants.opts.LocalURL
+	}
 	state, err := s.grants.storePending(ctx, kindConsent, &connection.Grant{User: user, Connection: s.name}, c, consentLifetime)
 	if err != nil {
 		return nil, fmt.Errorf("connection %s: %w", s.name, err)

@@ -422,3 +422,20 @@ func TestFoundNames(t *testing.T) {
 		t.Errorf("a declared connection: %s, want crm", got)
 	}
 }
+
+// TestLocalRegistration: a host that only its own machine reaches needs no public address for a
+// client that it registers: the browser comes back to its own one.
+func TestLocalRegistration(t *testing.T) {
+	idp := fakeidp.New(t, redirectURL)
+	idp.Discovery = fakeidp.Discovery{Registers: true, TokenAuth: authNone}
+	r := fakeidp.NewResource(t, idp, "/mcp", serveOK)
+	idp.Resource = r.URL + r.Path
+	h := newDiscoveredHost(t, r, GrantOptions{LocalURL: "http://127.0.0.1:8000/oauth/callback"}, "", nil)
+	_, err := h.call(t, ana)
+	if err := h.consentTo(t, idp, err); err != nil {
+		t.Fatal(err)
+	}
+	if status, err := h.call(t, ana); status != "200 OK" || !h.grants.IsLocal() {
+		t.Errorf("with a token: %s, %v", status, err)
+	}
+}

@@ -1,6 +1,7 @@
 package connection
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -35,6 +36,9 @@ type GrantOptions struct {
 	// RedirectURL is where authorization servers send browsers; empty leaves it to the
 	// client that opens the address, as in ADK.
 	RedirectURL string
+	// LocalURL is the redirect URL for clients that the host registers if RedirectURL is empty: the
+	// address of a host that only browsers on its own machine reach.
+	LocalURL string
 	// LoopbackURL is what registrations name instead if RedirectURL is empty: the address on the
 	// user's own machine, with or without a port (RFC 8252, 7.3).
 	LoopbackURL string
@@ -73,7 +77,7 @@ func waitFor(ctx context.Context, d time.Duration) error {
 
 // IsLocal reports whether authorization servers send browsers to a loopback address.
 func (g *Grants) IsLocal() bool {
-	u, err := url.Parse(g.opts.RedirectURL)
+	u, err := url.Parse(cmp.Or(g.opts.RedirectURL, g.opts.LocalURL))
 	return err == nil && connection.IsLoopback(u)
 }
 

@@ -2,6 +2,7 @@ package connection
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -96,13 +97,8 @@ func (s *userTokens) findClient(ctx context.Context, server *tokenServer, m *ser
 
 // redirectURL returns the redirect URL for registrations.
 func (s *userTokens) redirectURL() string {
-	switch opts := s.grants.opts; {
-	case opts.RedirectURL != "":
-		return opts.RedirectURL
-	case opts.LoopbackURL != "":
-		return opts.LoopbackURL
-	}
-	return "http://127.0.0.1" + CallbackPath
+	opts := s.grants.opts
+	return cmp.Or(opts.RedirectURL, opts.LocalURL, opts.LoopbackURL, "http://127.0.0.1"+CallbackPath)
 }
 
 // chooseTokenAuth returns how a client authenticates, of the methods that a server has. Without any,

@@ -19,7 +19,12 @@ import (
 )
 
 // GrantFlags are the flags for connections that users authorize.
-type GrantFlags struct{ PublicURL, key string }
+type GrantFlags struct {
+	PublicURL, key string
+	// LocalURL is the address of a host that only its own machine reaches. It serves instead of an
+	// empty PublicURL where no other client receives the answers.
+	LocalURL string
+}
 
 // RegisterFlags adds the flags for a server.
 func (f *GrantFlags) RegisterFlags(flags *pflag.FlagSet) {
@@ -101,6 +106,9 @@ func isLoopbackName(host string) bool {
 // NewGrants returns users' grants in a store.
 func (f *GrantFlags) NewGrants(st connection.GrantStore, keys *connections.Keys, logger *slog.Logger) *connections.Grants {
 	opts := connections.GrantOptions{Store: st, Keys: keys, Logger: logger}
+	if f.LocalURL != "" {
+		opts.LocalURL = f.LocalURL + connections.CallbackPath
+	}
 	if f.PublicURL != "" {
 		opts.RedirectURL = strings.TrimRight(f.PublicURL, "/") + connections.CallbackPath
 	}
