@@ -43,13 +43,13 @@ type deviceConsent struct {
 
 // A deviceResponse is a device authorization endpoint's response (RFC 8628, 3.2).
 type deviceResponse struct {
-	DeviceCode  string `json:"device_code"`
-	UserCode    string `json:"user_code"`
-	Address     string `json:"verification_uri"`
-	WithCode    string `json:"verification_uri_complete"`
-	OldAddress  string `json:"verification_url"` // from drafts, and from Google
-	ExpiresIn   int64  `json:"expires_in"`
-	PollSeconds int64  `json:"interval"`
+	DeviceCode  string  `json:"device_code"`
+	UserCode    string  `json:"user_code"`
+	Address     string  `json:"verification_uri"`
+	WithCode    string  `json:"verification_uri_complete"`
+	OldAddress  string  `json:"verification_url"` // from drafts, and from Google
+	ExpiresIn   seconds `json:"expires_in"`
+	PollSeconds int64   `json:"interval"`
 }
 
 // requestDevice starts a device consent for a call. The address that the user opens is
@@ -62,7 +62,7 @@ func (s *userTokens) requestDevice(ctx context.Context, user connection.User, m 
 	if err != nil {
 		return nil, fmt.Errorf("connection %s: %w", s.name, err)
 	}
-	interval := min(toSeconds(got.PollSeconds, defaultDeviceInterval), maxDeviceInterval)
+	interval := min(toSeconds(seconds(got.PollSeconds), defaultDeviceInterval), maxDeviceInterval)
 	c := &deviceConsent{consentCall{sessionID, callID, s.configID, m.TokenURL}, got.DeviceCode, interval, s.grants.opts.Now().Add(interval)}
 	lifetime := min(toSeconds(got.ExpiresIn, consentLifetime), maxDeviceLifetime)
 	state, err := s.grants.storePending(ctx, kindDevice, &connection.Grant{User: user, Connection: s.name}, c, lifetime)
@@ -77,11 +77,11 @@ func (s *userTokens) requestDevice(ctx context.Context, user connection.User, m 
 }
 
 // toSeconds returns seconds as a duration, or a default if they are not positive.
-func toSeconds(seconds int64, otherwise time.Duration) time.Duration {
-	if seconds <= 0 {
+func toSeconds(s seconds, otherwise time.Duration) time.Duration {
+	if s <= 0 {
 		return otherwise
 	}
-	return time.Duration(min(seconds, maxLifetime)) * time.Second
+	return time.Duration(min(s, maxLifetime)) * time.Second
 }
 
 // authorizeDevice requests a device code and a user code (RFC 8628, 3.1).

@@ -233,3 +233,20 @@ func TestTokenErrors(t *testing.T) {
 	}
 	t.Logf("shown: %d responses of a hostile token endpoint: no token, secret or long error; control, a client without checks: %d accepted or shown", len(tests), control)
 }
+
+// TestSeconds: a server may write its times as strings or with a fraction.
+func TestSeconds(t *testing.T) {
+	for raw, want := range map[string]int64{
+		`3600`: 3600, `"3599"`: 3599, `3599.5`: 3599, `"0"`: 0, `null`: 0, `""`: 0, `-5`: 0, `1e300`: maxSeconds, `"1e300"`: maxSeconds,
+	} {
+		token := tokenResponse{}
+		if err := json.Unmarshal([]byte(`{"expires_in": `+raw+`}`), &token); err != nil || int64(token.ExpiresIn) != want {
+			t.Errorf("%s: %d, %v, want %d", raw, token.ExpiresIn, err, want)
+		}
+	}
+	for _, raw := range []string{`"soon"`, `true`, `[]`, `"NaN"`} {
+		if err := json.Unmarshal([]byte(`{"expires_in": `+raw+`}`), &tokenResponse{}); err == nil {
+			t.Errorf("%s is accepted", raw)
+		}
+	}
+}

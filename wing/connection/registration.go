@@ -182,10 +182,10 @@ func (s *userTokens) registerClient(ctx context.Context, server *tokenServer, m 
 		return nil, newTokenError(status, raw, spec.NewRedactor())
 	}
 	var answer struct {
-		ID        string `json:"client_id"`
-		Secret    string `json:"client_secret"`
-		Expires   int64  `json:"client_secret_expires_at"`
-		TokenAuth string `json:"token_endpoint_auth_method"`
+		ID        string  `json:"client_id"`
+		Secret    string  `json:"client_secret"`
+		Expires   seconds `json:"client_secret_expires_at"`
+		TokenAuth string  `json:"token_endpoint_auth_method"`
 	}
 	switch err := json.Unmarshal(raw, &answer); {
 	case err != nil:
@@ -201,7 +201,7 @@ func (s *userTokens) registerClient(ctx context.Context, server *tokenServer, m 
 	if answer.TokenAuth == authNone {
 		answer.Secret = ""
 	}
-	return &registeredClient{oauthClient{ID: answer.ID, Secret: answer.Secret, TokenAuth: answer.TokenAuth}, answer.Expires}, nil
+	return &registeredClient{oauthClient{ID: answer.ID, Secret: answer.Secret, TokenAuth: answer.TokenAuth}, int64(answer.Expires)}, nil
 }
 
 // maxClientValue bounds a registered client's ID and secret.

@@ -80,7 +80,7 @@ func (s *userTokens) replaceToken(ctx context.Context, user connection.User, t *
 func (s *userTokens) newToken(got *tokenResponse) *userToken {
 	t := &userToken{Access: got.AccessToken, Refresh: got.RefreshToken}
 	if got.ExpiresIn > 0 {
-		t.Expires = s.grants.opts.Now().Unix() + min(got.ExpiresIn, maxLifetime)
+		t.Expires = s.grants.opts.Now().Unix() + int64(min(got.ExpiresIn, maxLifetime))
 	}
 	return t
 }

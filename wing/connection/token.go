@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -38,10 +39,30 @@ type tokenRequest struct {
 
 // A tokenResponse is a token endpoint's response (RFC 6749, 5.1).
 type tokenResponse struct {
-	AccessToken  string `json:"access_token"`
-	RefreshToken string `json:"refresh_token"`
-	TokenType    string `json:"token_type"`
-	ExpiresIn    int64  `json:"expires_in"`
+	AccessToken  string  `json:"access_token"`
+	RefreshToken string  `json:"refresh_token"`
+	TokenType    string  `json:"token_type"`
+	ExpiresIn    seconds `json:"expires_in"`
+}
+
+// seconds are a number, or a string with one, as some servers write them.
+type seconds int64
+
+// maxSeconds bounds them, so that sums with a time do not overflow.
+const maxSeconds = 1 << 40
+
+// UnmarshalJSON reads them. Without a value they are 0.
+func (s *seconds) UnmarshalJSON(raw []byte) error {
+	text := strings.Trim(string(raw), `"`)
+	if text == "" || text == "null" {
+		return nil
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if math.IsNaN(n) || err != nil && !errors.Is(err, strconv.ErrRange) {
+		return errors.New("it must be a number of seconds")
+	}
+	*s = seconds(min(max(n, 0), maxSeconds))
+	return nil
 }
 
 const (
