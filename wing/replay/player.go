@@ -68,7 +68,7 @@ func (p *player) runTurn(ctx context.Context, before *past, t *turn.Recorded) (m
 	streaming := false
 	req := &runtime.RunRequest{
 		App: before.key.App, UserID: before.key.User, SessionID: before.key.ID, Message: t.User.Content,
-		StateDelta: delta, Writer: session.WriterAdmin, Streaming: &streaming,
+		StateDelta: delta, Writer: session.WriterAdmin, Streaming: &streaming, Agent: findEntry(t),
 	}
 	var events []*session.Event
 	var failed *runtime.RunError
@@ -87,6 +87,17 @@ func (p *player) runTurn(ctx context.Context, before *past, t *turn.Recorded) (m
 		steps[""] = append(steps[""], step{kind: stepError, name: string(failed.Code)})
 	}
 	return steps, record.lacks, nil
+}
+
+// findEntry returns the entry that a client has called with the message, see [runtime.NewToolEntry]; empty
+// for a message to an agent.
+func findEntry(t *turn.Recorded) string {
+	if len(t.Events) > 0 {
+		if _, isEntry := runtime.ParseEntryName(t.Events[0].Author); isEntry {
+			return t.Events[0].Author
+		}
+	}
+	return ""
 }
 
 // restoreSession stores a session as it was before a message.

@@ -461,3 +461,36 @@ func TestSectionProblems(t *testing.T) {
 		}
 	}
 }
+
+// A client's call of a tool without a model replays as such a call. Control: another result of the tool
+// is a difference.
+func TestToolCalls(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "apps")
+	for file, text := range map[string]string{
+		"desk/app.yaml":        "models: {demo: {provider: scripted, script: s.yaml}}\nmcp_server: {expose: [{tool: find}, {agent: desk}]}\n",
+		"desk/root_agent.yaml": "name: desk\nmodel: demo\ninstruction: x\ntools:\n  - expr: {name: find, params: {id: string}, value: args.id, set: {last: args.id}}\n",
+		"desk/s.yaml":          "- text: hi\n",
+	} {
+		if err := os.MkdirAll(filepath.Join(dir, "desk"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := newShop(t, dir)
+	for _, agent := range []string{"tool:find", "desk"} {
+		for _, err := range s.host.Run(t.Context(), &runtime.RunRequest{App: "desk", UserID: "u", SessionID: "s", CreateSession: true, Message: agenthost.UserText(`{"id":"A1"}`), Agent: agent}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if r := s.replay("desk", nil); r.Same != 1 || r.Turns != 2 || len(r.Incomparable) > 0 {
+		t.Errorf("%d the same: %s", r.Same, describe(r))
+	}
+	s.edit("desk/root_agent.yaml", "last: args.id", "other: args.id")
+	if r := s.replay("desk", nil); r.Counts[replay.ClassState] != 1 {
+		t.Errorf("control: %s", describe(r))
+	}
+}
