@@ -41,8 +41,8 @@ func (r *recorder) drawSVG() []byte {
 	b.WriteString("</style>\n")
 	texts := &textCache{ids: map[string]int{}}
 	strips := new(bytes.Buffer)
-	texts.drawStrip(strips, "editor", r.editor, pane{0, editorHeight, false})
-	texts.drawStrip(strips, "terminal", r.terminal, pane{editorHeight, terminalHeight, true})
+	texts.drawStrip(strips, "editor", r.editor, pane{0, width, editorHeight, false})
+	texts.drawStrip(strips, "terminal", r.terminal, pane{editorHeight, width, terminalHeight, true})
 	fmt.Fprintf(b, "<clipPath id=\"window\"><rect width=\"%d\" height=\"%d\" rx=\"10\"/></clipPath>\n<defs>\n%s</defs>\n", width, height, &texts.defs)
 	fmt.Fprintf(b, `<g clip-path="url(#window)"><rect width="%d" height="%d" fill="#0d1117"/>`+"\n", width, height)
 	b.Write(strips.Bytes())
@@ -66,8 +66,8 @@ func renderAnimation(name string, frames []frame, height int, end time.Duration)
 
 // pane is a strip's position.
 type pane struct {
-	y, height int
-	terminal  bool
+	y, width, height int
+	terminal         bool
 }
 
 // textCache stores each line of text once, because frames repeat most lines.
@@ -77,8 +77,8 @@ type textCache struct {
 }
 
 func (t *textCache) drawStrip(b *bytes.Buffer, name string, frames []frame, p pane) {
-	fmt.Fprintf(b, `<rect class="bar" y="%d" width="%d" height="%d"/>`, p.y, width, barHeight-8)
-	fmt.Fprintf(b, `<svg x="%d" y="%d" width="%d" height="%d"><g id="%s">`+"\n", margin, p.y, width-2*margin, p.height, name)
+	fmt.Fprintf(b, `<rect class="bar" y="%d" width="%d" height="%d"/>`, p.y, p.width, barHeight-8)
+	fmt.Fprintf(b, `<svg x="%d" y="%d" width="%d" height="%d"><g id="%s">`+"\n", margin, p.y, p.width-2*margin, p.height, name)
 	for i, f := range frames {
 		fmt.Fprintf(b, `<g transform="translate(0 %d)">`, i*p.height)
 		// A title may contain a time, which differs between recordings. Do not cache it.

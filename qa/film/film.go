@@ -1,5 +1,5 @@
-// Package film records agenthost's output while an app is edited, and draws it as an animated SVG
-// for the README. Output and its timing are real; typing is simulated.
+// Package film records agenthost's output in stories, such as an app that is edited, and draws it as
+// animated SVGs for the README and the docs. Output and its timing are real; typing is simulated.
 package film
 
 import (

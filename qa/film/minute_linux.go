@@ -18,16 +18,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The size of the terminal in the film of the first minute.
-const (
-	minuteColumns = 84
-	minuteRows    = 24
-)
-
-// A minuteRecorder plays the first minute in a pseudoterminal, whose screen is emulated. After the
-// first error, all methods do nothing.
-type minuteRecorder struct {
-	ctx       context.Context
+// A terminalRecorder plays a story in a pseudoterminal, whose screen is emulated. After the first error, all
+// methods do nothing.
+type terminalRecorder struct {
+	ctx context.Context
+	// title names the film, and the screen has columns and rows.
+	title         string
+	columns, rows int
+	// clean replaces what differs between machines in the output.
+	clean     func(output []byte) []byte
 	bin, dir  string
 	side, tty *os.File
 	screen    *vt.Emulator
@@ -48,7 +47,8 @@ func RecordFirstMinute(ctx context.Context, bin string) (svg []byte, lines strin
 	defer os.RemoveAll(dir)
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	r := &minuteRecorder{ctx: ctx, bin: bin, dir: dir, screen: vt.NewEmulator(minuteColumns, minuteRows)}
+	r := &terminalRecorder{ctx: ctx, title: "The first minute in a terminal", columns: 84, rows: 24, bin: bin, dir: dir}
+	r.clean = func(output []byte) []byte { return bytes.ReplaceAll(output, []byte(dir), []byte("/apps/ana")) }
 	if err := r.openTerminal(); err != nil {
 		return nil, "", err
 	}
@@ -74,8 +74,9 @@ func RecordFirstMinute(ctx context.Context, bin string) (svg []byte, lines strin
 	return r.drawSVG(), r.listLines(), nil
 }
 
-// openTerminal opens the two sides of a pseudoterminal.
-func (r *minuteRecorder) openTerminal() error {
+// openTerminal opens the two sides of a pseudoterminal, and an empty screen.
+func (r *terminalRecorder) openTerminal() error {
+	r.screen = vt.NewEmulator(r.columns, r.rows)
 	side, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -91,12 +92,12 @@ func (r *minuteRecorder) openTerminal() error {
 	if r.tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0); err != nil {
 		return err
 	}
-	return unix.IoctlSetWinsize(int(side.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: minuteRows, Col: minuteColumns})
+	return unix.IoctlSetWinsize(int(side.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(r.rows), Col: uint16(r.columns)})
 }
 
 // runCommand types a command after a shell's prompt, starts it, and shows its output until it has the
-// text.
-func (r *minuteRecorder) runCommand(line, until string) {
+// text. A command without output has none.
+func (r *terminalRecorder) runCommand(line, until string) {
 	r.writeText("$ ")
 	r.now += thinkingTime
 	for _, c := range line {
@@ -108,18 +109,22 @@ func (r *minuteRecorder) runCommand(line, until string) {
 	if r.err != nil {
 		return
 	}
-	r.process = exec.CommandContext(r.ctx, r.bin, strings.Fields(line)[1:]...)
+	words := strings.Fields(line)
+	if words[0] == "agenthost" {
+		words[0] = r.bin
+	}
+	r.process = exec.CommandContext(r.ctx, words[0], words[1:]...)
 	r.process.Dir, r.process.Stdin, r.process.Stdout, r.process.Stderr = r.dir, r.tty, r.tty, r.tty
-	r.process.Env = append(os.Environ(), "TERM=xterm-256color", "NO_COLOR=", "XDG_STATE_HOME="+r.dir)
+	r.process.Env = append(os.Environ(), "TERM=xterm-256color", "NO_COLOR=", "XDG_STATE_HOME="+r.dir, "AGENTHOST_SESSION_DB=sqlite:///"+r.dir+"/sessions.db")
 	r.process.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if r.err = r.process.Start(); r.err == nil {
+	if r.err = r.process.Start(); r.err == nil && until != "" {
 		r.waitFor(until)
 		r.now += readingTime
 	}
 }
 
 // writeText writes text to the screen, as a shell does.
-func (r *minuteRecorder) writeText(text string) {
+func (r *terminalRecorder) writeText(text string) {
 	if r.err == nil {
 		_, r.err = r.screen.WriteString(text)
 		r.addFrame()
@@ -128,7 +133,7 @@ func (r *minuteRecorder) writeText(text string) {
 
 // sendKeys types a message and Enter, and shows the output until it has the text. The beginning of a
 // command shows its completions, and has no Enter.
-func (r *minuteRecorder) sendKeys(text, until string) {
+func (r *terminalRecorder) sendKeys(text, until string) {
 	r.now += thinkingTime
 	for i, c := range text {
 		r.pressKey(string(c))
@@ -145,23 +150,23 @@ func (r *minuteRecorder) sendKeys(text, until string) {
 	r.now += readingTime
 }
 
-func (r *minuteRecorder) pressKey(key string) {
+func (r *terminalRecorder) pressKey(key string) {
 	if r.err == nil {
 		_, r.err = r.side.WriteString(key)
 	}
 }
 
 // waitForEcho shows the output until the cursor's line ends with the text before the cursor.
-func (r *minuteRecorder) waitForEcho(text string) {
+func (r *terminalRecorder) waitForEcho(text string) {
 	r.readUntil(func() bool {
 		at := r.screen.CursorPosition()
-		line := []rune(strings.Split(r.screen.String(), "\n")[at.Y] + strings.Repeat(" ", minuteColumns))
+		line := []rune(strings.Split(r.screen.String(), "\n")[at.Y] + strings.Repeat(" ", r.columns))
 		return strings.HasSuffix(string(line[:at.X]), text)
 	}, "the echo of "+text, false)
 }
 
 // waitFor shows the output until the screen has the text, which is not where it was before.
-func (r *minuteRecorder) waitFor(text string) {
+func (r *terminalRecorder) waitFor(text string) {
 	before := strings.Count(r.listLines(), text)
 	if text == "answered in" { // the status line has one at most
 		before = 0
@@ -170,7 +175,7 @@ func (r *minuteRecorder) waitFor(text string) {
 }
 
 // readUntil shows the output until done. With realTime, the film's clock runs meanwhile.
-func (r *minuteRecorder) readUntil(done func() bool, what string, realTime bool) {
+func (r *terminalRecorder) readUntil(done func() bool, what string, realTime bool) {
 	began, from := time.Now(), r.now
 	buf := make([]byte, 4096)
 	for r.err == nil && !done() {
@@ -181,8 +186,7 @@ func (r *minuteRecorder) readUntil(done func() bool, what string, realTime bool)
 			r.err = fmt.Errorf("waiting for %q: %w\n%s", what, err, r.listLines())
 			return
 		}
-		// The name of the temporary folder differs between recordings.
-		if _, r.err = r.screen.Write(bytes.ReplaceAll(buf[:n], []byte(r.dir), []byte("/apps/ana"))); realTime {
+		if _, r.err = r.screen.Write(r.clean(buf[:n])); realTime {
 			r.now = from + time.Since(began)
 		}
 		r.addFrame()
@@ -190,7 +194,7 @@ func (r *minuteRecorder) readUntil(done func() bool, what string, realTime bool)
 }
 
 // waitForEnd waits until the process has ended, and shows its last output.
-func (r *minuteRecorder) waitForEnd() {
+func (r *terminalRecorder) waitForEnd() {
 	if r.err != nil {
 		return
 	}
@@ -199,7 +203,7 @@ func (r *minuteRecorder) waitForEnd() {
 }
 
 // listLines returns the lines that have scrolled away and those of the screen.
-func (r *minuteRecorder) listLines() string {
+func (r *terminalRecorder) listLines() string {
 	var rows []string
 	for i := range r.screen.Scrollback().Len() {
 		rows = append(rows, r.screen.Scrollback().Line(i).String())
@@ -212,10 +216,10 @@ func (r *minuteRecorder) listLines() string {
 }
 
 // addFrame adds what the screen shows, unless nothing has changed.
-func (r *minuteRecorder) addFrame() {
+func (r *terminalRecorder) addFrame() {
 	at := r.screen.CursorPosition()
 	f := frame{at: r.now, title: "terminal", row: at.Y, col: at.X}
-	for y := range minuteRows {
+	for y := range r.rows {
 		line, painted := r.paintRow(y)
 		f.lines, f.painted = append(f.lines, line), append(f.painted, painted)
 	}
@@ -234,11 +238,11 @@ func (r *minuteRecorder) addFrame() {
 }
 
 // paintRow returns a row's text, and the row as SVG after "<text ".
-func (r *minuteRecorder) paintRow(y int) (line, painted string) {
+func (r *terminalRecorder) paintRow(y int) (line, painted string) {
 	var text, b strings.Builder
 	class := ""
 	b.WriteString(">")
-	for x := range minuteColumns {
+	for x := range r.columns {
 		c := r.screen.CellAt(x, y)
 		if c == nil || c.Content == "" {
 			c = &uv.Cell{Content: " "}
@@ -283,13 +287,13 @@ func classOf(s uv.Style) string {
 }
 
 // drawSVG returns the recording as SVG.
-func (r *minuteRecorder) drawSVG() []byte {
+func (r *terminalRecorder) drawSVG() []byte {
 	b, strip := new(bytes.Buffer), new(bytes.Buffer)
-	height := paneHeight(minuteRows)
+	width, height := max(width, 2*margin+int(float64(r.columns)*cell)), paneHeight(r.rows)
 	texts := &textCache{ids: map[string]int{}}
-	texts.drawStrip(strip, "terminal", r.frames, pane{0, height, true})
+	texts.drawStrip(strip, "terminal", r.frames, pane{0, width, height, true})
 	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img">`+"\n", width, height)
-	fmt.Fprintf(b, "<title>The first minute in a terminal</title>\n<desc>%s</desc>\n<style>%s.bold{font-weight:600;fill:#fff}", html.EscapeString(r.listLines()), style)
+	fmt.Fprintf(b, "<title>%s</title>\n<desc>%s</desc>\n<style>%s.bold{font-weight:600;fill:#fff}", r.title, html.EscapeString(r.listLines()), style)
 	b.WriteString(renderAnimation("terminal", r.frames, height, r.now))
 	fmt.Fprintf(b, "</style>\n<clipPath id=\"window\"><rect width=\"%d\" height=\"%d\" rx=\"10\"/></clipPath>\n<defs>\n%s</defs>\n", width, height, &texts.defs)
 	fmt.Fprintf(b, `<g clip-path="url(#window)"><rect width="%d" height="%d" fill="#0d1117"/>`+"\n", width, height)
