@@ -12,6 +12,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"google.golang.org/genai"
 
+	"agenthost/pkg/protocol"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
 )
@@ -77,7 +78,7 @@ func readPart(at string, p *a2a.Part) (*genai.Part, error) {
 		}
 		kind = parsed
 	}
-	name := truncateText(p.Filename, maxName)
+	name := protocol.TruncateText(p.Filename, maxName)
 	switch content := p.Content.(type) {
 	case a2a.Text:
 		return &genai.Part{Text: string(content)}, nil
@@ -198,11 +199,4 @@ func newTypedPart(kind string, value any, signature []byte) *a2a.Part {
 		part.SetMeta("adk_thought_signature", base64.StdEncoding.EncodeToString(signature))
 	}
 	return part
-}
-
-func truncateText(text string, most int) string {
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return text
 }

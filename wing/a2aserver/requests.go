@@ -107,7 +107,7 @@ func (d *door) readAnswer(ctx context.Context, m *a2a.Message, s *sent) error {
 		responses++
 		at := slices.IndexFunc(found.Pending, func(open task.PendingCall) bool { return open.Call.ID == p.FunctionResponse.ID })
 		if at < 0 {
-			return newInvalid("the call %q is not open in the task", truncateText(p.FunctionResponse.ID, maxName))
+			return newInvalid("the call %q is not open in the task", protocol.TruncateText(p.FunctionResponse.ID, maxName))
 		}
 		p.FunctionResponse.Name = found.Pending[at].Call.Name
 	}

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"agenthost/internal/terminal"
+	"agenthost/pkg/protocol"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 )
@@ -106,7 +107,7 @@ var methods = listMethods()
 func (a *agent) beginRequest(method string, params json.RawMessage) (job, error) {
 	begin := methods[method]
 	if begin == nil {
-		return nil, newWireError(codeUnknownMethod, "unknown method %q", truncateText(method))
+		return nil, newWireError(codeUnknownMethod, "unknown method %q", protocol.TruncateText(method, maxShown))
 	}
 	if method != "initialize" && a.readClient() == nil {
 		return nil, newWireError(codeInvalidRequest, "initialize must be the first request")
@@ -209,7 +210,7 @@ func (a *agent) beginAuthenticate(p *authenticateParams) (job, error) {
 	if p.MethodID == nil {
 		return nil, newParamsError("methodId is required")
 	}
-	return nil, newParamsError("methodId: unknown method %q, the agent has no authentication methods", truncateText(*p.MethodID))
+	return nil, newParamsError("methodId: unknown method %q, the agent has no authentication methods", protocol.TruncateText(*p.MethodID, maxShown))
 }
 
 // reportIgnored logs once that the agent does not use what clients hand to a session.
@@ -225,10 +226,10 @@ func (a *agent) reportIgnored(servers []mcpServer, folders []string) {
 	a.hasReported = true
 	var ignored []string
 	for _, s := range servers {
-		ignored = append(ignored, "MCP server "+truncateText(s.Name))
+		ignored = append(ignored, "MCP server "+protocol.TruncateText(s.Name, maxShown))
 	}
 	for _, folder := range folders {
-		ignored = append(ignored, "folder "+truncateText(folder))
+		ignored = append(ignored, "folder "+protocol.TruncateText(folder, maxShown))
 	}
 	a.Logger().Warn("the app has its own tools and files, and ignores those of the client: " +
 		terminal.Clean(strings.Join(slices.Compact(ignored[:min(len(ignored), maxReported)]), ", ")))

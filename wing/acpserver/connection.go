@@ -192,7 +192,7 @@ func (c *connection) startRequest(m *message) bool {
 		cancel()
 		return false
 	case c.requests[id] != nil:
-		failed = newWireError(codeInvalidRequest, "a request with the id %s is in progress", truncateText(id))
+		failed = newWireError(codeInvalidRequest, "a request with the id %s is in progress", protocol.TruncateText(id, maxShown))
 	case len(c.requests) >= maxRequests:
 		failed = newWireError(codeInvalidRequest, "requests in progress exceed the limit of %d", maxRequests)
 	default:
@@ -316,7 +316,7 @@ func (c *connection) askClient(ctx context.Context, method string, params, resul
 		case m == nil:
 			return errLeft
 		case m.Error != nil:
-			return fmt.Errorf("the client rejected %s: %s", method, truncateText(m.Error.Message))
+			return fmt.Errorf("the client rejected %s: %s", method, protocol.TruncateText(m.Error.Message, maxShown))
 		}
 		return decodeValue("result", m.Result, result)
 	case <-ctx.Done():

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"google.golang.org/genai"
+
+	"agenthost/pkg/protocol"
 )
 
 // A contentBlock is a part of a message on the wire.
@@ -72,7 +74,7 @@ func (b *contentBlock) readPart() (*genai.Part, error) {
 		}
 		kind, _, err := mime.ParseMediaType(readOptional(b.MIMEType))
 		if err != nil || !strings.HasPrefix(kind, b.Type+"/") {
-			return nil, fmt.Errorf(".mimeType must be a media type of %s, got %q", b.Type, truncateText(readOptional(b.MIMEType)))
+			return nil, fmt.Errorf(".mimeType must be a media type of %s, got %q", b.Type, protocol.TruncateText(readOptional(b.MIMEType), maxShown))
 		}
 		data, err := base64.StdEncoding.DecodeString(*b.Data)
 		if err != nil {
@@ -91,7 +93,7 @@ func (b *contentBlock) readPart() (*genai.Part, error) {
 	case "resource":
 		return b.Resource.readPart()
 	}
-	return nil, fmt.Errorf(".type must be text, image, audio, resource_link or resource, got %q", truncateText(b.Type))
+	return nil, fmt.Errorf(".type must be text, image, audio, resource_link or resource, got %q", protocol.TruncateText(b.Type, maxShown))
 }
 
 func (r *embeddedResource) readPart() (*genai.Part, error) {

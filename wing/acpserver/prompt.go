@@ -82,7 +82,7 @@ func (a *agent) beginPrompt(p *promptParams) (job, error) {
 	case s == nil:
 		return nil, newUnknownSession(*p.SessionID)
 	case s.turn != nil:
-		return nil, newWireError(codeInvalidRequest, "a prompt is in progress in session %q", truncateText(*p.SessionID))
+		return nil, newWireError(codeInvalidRequest, "a prompt is in progress in session %q", protocol.TruncateText(*p.SessionID, maxShown))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &turn{

@@ -80,7 +80,7 @@ func (a *agent) checkFolders(p *sessionParams, requireServers bool) error {
 	case p.CWD == nil:
 		return newParamsError("cwd is required")
 	case !isAbsolute(*p.CWD) || len(*p.CWD) > maxFolder:
-		return newParamsError("cwd must be an absolute path of at most %d bytes, got %q", maxFolder, truncateText(*p.CWD))
+		return newParamsError("cwd must be an absolute path of at most %d bytes, got %q", maxFolder, protocol.TruncateText(*p.CWD, maxShown))
 	case p.MCPServers == nil && requireServers:
 		return newParamsError("mcpServers is required")
 	case p.MCPServers == nil:
@@ -166,7 +166,7 @@ func (a *agent) findSession(ctx context.Context, id string) (*session.Session, e
 }
 
 func newUnknownSession(id string) error {
-	return newWireError(codeNotFound, "session %q not found", truncateText(id))
+	return newWireError(codeNotFound, "session %q not found", protocol.TruncateText(id, maxShown))
 }
 
 type listParams struct {
@@ -195,7 +195,7 @@ func (a *agent) beginList(p *listParams) (job, error) {
 	}
 	if p.CWD != nil {
 		if folder = *p.CWD; !isAbsolute(folder) || len(folder) > maxFolder {
-			return nil, newParamsError("cwd must be an absolute path of at most %d bytes, got %q", maxFolder, truncateText(folder))
+			return nil, newParamsError("cwd must be an absolute path of at most %d bytes, got %q", maxFolder, protocol.TruncateText(folder, maxShown))
 		}
 	}
 	var before *session.Session
@@ -341,13 +341,13 @@ func (a *agent) beginSetMode(p *modeParams) (job, error) {
 	case s == nil:
 		return nil, newUnknownSession(*p.SessionID)
 	case modes == nil:
-		return nil, newParamsError("modeId: unknown mode %q, the app has no modes", truncateText(*p.ModeID))
+		return nil, newParamsError("modeId: unknown mode %q, the app has no modes", protocol.TruncateText(*p.ModeID, maxShown))
 	case !slices.ContainsFunc(modes.Available, func(m sessionMode) bool { return m.ID == *p.ModeID }):
 		var names []string
 		for _, m := range modes.Available {
 			names = append(names, m.ID)
 		}
-		return nil, newParamsError("modeId: unknown mode %q, the modes are %s", truncateText(*p.ModeID), strings.Join(names, ", "))
+		return nil, newParamsError("modeId: unknown mode %q, the modes are %s", protocol.TruncateText(*p.ModeID, maxShown), strings.Join(names, ", "))
 	}
 	s.mode = *p.ModeID
 	return newResult(struct{}{}), nil

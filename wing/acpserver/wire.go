@@ -8,6 +8,7 @@ import (
 	"reflect"
 
 	"agenthost/internal/limit"
+	"agenthost/pkg/protocol"
 	"agenthost/pkg/server"
 )
 
@@ -54,13 +55,6 @@ func newParamsError(format string, args ...any) *wireError {
 // maxShown limits what an error repeats from a message, in characters.
 const maxShown = 100
 
-func truncateText(text string) string {
-	if runes := []rune(text); len(runes) > maxShown {
-		return string(runes[:maxShown-1]) + "…"
-	}
-	return text
-}
-
 // maxID limits a request's ID in bytes, which its response repeats.
 const maxID = 256
 
@@ -77,14 +71,14 @@ func decodeLine(text []byte) (*message, *wireError) {
 		if wrong := describeType("message", err); wrong != "" {
 			return nil, newWireError(codeInvalidRequest, "%s", wrong)
 		}
-		return nil, newWireError(codeParse, "message is not valid JSON: %s", truncateText(err.Error()))
+		return nil, newWireError(codeParse, "message is not valid JSON: %s", protocol.TruncateText(err.Error(), maxShown))
 	}
 	switch {
 	case !isID(m.ID):
 		m.ID = nil
 		return m, newWireError(codeInvalidRequest, "id must be a string or an integer of at most %d bytes", maxID)
 	case m.Version != "2.0":
-		return m, newWireError(codeInvalidRequest, `jsonrpc must be "2.0", got %q`, truncateText(m.Version))
+		return m, newWireError(codeInvalidRequest, `jsonrpc must be "2.0", got %q`, protocol.TruncateText(m.Version, maxShown))
 	case m.Method == nil && (m.ID == nil || m.Result == nil && m.Error == nil):
 		return m, newWireError(codeInvalidRequest, "method is required")
 	}
@@ -120,7 +114,7 @@ func decodeValue(place string, text json.RawMessage, into any) error {
 	if wrong := describeType(place, err); wrong != "" {
 		return newWireError(codeInvalidParams, "%s", wrong)
 	}
-	return newWireError(codeInvalidParams, "%s: %s", place, truncateText(err.Error()))
+	return newWireError(codeInvalidParams, "%s: %s", place, protocol.TruncateText(err.Error(), maxShown))
 }
 
 // describeType names the place of a value with a wrong type; it is empty for another error.
@@ -132,7 +126,7 @@ func describeType(place string, err error) string {
 	if wrong.Field != "" {
 		place += "." + wrong.Field
 	}
-	return fmt.Sprintf("%s must be %s, got %s", truncateText(place), nameKind(wrong.Type), truncateText(wrong.Value))
+	return fmt.Sprintf("%s must be %s, got %s", protocol.TruncateText(place, maxShown), nameKind(wrong.Type), protocol.TruncateText(wrong.Value, maxShown))
 }
 
 func nameKind(t reflect.Type) string {

@@ -162,10 +162,3 @@ func (h *handlers) describeError(r *http.Request, err error) *server.Error {
 
 // maxShown limits what an error repeats from a request, in characters.
 const maxShown = 100
-
-func truncateText(text string) string {
-	if runes := []rune(text); len(runes) > maxShown {
-		return string(runes[:maxShown-1]) + "…"
-	}
-	return text
-}

@@ -172,7 +172,7 @@ func (p *contentPart) readPart(at string) (*genai.Part, error) {
 		return &genai.Part{Text: p.Text}, nil
 	case "image", "audio", "video", "document":
 	default:
-		return nil, newRefusal("%s must be a part of the type text, image, audio, video or document, got %q", at, truncateText(p.Type))
+		return nil, newRefusal("%s must be a part of the type text, image, audio, video or document, got %q", at, protocol.TruncateText(p.Type, maxShown))
 	}
 	if p.Source == nil || p.Source.Type != "data" {
 		return nil, newRefusal("%s.source must be of the type data: other addresses are not fetched", at)

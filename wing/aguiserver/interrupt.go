@@ -51,11 +51,11 @@ func readAnswers(ctx context.Context, entries []resumeEntry, forms []*protocol.F
 		isOpen := func(f *protocol.Form) bool { return f.Call.ID == e.InterruptID }
 		switch {
 		case !slices.ContainsFunc(forms, isOpen):
-			return nil, newInterruptError("resume[%d].interruptId %q is not that of an open interrupt", i, truncateText(e.InterruptID))
+			return nil, newInterruptError("resume[%d].interruptId %q is not that of an open interrupt", i, protocol.TruncateText(e.InterruptID, maxShown))
 		case given[e.InterruptID] != nil:
-			return nil, newInterruptError("resume[%d]: duplicate answer to interrupt %q", i, truncateText(e.InterruptID))
+			return nil, newInterruptError("resume[%d]: duplicate answer to interrupt %q", i, protocol.TruncateText(e.InterruptID, maxShown))
 		case e.Status != "resolved" && e.Status != "cancelled":
-			return nil, newInterruptError("resume[%d].status must be resolved or cancelled, got %q", i, truncateText(e.Status))
+			return nil, newInterruptError("resume[%d].status must be resolved or cancelled, got %q", i, protocol.TruncateText(e.Status, maxShown))
 		}
 		given[e.InterruptID] = e
 	}

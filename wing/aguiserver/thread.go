@@ -61,7 +61,7 @@ func (h *handlers) openThread(ctx context.Context, e *endpoint, in *runInput) (*
 		return t, nil
 	}
 	if run, _ := readMetadata(t.events[len(t.events)-1], textKey); run == in.RunID && req.BeforeInvocationID != "" {
-		return nil, &requestError{http.StatusConflict, runtime.CodeInvalidRequest, "the run " + truncateText(in.RunID) + " has already run"}
+		return nil, &requestError{http.StatusConflict, runtime.CodeInvalidRequest, "the run " + protocol.TruncateText(in.RunID, maxShown) + " has already run"}
 	}
 	req.App, req.UserID, req.SessionID, req.Writer = t.key.App, t.key.User, t.key.ID, session.WriterClient
 	for _, err := range h.Host().Rewind(ctx, req) {
@@ -106,7 +106,7 @@ func (h *handlers) createThread(ctx context.Context, e *endpoint, t *thread, in 
 }
 
 func newClosedCall(id string) error {
-	return newRefusal("toolCallId %q is not that of an open call", truncateText(id))
+	return newRefusal("toolCallId %q is not that of an open call", protocol.TruncateText(id, maxShown))
 }
 
 // findEdit sets where the new messages begin, and returns what undoes the messages that the client has

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/terminal"
+	"agenthost/pkg/protocol"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 )
@@ -220,14 +221,7 @@ func nameOfType(mediaType string) string {
 
 // cleanName returns a name on one line, without control and direction characters.
 func cleanName(name string) string {
-	return truncateText(strings.TrimSpace(terminal.CleanLine(name)), maxName)
-}
-
-func truncateText(text string, most int) string {
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return text
+	return protocol.TruncateText(strings.TrimSpace(terminal.CleanLine(name)), maxName)
 }
 
 // A frame is one event of a stream. Exactly one of Delta, Thought, Message, Working and Failed is

@@ -254,7 +254,7 @@ func newField(name string, p map[string]any, value any) field {
 		f.Label = cleanName(title)
 	}
 	text, _ := p["description"].(string)
-	f.Hint = truncateText(terminal.Clean(text), maxDetailValue)
+	f.Hint = protocol.TruncateText(terminal.Clean(text), maxDetailValue)
 	switch p["type"] {
 	case "number", "integer":
 		f.Kind, f.Whole = "number", p["type"] == "integer"
@@ -269,7 +269,7 @@ func newField(name string, p map[string]any, value any) field {
 	}
 	switch v := value.(type) {
 	case string:
-		f.Value = truncateText(v, maxQuestion)
+		f.Value = protocol.TruncateText(v, maxQuestion)
 	case bool, float64, int64, json.Number:
 		f.Value = v
 	}
@@ -311,7 +311,7 @@ func (q *question) readAuthorization(c *genai.FunctionCall) {
 	q.Code = cleanName(code)
 }
 
-func cleanText(text string) string { return truncateText(terminal.Clean(text), maxQuestion) }
+func cleanText(text string) string { return protocol.TruncateText(terminal.Clean(text), maxQuestion) }
 
 func listDetails(args map[string]any) []detail {
 	var all []detail
@@ -329,7 +329,7 @@ func newDetail(label string, value any) detail {
 	if !ok {
 		text = template.String(value)
 	}
-	return detail{label, truncateText(terminal.Clean(text), maxDetailValue)}
+	return detail{label, protocol.TruncateText(terminal.Clean(text), maxDetailValue)}
 }
 
 // writePhrase makes words of a name in code: refundOrder and refund_order become Refund order.
@@ -365,7 +365,7 @@ func describeOutcome(f *genai.FunctionResponse) string {
 		return "answered"
 	}
 	if text, ok := f.Response["result"].(string); ok {
-		return truncateText(cleanName(text), maxName)
+		return protocol.TruncateText(cleanName(text), maxName)
 	}
 	return "answered"
 }

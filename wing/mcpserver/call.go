@@ -370,7 +370,7 @@ func (c *call) reportProgress(ctx context.Context, ev *session.Event) {
 	c.progress++
 	params := &mcp.ProgressNotificationParams{ProgressToken: token, Progress: float64(c.progress)}
 	if ev.Partial || !ev.IsFinal() {
-		params.Message = truncateText(plainText(ev.Content), maxProgressText)
+		params.Message = protocol.TruncateText(plainText(ev.Content), maxProgressText)
 	}
 	_ = c.req.Session.NotifyProgress(ctx, params) // a client that has left ends the call by itself
 }
@@ -386,13 +386,6 @@ func (c *call) logEvent(ctx context.Context, ev *session.Event) {
 		params.Level, params.Data = "error", map[string]any{"agent": ev.Author, "event": ev.ID, "error": ev.ErrorCode}
 	}
 	_ = c.req.Session.Log(ctx, params) // a client that has left ends the call by itself
-}
-
-func truncateText(text string, most int) string {
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return text
 }
 
 // buildResult returns the answer as the call's result.

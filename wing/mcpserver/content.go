@@ -19,6 +19,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/safe"
+	"agenthost/pkg/protocol"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/wing/mcpserver/mcpskills"
@@ -476,7 +477,7 @@ func (p *publishedApp) attachResources(ctx context.Context, req *mcp.GetPromptRe
 	for _, uri := range uris {
 		contents := p.readResource(ctx, p.callerOf(req), uri)
 		if contents == nil {
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("resource %q not found", truncateText(uri, maxErrorLine))}
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("resource %q not found", protocol.TruncateText(uri, maxErrorLine))}
 		}
 		messages = append(messages, &mcp.PromptMessage{Role: "user", Content: attachedContent(contents)})
 	}

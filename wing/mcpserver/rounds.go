@@ -13,6 +13,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/terminal"
+	"agenthost/pkg/protocol"
 	"agenthost/pkg/protocol/task"
 	"agenthost/pkg/session"
 	"agenthost/wing/mcpserver/mcptask"
@@ -160,7 +161,7 @@ func (c *call) describeWaiting(pending []pendingCall) *mcp.CallToolResult {
 		if q := newQuestion(open.call); q != nil {
 			lines = append(lines, "- "+strings.ReplaceAll(q.params.Message, "\n", " "))
 		} else {
-			lines = append(lines, "- the answer to "+truncateText(terminal.Clean(open.call.Name), maxErrorLine))
+			lines = append(lines, "- the answer to "+protocol.TruncateText(terminal.Clean(open.call.Name), maxErrorLine))
 		}
 	}
 	return failedResult(strings.Join(lines, "\n"))
@@ -387,7 +388,7 @@ func (c *call) readTask(ctx context.Context, id mcptask.ID) (*mcptask.State, err
 	}
 	state := mcptask.NewState(id, found.Turn, mcptask.Working)
 	if last := found.Events[len(found.Events)-1]; !last.IsFromUser() {
-		state.StatusMessage = truncateText(plainText(last.Content), maxProgressText)
+		state.StatusMessage = protocol.TruncateText(plainText(last.Content), maxProgressText)
 	}
 	return state, nil
 }

@@ -328,7 +328,7 @@ func (c *sectionConfig) buildSkills(s *Settings, skills []tool.Skill) error {
 		case len(skills) == 0:
 			return fmt.Errorf("skill %q not found: the app's agents have no skills", name)
 		case len(found) == 0:
-			return fmt.Errorf("skill %q not found; the skills of the app's agents are %s", name, truncateText(strings.Join(names, ", "), maxErrorLine))
+			return fmt.Errorf("skill %q not found; the skills of the app's agents are %s", name, protocol.TruncateText(strings.Join(names, ", "), maxErrorLine))
 		case len(found) > 1:
 			return fmt.Errorf("skill %q is in more than one folder: %s", name, strings.Join(found, ", "))
 		}

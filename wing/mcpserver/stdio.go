@@ -232,11 +232,11 @@ func (c *stdioConn) decodeLine(ctx context.Context, text []byte) (jsonrpc.Messag
 		return nil, c.rejectLine(ctx, jsonrpc.CodeInvalidRequest, "batches are not supported: send one message in each line")
 	}
 	if err := limit.RequestBody.CheckValues(text); err != nil {
-		return nil, c.rejectLine(ctx, jsonrpc.CodeInvalidRequest, truncateText(err.Error(), maxErrorLine))
+		return nil, c.rejectLine(ctx, jsonrpc.CodeInvalidRequest, protocol.TruncateText(err.Error(), maxErrorLine))
 	}
 	m, err := jsonrpc.DecodeMessage(text)
 	if err != nil {
-		return nil, c.rejectLine(ctx, jsonrpc.CodeParseError, truncateText("message is not valid JSON-RPC: "+err.Error(), maxErrorLine))
+		return nil, c.rejectLine(ctx, jsonrpc.CodeParseError, protocol.TruncateText("message is not valid JSON-RPC: "+err.Error(), maxErrorLine))
 	}
 	if request, _ := m.(*jsonrpc.Request); !c.recordMessage(m) {
 		refused := &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("calls in progress exceed the limit of %d", maxCalls)}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/safe"
+	"agenthost/pkg/protocol"
 	"agenthost/pkg/protocol/task"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
@@ -85,7 +86,7 @@ func (h *handlers) handleStoredResponse(w http.ResponseWriter, r *http.Request) 
 // findResponse finds the response that a path names, in a session of the caller.
 func (h *handlers) findResponse(w http.ResponseWriter, r *http.Request) (*responseWriter, string, error) {
 	text := r.PathValue("response")
-	missing := &requestError{http.StatusNotFound, fmt.Sprintf("Response with id %q not found", truncateText(text, maxShown)), "", ""}
+	missing := &requestError{http.StatusNotFound, fmt.Sprintf("Response with id %q not found", protocol.TruncateText(text, maxShown)), "", ""}
 	app, id, invocation := decodeResponseID(text)
 	m, user, err := h.openDoor(r, cmp.Or(app, "-"), r.URL.Query().Get("user"))
 	if own := (*requestError)(nil); errors.As(err, &own) {

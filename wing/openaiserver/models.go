@@ -35,7 +35,7 @@ func (h *handlers) findModel(r *http.Request, id string) (*model, error) {
 	name, agent, isAgent := strings.Cut(id, "/")
 	m := h.newModel(name)
 	if m == nil || only != "" && name != only || isAgent && !slices.Contains(m.settings.Agents, agent) {
-		return nil, &requestError{http.StatusNotFound, fmt.Sprintf("The model %q does not exist", truncateText(id, maxShown)), "model", "model_not_found"}
+		return nil, &requestError{http.StatusNotFound, fmt.Sprintf("The model %q does not exist", protocol.TruncateText(id, maxShown)), "model", "model_not_found"}
 	}
 	m.id, m.agent = id, agent
 	return m, nil

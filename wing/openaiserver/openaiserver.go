@@ -154,10 +154,3 @@ func newOptional(text string) *string {
 
 // maxShown limits what an error repeats from a request, in characters.
 const maxShown = 100
-
-func truncateText(text string, most int) string {
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return text
-}

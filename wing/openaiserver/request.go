@@ -157,7 +157,7 @@ func (m *model) readTools(tools []functionTool, choice json.RawMessage) ([]tool.
 	for i := range tools {
 		t, at := &tools[i], fmt.Sprintf("tools[%d]", i)
 		if t.Type != "function" {
-			return nil, newRefusal(at+".type", "%s.type must be function, got %q", at, truncateText(t.Type, maxShown))
+			return nil, newRefusal(at+".type", "%s.type must be function, got %q", at, protocol.TruncateText(t.Type, maxShown))
 		}
 		if t.Function != nil {
 			t = t.Function
@@ -194,7 +194,7 @@ func (m *message) answeredCall() string {
 }
 
 func newClosedCall(id string) error {
-	return newRefusal("tool_call_id", "tool_call_id %q is not that of an open call", truncateText(id, maxShown))
+	return newRefusal("tool_call_id", "tool_call_id %q is not that of an open call", protocol.TruncateText(id, maxShown))
 }
 
 // readMessages returns a conversation, and the clients' instructions. The last message is the user's.
@@ -244,7 +244,7 @@ func (c *chatMessage) readMessage(at string) (*message, error) {
 	case "tool":
 		m.role = roleUser
 	default:
-		return nil, newRefusal(at+".role", "%s.role must be system, developer, user, assistant or tool, got %q", at, truncateText(c.Role, maxShown))
+		return nil, newRefusal(at+".role", "%s.role must be system, developer, user, assistant or tool, got %q", at, protocol.TruncateText(c.Role, maxShown))
 	}
 	if err := c.readContent(at, m); err != nil {
 		return nil, err
@@ -336,7 +336,7 @@ func (p *chatPart) readPart(at string) (*genai.Part, error) {
 	case p.Type == "file" && p.File != nil:
 		return readDataURL(at+".file.file_data", p.File.FileData, p.File.Filename)
 	}
-	return nil, newRefusal(at, "%s must be a part of the type text, image_url, input_audio or file, got %q", at, truncateText(p.Type, maxShown))
+	return nil, newRefusal(at, "%s must be a part of the type text, image_url, input_audio or file, got %q", at, protocol.TruncateText(p.Type, maxShown))
 }
 
 func readDataURL(at, address, name string) (*genai.Part, error) {
@@ -354,5 +354,5 @@ func readBase64(at, data, kind, name string) (*genai.Part, error) {
 	if err != nil || len(content) == 0 {
 		return nil, newRefusal(at, "%s must be base64", at)
 	}
-	return &genai.Part{InlineData: &genai.Blob{Data: content, MIMEType: kind, DisplayName: truncateText(name, maxShown)}}, nil
+	return &genai.Part{InlineData: &genai.Blob{Data: content, MIMEType: kind, DisplayName: protocol.TruncateText(name, maxShown)}}, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/pkg/protocol"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
@@ -140,7 +141,7 @@ func (q *responseRequest) readInput() (*input, error) {
 			in.approvals[item.ApprovalID] = item.Approve
 		case "reasoning", "mcp_approval_request":
 		default:
-			return nil, newRefusal(at+".type", "%s.type %q is not supported: use message, function_call_output or mcp_approval_response", at, truncateText(item.Type, maxShown))
+			return nil, newRefusal(at+".type", "%s.type %q is not supported: use message, function_call_output or mcp_approval_response", at, protocol.TruncateText(item.Type, maxShown))
 		}
 	}
 	in.messages = mergeMessages(in.messages)
@@ -243,7 +244,7 @@ func (h *handlers) placeResponse(ctx context.Context, q *responseRequest, in *in
 
 // openPrevious returns the session after a response: its own, or a fork if the session has continued.
 func (s *search) openPrevious(ctx context.Context, response string) (*place, error) {
-	missing := &requestError{http.StatusNotFound, fmt.Sprintf("Previous response with id %q not found", truncateText(response, maxShown)), "previous_response_id", "previous_response_not_found"}
+	missing := &requestError{http.StatusNotFound, fmt.Sprintf("Previous response with id %q not found", protocol.TruncateText(response, maxShown)), "previous_response_id", "previous_response_not_found"}
 	app, id, invocation := decodeResponseID(response)
 	if app != s.model.app.Name() {
 		return nil, missing
@@ -337,7 +338,7 @@ func (o *responseWriter) readContent(ctx context.Context, in *input) (content *g
 		content.Parts = append(content.Parts, &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: q.Call.ID, Name: q.Call.Name, Response: response}})
 	}
 	for id := range in.approvals {
-		return nil, false, newRefusal("input", "approval_request_id %q is not that of an open approval", truncateText(id, maxShown))
+		return nil, false, newRefusal("input", "approval_request_id %q is not that of an open approval", protocol.TruncateText(id, maxShown))
 	}
 	return content, false, nil
 }
