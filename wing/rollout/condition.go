@@ -47,6 +47,9 @@ var conditionForm = regexp.MustCompile(`^\s*([a-z]+)\s*\(\s*([a-z_]+)\s*(?:(<=|>
 // errorHint shows the forms of a condition.
 const errorHint = "write above(failed, 0.1), worse(failed, 0.02) or worse(usd > stable.p90.usd, 0.1)"
 
+// commaHint is for a condition that YAML has cut at its comma.
+const commaHint = `in [ ] a comma ends an item: quote the condition, such as ["above(failed, 0.1)"]`
+
 // parseCondition reads an entry in rollout.abort.
 func parseCondition(source string) (condition, error) {
 	m := conditionForm.FindStringSubmatch(source)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"agenthost/pkg/loader"
@@ -68,7 +69,11 @@ func (c *sectionConfig) Check(n *spec.Node) spec.Diagnostics {
 	}
 	for i, source := range c.Abort {
 		if _, err := parseCondition(source.Value); err != nil {
-			ds = append(ds, abort.Items[i].Errorf(sectionKey, "%s", err).WithHint(errorHint))
+			hint := errorHint
+			if strings.Count(source.Value, "(") != strings.Count(source.Value, ")") {
+				hint = commaHint
+			}
+			ds = append(ds, abort.Items[i].Errorf(sectionKey, "%s", err).WithHint("%s", hint))
 		}
 	}
 	if wait := time.Duration(c.Wait); wait < 0 || wait > maxWait {

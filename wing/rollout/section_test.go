@@ -43,10 +43,11 @@ func TestSectionProblems(t *testing.T) {
 	const abort = "abort: [\"above(failed, 0.1)\"]"
 	steps := func(list string) string { return "{steps: [" + list + "], " + abort + "}" }
 	for section, want := range map[string]string{
-		"{" + abort + "}":                                 "steps",
-		"{steps: [{share: 1}]}":                           "abort",
-		"{steps: [{share: 1}], abort: []}":                "abort requires at least one condition",
-		`{steps: [{share: 1}], abort: [failed]}`:          `"failed" is not a condition`,
+		"{" + abort + "}":                                    "steps",
+		"{steps: [{share: 1}]}":                              "abort",
+		"{steps: [{share: 1}], abort: []}":                   "abort requires at least one condition",
+		`{steps: [{share: 1}], abort: [failed]}`:             `"failed" is not a condition`,
+		"{steps: [{share: 1}], abort: [above(failed, 0.1)]}": `in [ ] a comma ends an item: quote the condition, such as ["above(failed, 0.1)"]`,
 		steps(""):                                         "steps must be from 1 to 20, got 0",
 		steps(strings.Repeat("{share: 1},", 21)):          "steps must be from 1 to 20, got 21",
 		steps("{share: 5}"):                               "share must be above 0 and at most 1, got 5",
