@@ -143,7 +143,7 @@ func sendTraffic(ctx context.Context, url, prefix string, done func(sent int) bo
 	for sent := 0; !done(sent); sent++ {
 		name := fmt.Sprint(prefix, sent)
 		body := fmt.Sprintf(`{"appName":"shop","userId":%[1]q,"sessionId":%[1]q,"newMessage":{"role":"user","parts":[{"text":"How much is the blue lamp?"}]}}`, name)
-		text, err := request(ctx, http.MethodPost, url+"/run", body)
+		text, err := sendRequest(ctx, http.MethodPost, url+"/run", body)
 		if err != nil {
 			return "", err
 		}
@@ -156,12 +156,12 @@ func sendTraffic(ctx context.Context, url, prefix string, done func(sent int) bo
 
 // hasEnded reports whether the rollout was aborted.
 func hasEnded(url string) bool {
-	text, err := request(context.Background(), http.MethodGet, url+"/apps/shop/rollout", "")
+	text, err := sendRequest(context.Background(), http.MethodGet, url+"/apps/shop/rollout", "")
 	return err == nil && strings.Contains(text, `"aborted"`)
 }
 
-// request returns a response's body.
-func request(ctx context.Context, method, url, body string) (text string, err error) {
+// sendRequest returns a response's body.
+func sendRequest(ctx context.Context, method, url, body string) (text string, err error) {
 	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
 		return "", err
