@@ -185,7 +185,7 @@ func NewTitle(text string) string {
 	return title
 }
 
-// TruncateText returns a text that a response repeats or shows with at most a number of characters, and with
+// TruncateText returns text that a response repeats or shows, with at most a number of characters, and with
 // … at the end of what it cuts.
 func TruncateText(text string, most int) string {
 	if runes := []rune(text); len(runes) > most {
