@@ -74,7 +74,7 @@ func RecordRollout(ctx context.Context, bin string) (svg []byte, lines string, e
 	}
 	r.now += time.Since(began)
 	r.runToEnd("agenthost rollout status shop", "aborted  ")
-	r.runToEnd("agenthost why shop "+faulty+" --user "+faulty, "You sell lamps.")
+	r.runToEnd("agenthost why shop "+faulty+" --user "+faulty, "root_agent.yaml:3:14\n  You sell lamps.")
 	r.now += 3 * readingTime
 	if r.err != nil {
 		return nil, "", r.err
@@ -82,7 +82,7 @@ func RecordRollout(ctx context.Context, bin string) (svg []byte, lines string, e
 	return r.drawSVG(), r.listLines(), nil
 }
 
-// runToEnd runs a command, shows its output, which has the text, and waits for its end. A plan with changes
+// runToEnd runs a command, shows its output, whose last line has the text, and waits for its end. A plan with changes
 // has the exit status 4.
 func (r *terminalRecorder) runToEnd(line, text string) {
 	if r.runCommand(line, text); r.err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// counted matches what differs between recordings of a rollout: numbers, times and IDs, and the spaces that
-// align them.
-var counted = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|\d+| +`)
+// counted matches what differs between recordings of a rollout: the replica's name and what follows it in
+// the space that is left, numbers, times and IDs, and the spaces that align them.
+var counted = regexp.MustCompile(` +host .*|[0-9a-f]{8}-[0-9a-f-]{27}|\d+| +`)
 
 // TestRolloutFresh records the film of a rollout, and compares the terminal's lines with those of the stored
 // one. The film ends within a minute.
