@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -100,7 +101,10 @@ func textOf(result *mcp.CallToolResult) string {
 // answering returns client options whose person answers each question in turn.
 func answering(answers ...*mcp.ElicitResult) (*mcp.ClientOptions, *[]string) {
 	asked := &[]string{}
+	var mu sync.Mutex // a client asks the questions of one result at the same time
 	return &mcp.ClientOptions{ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		mu.Lock()
+		defer mu.Unlock()
 		*asked = append(*asked, req.Params.Message)
 		answer := answers[0]
 		if len(answers) > 1 {
