@@ -1,6 +1,6 @@
 package main
 
-// rolloutProofs are the promises about changes that reach some sessions first. Their tests have their own
+// rolloutProofs are the promises about changes that reach some sessions first. The tests have their own
 // controls.
 func rolloutProofs() (all []proof) {
 	for _, p := range []testProof{
@@ -11,5 +11,5 @@ func rolloutProofs() (all []proof) {
 	} {
 		all = append(all, proof{p.name, p.runTests})
 	}
-	return all
+	return append(all, proof{"rollouts under kill -9", rolloutKillRows})
 }
