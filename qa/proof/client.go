@@ -191,11 +191,15 @@ func (c *client) deleteSession(ctx context.Context) error {
 
 // sendRequest sends a request. A status other than 200 is a *statusError.
 func (c *client) sendRequest(ctx context.Context, method, path string, body any) (io.ReadCloser, error) {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
+	var content io.Reader // a GET without a body: a proxy may cut the response to one with it
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		content = bytes.NewReader(text)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(text))
+	req, err := http.NewRequestWithContext(ctx, method, c.url+path, content)
 	if err != nil {
 		return nil, err
 	}
