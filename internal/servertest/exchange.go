@@ -86,7 +86,10 @@ func NewExchangeEnv(t *testing.T, ar *txtar.Archive, folders *Folders, o *Option
 	if o.Server == nil {
 		o.Server = &server.Options{}
 	}
-	o.Server.Version, o.Server.Clock = "1.2.3", FixedTime
+	o.Server.Version = "1.2.3"
+	if o.Server.Clock == nil {
+		o.Server.Clock = FixedTime
+	}
 	o.Server.Reloader = Reloader{
 		"broken": {App: "broken", Diagnostics: spec.Diagnostics{{
 			Pos: spec.Pos{File: "broken/root_agent.yaml", Line: 2, Col: 1}, Rule: "unknown-key", Message: `unknown key "modle"`, Hint: `did you mean "model"?`,

@@ -132,7 +132,7 @@ type connection struct {
 	user string
 	// session is the SDK's; nil until a tool is called in it.
 	session *mcp.ServerSession
-	// called is when the SDK has handled a request last.
+	// called is when the SDK has handled a tool call last.
 	called time.Time
 	// logs is set once the client has set a log level: the SDK sends the messages in a call's stream.
 	logs bool
@@ -177,7 +177,7 @@ func (p *publishedApp) enterCall(id, user, request string, cancel context.Cancel
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.connections[id]
-	if c == nil || c.user != user || c.session == nil || c.logs || c.running[request] != nil || time.Since(c.called) > refreshInterval {
+	if c == nil || c.user != user || c.session == nil || c.logs || c.running[request] != nil || p.h.Now().Sub(c.called) > refreshInterval {
 		return nil, nil
 	}
 	c.running[request] = cancel
@@ -224,7 +224,7 @@ func (p *publishedApp) observeSessions(next mcp.MethodHandler) mcp.MethodHandler
 		if session, ok := req.GetSession().(*mcp.ServerSession); ok && (method == "tools/call" || method == "logging/setLevel") {
 			p.mu.Lock()
 			if c := p.connections[session.ID()]; c != nil {
-				c.session, c.logs = session, c.logs || method == "logging/setLevel"
+				c.session, c.called, c.logs = session, p.h.Now(), c.logs || method == "logging/setLevel"
 			}
 			p.mu.Unlock()
 		}

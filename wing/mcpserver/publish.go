@@ -270,7 +270,7 @@ func (p *publishedApp) reserveSession(r *http.Request, user string) (release fun
 	}, nil
 }
 
-// recordSession records that the SDK has handled a request in the user's session.
+// recordSession records who owns the session that a request has opened.
 func (p *publishedApp) recordSession(id, user string) {
 	if id == "" {
 		return
@@ -280,7 +280,6 @@ func (p *publishedApp) recordSession(id, user string) {
 	if p.connections[id] == nil {
 		p.connections[id] = &connection{user: user, running: map[string]context.CancelFunc{}}
 	}
-	p.connections[id].called = time.Now()
 }
 
 // isStream reports whether a request has no end: it waits for notifications.

@@ -6,10 +6,14 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rogpeppe/go-internal/txtar"
 
 	"agenthost/internal/servertest"
+	"agenthost/pkg/server"
+	"agenthost/wing/mcpserver"
 )
 
 // A rawSession sends messages in a session, as a client's bytes.
@@ -83,6 +87,25 @@ func TestCallInSession(t *testing.T) {
 	s.post(`{"jsonrpc":"2.0","id":4,"method":"logging/setLevel","params":{"level":"info"}}`)
 	if w := s.call("logged", ""); !strings.Contains(w.Body.String(), "notifications/message") {
 		t.Errorf("a call with a log level: %s", w.Body)
+	}
+}
+
+// The SDK handles a call now and then, so that it does not close a session that is in use. The calls after it
+// are direct again.
+func TestSessionInUse(t *testing.T) {
+	now := time.Now()
+	e, _ := servertest.NewExchangeEnv(t, txtar.Parse([]byte(readDesk(t))), &servertest.Folders{}, &servertest.Options{Server: &server.Options{
+		Clock: func() time.Time { return now }, Extensions: []func(*server.Services) *server.Extension{mcpserver.Extend(nil)},
+	}})
+	t.Cleanup(e.Server.Drain)
+	s := openSession(t, e, "")
+	for i, want := range []string{"application/json", "text/event-stream", "application/json", "text/event-stream", "application/json"} {
+		if i%2 == 1 {
+			now = now.Add(10 * time.Minute)
+		}
+		if w := s.call("hello", ""); w.Code != 200 || w.Header().Get("Content-Type") != want {
+			t.Errorf("call %d is %d %s, want %s", i, w.Code, w.Header().Get("Content-Type"), want)
+		}
 	}
 }
 
