@@ -94,17 +94,14 @@ func splitAnswers(ctx context.Context, s *server.Services, req *runtime.RunReque
 	if err != nil {
 		return whole // the run reports it
 	}
-	events, decisions := map[string]int{}, 0 // by call
+	events, requests := map[string]int{}, map[string]bool{} // by call
 	pending := runtime.Pending(session.Recorded(sess.Events()))
 	for i, open := range pending {
 		for _, c := range open.Calls {
-			events[c.ID] = i
-			if runtime.IsRequest(open.Event, c) {
-				decisions++
-			}
+			events[c.ID], requests[c.ID] = i, runtime.IsRequest(open.Event, c)
 		}
 	}
-	parts, rest := make([][]*genai.Part, len(pending)), []*genai.Part{}
+	parts, rest, hasDecision := make([][]*genai.Part, len(pending)), []*genai.Part{}, false
 	for _, p := range req.Message.Parts {
 		if p.FunctionResponse == nil {
 			rest = append(rest, p)
@@ -115,8 +112,9 @@ func splitAnswers(ctx context.Context, s *server.Services, req *runtime.RunReque
 			return whole
 		}
 		parts[i] = append(parts[i], p)
+		hasDecision = hasDecision || requests[p.FunctionResponse.ID]
 	}
-	if len(rest) > 0 && decisions > 0 { // no text follows a decision in a message
+	if len(rest) > 0 && hasDecision { // no text follows a decision in a message
 		return whole
 	}
 	var split []*genai.Content
