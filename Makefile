@@ -129,8 +129,9 @@ probes: build bin/proof ## count violations of session store guarantees, print a
 bench-http: ## benchmark both HTTP servers in separate processes, about 20 minutes
 	cd qa/bench && CGO_ENABLED=1 $(GO) run ./http
 
-bench-mcp: ## benchmark a turn as a call of an MCP tool against /run
+bench-mcp: ## benchmark a turn as a call of an MCP tool against /run, and calls of other servers' tools
 	cd qa && $(NOCGO) $(GO) test -run '^$$' -bench ServerCall -benchtime 20000x -cpu 1 ./mcpsuite
+	$(NOCGO) $(GO) test -run '^$$' -bench Call -benchtime 20000x -cpu 1 ./wing/mcptool
 
 bench-a2a: ## benchmark a turn as a message of A2A against /run and /run_sse
 	$(NOCGO) $(GO) test -run '^$$' -bench Turn -benchtime 20000x -cpu 1 ./wing/a2aserver

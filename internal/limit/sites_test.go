@@ -87,6 +87,7 @@ var unlisted = map[string]string{
 	"pkg/template/funcs.go":                    "a string of an expression, by its own limits",
 	"internal/toolhttp/exchange.go":            "by max_response; tool/value.go counts its values",
 	"wing/mcptool/decode.go":                   "decodes what its caller has read",
+	"wing/mcptool/direct.go":                   "a body that connection.go bounds",
 	"wing/mcptool/http_messages.go":            "a body that connection.go bounds",
 }
 
@@ -152,6 +153,7 @@ var boundedDecoders = map[string]string{
 	"pkg/tool/declare/func.go":                 "arguments of a call in an answer of a model",
 	"pkg/server/feedback.go":                   "a number in a body that ReadBody has bounded",
 	"wing/mcptool/decode.go":                   "what its caller has read",
+	"wing/mcptool/direct.go":                   "members that the message filter has bounded, and an error's body",
 	"wing/mcptool/tasks.go":                    "a task of its own in an event",
 	"wing/mcptool/task_messages.go":            "a result that the message filter has bounded",
 	"wing/mcpserver/mcpdirect/mcpdirect.go":    "a capability of a request that ReadJSON has bounded",

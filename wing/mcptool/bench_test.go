@@ -1,13 +1,15 @@
 package mcptool
 
 import (
+	"net/http"
 	"testing"
 
 	"agenthost/pkg/tool"
 )
 
-// BenchmarkCall measures a call over HTTP to a server that costs nothing: one without sessions, and
-// one with them. The first must cost about as much as the second.
+// BenchmarkCall measures what a turn does with an MCP tool over HTTP, with a server that costs
+// nothing: it lists the tools and calls one. A server without sessions must not cost more than one
+// with them.
 func BenchmarkCall(b *testing.B) {
 	for _, name := range []string{"session", "stateless"} {
 		b.Run(name, func(b *testing.B) {
@@ -17,12 +19,15 @@ func BenchmarkCall(b *testing.B) {
 			}
 			s.answer("tools/list", anyTool)
 			s.answer("tools/call", done)
-			tools, err := buildSet(b, "mcp", "url: "+s.URL).Tools(b.Context())
-			if err != nil {
-				b.Fatal(err)
-			}
+			client := &http.Client{Transport: &http.Transport{}}
+			b.Cleanup(client.CloseIdleConnections)
+			set := buildSetWith(b, client, "mcp", "url: "+s.URL)
 			b.ReportAllocs()
 			for b.Loop() {
+				tools, err := set.Tools(b.Context())
+				if err != nil {
+					b.Fatal(err)
+				}
 				if _, err := tools[0].Run(b.Context(), &tool.Call{State: emptyState{}}); err != nil {
 					b.Fatal(err)
 				}

@@ -75,6 +75,13 @@ func (c *listCache[T]) dropLists() {
 	}
 }
 
+// watchDrops sets the function that is called after dropLists.
+func (c *listCache[T]) watchDrops(onDrop func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.onDrop = onDrop
+}
+
 // getList returns the list for a key. load reads it again if it is older than maxAge, and than the
 // ttl that load returned: a list with a ttl is shared by all keys.
 func (c *listCache[T]) getList(key string, now time.Time, maxAge time.Duration, load func() (value T, ttl time.Duration, err error)) (T, error) {

@@ -84,14 +84,14 @@ func (l *link) connectAs(ctx context.Context, version string) (c *connection, un
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	inTime := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	guard := newGuard(life, cancel, time.Now)
-	way, leave := l.dial(life, guard)
+	way := l.dial(life, guard)
 	client := mcp.NewClient(&mcp.Implementation{Name: "agenthost", Version: "1"}, l.newClientOptions())
 	if err := addTaskMethods(client); err != nil {
 		cancel(nil)
-		leave()
+		way.leave()
 		return nil, false, err
 	}
-	session, err := client.Connect(life, way, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	session, err := client.Connect(life, way.transport, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	late := !inTime()
 	if err != nil {
 		if fault := (faultError{}); errors.As(context.Cause(life), &fault) {
@@ -99,12 +99,15 @@ func (l *link) connectAs(ctx context.Context, version string) (c *connection, un
 		}
 		unheard = guard.isDiscovering() || errors.Is(context.Cause(life), errNoDiscovery)
 		cancel(nil)
-		leave()
+		way.leave()
 		return nil, unheard, err
 	}
 	c = &connection{
 		session: session, cancel: cancel, closed: make(chan struct{}), cause: func() error { return context.Cause(life) },
 		isStateless: session.InitializeResult().ProtocolVersion >= statelessVersion,
+	}
+	if c.isStateless {
+		c.direct = way.direct
 	}
 	// The library notices that the context has ended only at its next request.
 	stop := context.AfterFunc(life, func() {
@@ -115,7 +118,7 @@ func (l *link) connectAs(ctx context.Context, version string) (c *connection, un
 		defer close(c.closed)
 		defer cancel(nil)
 		defer safe.Recover(func(p *safe.Panic) { p.Log(l.logger, "MCP connection panicked") })
-		defer leave()
+		defer way.leave()
 		_ = session.Wait() // the next request reports the error
 		stop()
 		_ = session.Close()
@@ -198,37 +201,48 @@ func (c *connection) abort() {
 func (s *server) newDialer(env tool.Env, l *link, header http.Header) transportDialer {
 	switch {
 	case len(s.command) > 0:
-		return func(ctx context.Context, guard *connGuard) (mcp.Transport, func()) {
+		return func(ctx context.Context, guard *connGuard) way {
 			cmd := s.newCommand(ctx, env.Dir)
 			cmd.Stderr = l.stderr
-			return &programTransport{command: cmd, filter: l.newFilter(guard)}, func() { killProcessGroup(cmd) }
+			return way{transport: &programTransport{command: cmd, filter: l.newFilter(guard)}, leave: func() { killProcessGroup(cmd) }}
 		}
 	case s.sse:
 		client := s.newHTTPClient(env, l, header)
-		return func(_ context.Context, guard *connGuard) (mcp.Transport, func()) {
-			return &mcp.SSEClientTransport{Endpoint: s.url.Value, HTTPClient: l.filterMessages(client, guard, false), MaxEventSize: -1}, func() {}
+		return func(_ context.Context, guard *connGuard) way {
+			messages := l.newMessageTransport(client, guard, false)
+			return way{transport: &mcp.SSEClientTransport{Endpoint: s.url.Value, HTTPClient: withTransport(client, messages), MaxEventSize: -1}, leave: func() {}}
 		}
 	}
 	client := s.newHTTPClient(env, l, header)
 	if s.skipTerminate {
 		client.Transport = &noTerminateTransport{client.Transport}
 	}
-	return func(_ context.Context, guard *connGuard) (mcp.Transport, func()) {
+	return func(_ context.Context, guard *connGuard) way {
 		// Without a cache each run lists the tools, so notifications between runs are not needed. A
 		// server's question may come over the stream that belongs to no request, as in the official
 		// TypeScript SDK.
 		asks := s.offer.Elicitation || s.offer.Sampling != nil
-		return &mcp.StreamableClientTransport{
-			Endpoint: s.url.Value, HTTPClient: l.filterMessages(client, guard, true), DisableStandaloneSSE: s.listCache <= 0 && !asks, MaxEventSize: -1,
-		}, func() {}
+		messages := l.newMessageTransport(client, guard, true)
+		return way{
+			transport: &mcp.StreamableClientTransport{
+				Endpoint: s.url.Value, HTTPClient: withTransport(client, messages), DisableStandaloneSSE: s.listCache <= 0 && !asks, MaxEventSize: -1,
+			},
+			direct: &directCaller{link: l, client: withTransport(client, &callTransport{messages}), filter: messages.filter},
+			leave:  func() {},
+		}
 	}
 }
 
-// filterMessages returns the client for a new connection. It repairs server messages.
-func (l *link) filterMessages(client *http.Client, guard *connGuard, answersPosts bool) *http.Client {
-	filtered := *client
-	filtered.Transport = &messageTransport{next: client.Transport, filter: l.newFilter(guard), answersPosts: answersPosts}
-	return &filtered
+// newMessageTransport returns the transport for a new connection. It repairs server messages.
+func (l *link) newMessageTransport(client *http.Client, guard *connGuard, answersPosts bool) *messageTransport {
+	return &messageTransport{next: client.Transport, filter: l.newFilter(guard), answersPosts: answersPosts}
+}
+
+// withTransport returns a client like this one with another transport.
+func withTransport(client *http.Client, transport http.RoundTripper) *http.Client {
+	other := *client
+	other.Transport = transport
+	return &other
 }
 
 // newCommand returns the command in its own process group, killed when the
@@ -341,12 +355,17 @@ func (l *link) closeLink() {
 // reconnects and retries once, provided that the server cannot have received the request
 // or that repeating it is safe.
 func (l *link) withSession(ctx context.Context, repeatable bool, question func(*mcp.ClientSession) error) error {
+	return l.withConnection(ctx, repeatable, func(conn *connection) error { return question(conn.session) })
+}
+
+// withConnection is withSession for requests of a [directCaller] too.
+func (l *link) withConnection(ctx context.Context, repeatable bool, question func(*connection) error) error {
 	for again := false; ; again = true {
 		conn, err := l.acquireConn(ctx)
 		if err != nil {
 			return err
 		}
-		err = question(conn.session)
+		err = question(conn)
 		if err == nil || ctx.Err() != nil || isAnswer(err) {
 			return err
 		}

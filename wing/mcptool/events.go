@@ -26,7 +26,10 @@ type eventReader struct {
 // Read implements [io.Reader].
 func (r *eventReader) Read(p []byte) (int, error) {
 	for len(r.ready) == 0 && r.err == nil {
-		r.ready, r.err = r.readEvent()
+		var e *event
+		if e, r.err = r.readEvent(); r.err == nil {
+			r.ready = r.filterEvent(e)
+		}
 	}
 	if len(r.ready) > 0 {
 		n := copy(p, r.ready)
@@ -46,8 +49,8 @@ type event struct {
 }
 
 // readEvent reads the lines up to an empty one.
-func (r *eventReader) readEvent() ([]byte, error) {
-	e, size := event{name: "message"}, 0
+func (r *eventReader) readEvent() (*event, error) {
+	e, size := &event{name: "message"}, 0
 	for {
 		line, err := readLine(r.lines)
 		if bytes.HasPrefix(line, []byte(":")) {
@@ -81,25 +84,30 @@ func (r *eventReader) readEvent() ([]byte, error) {
 			e.fields = append(append(e.fields, line...), '\n')
 		}
 	}
-	return r.filterEvent(&e), nil
+	return e, nil
+}
+
+// repairEvent returns an event's messages.
+func (r *eventReader) repairEvent(e *event) []message {
+	switch text := bytes.TrimSpace(e.data); {
+	case e.name != "message" || !e.hasData || len(text) == 0 && !e.tooLong:
+	case e.tooLong:
+		return r.filter.rejectResponse(e.data, r.request, errTooLarge.Error())
+	default:
+		if start := findMessage(text); start >= 0 {
+			return r.filter.repairMessages(text[start:], r.request)
+		}
+		r.filter.logSkipped(text)
+	}
+	return nil
 }
 
 // filterEvent returns an event with repaired messages; a batch becomes several events.
 func (r *eventReader) filterEvent(e *event) []byte {
-	var messages []message
-	switch text := bytes.TrimSpace(e.data); {
-	case e.name == "endpoint" || e.name != "message" && !r.onlyMessages:
+	if e.name == "endpoint" || e.name != "message" && !r.onlyMessages {
 		return append(append(append(e.fields, "data: "...), e.data...), "\n\n"...)
-	case e.name != "message" || !e.hasData || len(text) == 0 && !e.tooLong:
-	case e.tooLong:
-		messages = r.filter.rejectResponse(e.data, r.request, errTooLarge.Error())
-	default:
-		if start := findMessage(text); start >= 0 {
-			messages = r.filter.repairMessages(text[start:], r.request)
-		} else {
-			r.filter.logSkipped(text)
-		}
 	}
+	messages := r.repairEvent(e)
 	if len(messages) == 0 && r.onlyMessages {
 		return nil
 	}
@@ -108,7 +116,7 @@ func (r *eventReader) filterEvent(e *event) []byte {
 	}
 	var out []byte
 	for _, m := range messages {
-		out = append(append(append(append(out, e.fields...), "data: "...), m.text...), "\n\n"...)
+		out = append(append(append(append(out, e.fields...), "data: "...), m.encodeText()...), "\n\n"...)
 	}
 	return out
 }

@@ -108,31 +108,31 @@ func (b *responseBody) Read(p []byte) (int, error) {
 		if err != nil && !errors.Is(err, errTooLarge) {
 			return 0, err
 		}
-		b.message = bytes.NewReader(b.repairBody(charset.DecodeJSON(b.contentType, raw), err))
+		b.message = bytes.NewReader(b.filter.repairBody(charset.DecodeJSON(b.contentType, raw), err, b.request).encodeText())
 	}
 	return b.message.Read(p)
 }
 
-// repairBody returns a body's response: the library reads one message, so it leaves out the rest of
-// a batch.
-func (b *responseBody) repairBody(raw []byte, err error) []byte {
+// repairBody returns the response to a request in a JSON body, which could not be read whole if err
+// is set. It leaves out the rest of a batch.
+func (f *messageFilter) repairBody(raw []byte, err error, request string) message {
 	var messages []message
 	if err != nil {
-		messages = b.filter.rejectResponse(raw, b.request, err.Error())
+		messages = f.rejectResponse(raw, request, err.Error())
 	} else {
-		messages = b.filter.repairMessages(raw, b.request)
+		messages = f.repairMessages(raw, request)
 	}
-	var response []byte
+	var response message
 	for _, m := range messages {
-		if response == nil && m.isResponse {
-			response = m.text
+		if !response.isResponse && m.isResponse {
+			response = m
 			continue
 		}
-		b.filter.logSkipped(m.text)
+		f.logSkipped(m.encodeText())
 	}
-	if response == nil {
-		b.filter.findRequest(json.RawMessage(b.request), "")
-		response = b.filter.newRejection(b.request, "it is not a protocol message: "+cutText(b.filter.clean(string(raw[:min(len(raw), 8*maxLoggedText)])), maxLoggedText))
+	if !response.isResponse {
+		f.findRequest(json.RawMessage(request), "")
+		response = newRejection(request, "it is not a protocol message: "+cutText(f.clean(string(raw[:min(len(raw), 8*maxLoggedText)])), maxLoggedText))
 	}
 	return response
 }

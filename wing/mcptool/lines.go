@@ -55,7 +55,7 @@ func (r *lineReader) filterLine(line []byte, err error) []byte {
 	}
 	var out []byte
 	for _, m := range messages {
-		out = append(append(out, m.text...), '\n')
+		out = append(append(out, m.encodeText()...), '\n')
 	}
 	return out
 }

@@ -103,15 +103,25 @@ func (l *link) cleanText(text string) string {
 	return cutText(l.redactor.redactString(cleanText(text)), maxErrorText)
 }
 
-// A transportDialer creates the transport to a server, which lives as long as
-// the guard; leave is called after the connection has closed.
-type transportDialer func(ctx context.Context, guard *connGuard) (way mcp.Transport, leave func())
+// A transportDialer creates the way to a server, which lives as long as the guard.
+type transportDialer func(ctx context.Context, guard *connGuard) way
+
+// A way is how messages reach a server.
+type way struct {
+	transport mcp.Transport
+	// direct calls tools if the server is stateless; without it the transport does.
+	direct *directCaller
+	// leave is called after the connection has closed.
+	leave func()
+}
 
 // A connection is the session with a server. A nil connection is closed.
 type connection struct {
 	session *mcp.ClientSession
-	// isStateless is set for a server whose requests describe themselves.
+	// isStateless is set for a server whose requests describe themselves. direct calls its tools,
+	// if it is not nil.
 	isStateless bool
+	direct      *directCaller
 	// cancel aborts the connection; closed is closed once it is fully shut down.
 	cancel context.CancelCauseFunc
 	closed chan struct{}

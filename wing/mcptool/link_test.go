@@ -184,7 +184,7 @@ func TestListCache(t *testing.T) {
 	if lists != 2 {
 		t.Errorf("after the time of the cache: %d lists, want 2", lists)
 	}
-	onlyLink(t, set).lists.tools.onDrop = func() { changed <- struct{}{} }
+	onlyLink(t, set).lists.tools.watchDrops(func() { changed <- struct{}{} })
 	mcp.AddTool(h.serving, &mcp.Tool{Name: "aaa"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
 		return nil, nil, nil
 	})

@@ -79,6 +79,12 @@ func (h *mcpHost) forget() {
 // buildSet builds a kind's set, which closes with the test.
 func buildSet(t testing.TB, kind, yaml string) tool.Set {
 	t.Helper()
+	return buildSetWith(t, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, kind, yaml)
+}
+
+// buildSetWith is buildSet with the host's HTTP client.
+func buildSetWith(t testing.TB, client *http.Client, kind, yaml string) tool.Set {
+	t.Helper()
 	k, ok := slices.Concat(Kinds(), Toolsets[adkauth.ADKAuth]()).Lookup(kind)
 	if !ok {
 		t.Fatalf("no kind %s", kind)
@@ -94,7 +100,7 @@ func buildSet(t testing.TB, kind, yaml string) tool.Set {
 	if err := ds.Err(); err != nil {
 		t.Fatal(err)
 	}
-	set, err := plan.Build(t.Context(), tool.Env{Dir: t.TempDir(), HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, Logger: slog.New(slog.DiscardHandler)})
+	set, err := plan.Build(t.Context(), tool.Env{Dir: t.TempDir(), HTTP: client, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -40,6 +42,9 @@ const (
 	listenMethod   = "subscriptions/listen"
 )
 
+// callMethod is the request that calls a tool.
+const callMethod = "tools/call"
+
 // The extension's requests. The header Mcp-Name has the task's ID.
 const (
 	getTaskMethod    = "tasks/get"
@@ -52,7 +57,7 @@ func taskMethods() []string { return []string{getTaskMethod, updateTaskMethod, c
 
 // wrappedMethods are the requests with wrapped results.
 func wrappedMethods() []string {
-	return append(taskMethods(), "tools/call", "tools/list", "resources/list", "resources/read", "prompts/list", "prompts/get")
+	return append(taskMethods(), callMethod, "tools/list", "resources/list", "resources/read", "prompts/list", "prompts/get")
 }
 
 // unwrapResult returns the result that the server sent.
@@ -69,22 +74,32 @@ type messageFilter struct {
 	server string
 	clean  func(text string) string
 
+	// skipped counts the connection's lines and messages that were left out.
+	skipped *atomic.Int64
+
 	mu sync.Mutex
 	// methods are the methods of requests without a response, by id as JSON.
 	methods map[string]string
-	// skipped counts the lines and messages that were left out.
-	skipped int
+	// description is the _meta of server/discover: each request of a stateless connection has it.
+	description map[string]json.RawMessage
 }
 
-// A message is one message for the library.
+// A message is one message from the server, repaired.
 type message struct {
-	text       []byte
+	members    map[string]json.RawMessage
 	isResponse bool
+	// isWrapped is set for a response whose result the library gets wrapped.
+	isWrapped bool
 }
 
 // newFilter returns a new connection's filter.
 func (l *link) newFilter(guard *connGuard) *messageFilter {
-	return &messageFilter{guard: guard, logger: l.logger, server: l.server.displayName(), clean: l.cleanText, methods: map[string]string{}}
+	return &messageFilter{guard: guard, logger: l.logger, server: l.server.displayName(), clean: l.cleanText, skipped: new(atomic.Int64), methods: map[string]string{}}
+}
+
+// newCallFilter returns a filter for the HTTP response to one request, whatever id it has.
+func (f *messageFilter) newCallFilter(id, method string) *messageFilter {
+	return &messageFilter{guard: f.guard, logger: f.logger, server: f.server, clean: f.clean, skipped: f.skipped, methods: map[string]string{id: method}}
 }
 
 // recordMessage records a message to the server. It returns a request's id, or the id of the
@@ -112,11 +127,33 @@ func (f *messageFilter) recordMessage(raw []byte) (request, response string) {
 			delete(f.methods, string(p.RequestID))
 		}
 	case m.Method != "" && len(m.ID) > 0:
+		if m.Method == discoverMethod {
+			f.description = readDescription(m.Params)
+		}
 		f.guard.recordMethod(m.Method)
 		f.methods[string(m.ID)] = m.Method
 		return string(m.ID), ""
 	}
 	return "", ""
+}
+
+// describeClient returns the members of _meta that describe the client in each request of a stateless
+// connection.
+func (f *messageFilter) describeClient() map[string]json.RawMessage {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.description
+}
+
+// readDescription returns a request's _meta.
+func readDescription(params json.RawMessage) map[string]json.RawMessage {
+	var p struct {
+		Meta map[string]json.RawMessage `json:"_meta"`
+	}
+	if json.Unmarshal(params, &p) != nil { // the library encodes an object
+		return nil
+	}
+	return p.Meta
 }
 
 // acceptRequest reports whether a server request or notification is for the library: notifications
@@ -174,7 +211,7 @@ func (f *messageFilter) repairMessage(raw []byte, request string) []message {
 			return nil
 		}
 		m["jsonrpc"] = json.RawMessage(`"2.0"`)
-		return []message{{encodeMembers(m), false}}
+		return []message{{members: m}}
 	case isRequest, !hasVersion && !hasResult && isNull(failure): // such as a log line
 		f.logSkipped(raw)
 		return nil
@@ -189,19 +226,30 @@ func (f *messageFilter) repairMessage(raw []byte, request string) []message {
 		f.logSkipped(raw)
 		return nil
 	}
-	response := map[string]json.RawMessage{"jsonrpc": json.RawMessage(`"2.0"`), "id": json.RawMessage(id)}
-	switch {
-	case !isNull(failure):
-		response["error"] = repairError(failure)
-	case slices.Contains(wrappedMethods(), method):
-		response["result"] = wrapResult(m["result"])
-	default:
-		response["result"] = m["result"]
+	response := message{members: map[string]json.RawMessage{"jsonrpc": json.RawMessage(`"2.0"`), "id": json.RawMessage(id)}, isResponse: true}
+	if isNull(failure) {
+		response.members["result"] = m["result"]
+		if !hasResult {
+			response.members["result"] = json.RawMessage("null")
+		}
+		response.isWrapped = slices.Contains(wrappedMethods(), method)
+	} else {
+		response.members["error"] = repairError(failure)
 	}
-	return []message{{encodeMembers(response), true}}
+	return []message{response}
 }
 
 func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
+
+// encodeText returns the message's text for the library.
+func (m message) encodeText() []byte {
+	members := m.members
+	if m.isWrapped {
+		members = maps.Clone(members)
+		members["result"] = wrapResult(members["result"])
+	}
+	return encodeMembers(members)
+}
 
 // encodeMembers encodes an object with valid members.
 func encodeMembers(m map[string]json.RawMessage) []byte {
@@ -223,9 +271,6 @@ func encodeJSON(v any) ([]byte, error) {
 
 // wrapResult returns an object that has a result as text.
 func wrapResult(raw json.RawMessage) json.RawMessage {
-	if len(raw) == 0 {
-		raw = json.RawMessage("null")
-	}
 	wrapped, err := encodeJSON(map[string]any{"_meta": map[string]string{resultKey: string(raw)}})
 	if err != nil { // a string has an encoding
 		return json.RawMessage("{}")
@@ -323,16 +368,18 @@ func (f *messageFilter) rejectResponse(raw []byte, request, reason string) []mes
 		f.logSkipped(raw)
 		return nil
 	}
-	return []message{{f.newRejection(known, reason), true}}
+	return []message{newRejection(known, reason)}
 }
 
 // newRejection returns the error that replaces a response.
-func (f *messageFilter) newRejection(id, reason string) []byte {
-	message, err := json.Marshal("the server's response cannot be read: " + reason)
+func newRejection(id, reason string) message {
+	text, err := json.Marshal("the server's response cannot be read: " + reason)
 	if err != nil {
-		message = []byte(`""`)
+		text = []byte(`""`)
 	}
-	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, id, unreadableCode, message)
+	return message{isResponse: true, members: map[string]json.RawMessage{
+		"jsonrpc": json.RawMessage(`"2.0"`), "id": json.RawMessage(id), "error": fmt.Appendf(nil, `{"code":%d,"message":%s}`, unreadableCode, text),
+	}}
 }
 
 // isUnreadable reports whether an error replaces an unreadable response.
@@ -350,10 +397,7 @@ const (
 
 // logSkipped logs server text other than messages.
 func (f *messageFilter) logSkipped(raw []byte) {
-	f.mu.Lock()
-	f.skipped++
-	count := f.skipped
-	f.mu.Unlock()
+	count := f.skipped.Add(1)
 	if count > maxLogged {
 		return
 	}

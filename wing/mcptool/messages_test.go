@@ -53,7 +53,7 @@ func TestLongLine(t *testing.T) {
 	f.recordMessage([]byte(`{"id":8,"method":"ping"}`))
 	text := `{"jsonrpc":"2.0","id":7,"result":"` + strings.Repeat("x", limit.MCPMessage.Bytes) + "\"}\n" + `{"jsonrpc":"2.0","id":8,"result":{}}` + "\n"
 	out, err := io.ReadAll(newLineReader(strings.NewReader(text), f))
-	const want = `{"jsonrpc":"2.0","id":7,"error":{"code":-32099,"message":"the server's response cannot be read: it exceeds the limit of 16 MiB"}}` + "\n" +
+	const want = `{"error":{"code":-32099,"message":"the server's response cannot be read: it exceeds the limit of 16 MiB"},"id":7,"jsonrpc":"2.0"}` + "\n" +
 		`{"id":8,"jsonrpc":"2.0","result":{}}` + "\n"
 	if diff := cmp.Diff(want, string(out)); err != nil || diff != "" {
 		t.Errorf("messages (-want +got): %v\n%s", err, diff)
@@ -111,8 +111,12 @@ func TestEndlessEvents(t *testing.T) {
 		text := strings.Repeat(line+"\n", 2*limit.MCPMessage.Bytes/(len(line)+1)) + "\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\"}\n\n"
 		transport := &messageTransport{filter: newTestFilter(io.Discard), answersPosts: true}
 		r := transport.newEventReader(io.NopCloser(strings.NewReader(text)), "")
-		first, err := r.readEvent()
-		if err != nil || len(first) > limit.MCPMessage.Bytes+2 || line[0] == ':' && len(first) > 100 {
+		e, err := r.readEvent()
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := r.filterEvent(e)
+		if len(first) > limit.MCPMessage.Bytes+2 || line[0] == ':' && len(first) > 100 {
 			t.Errorf("%s: event of %d bytes, %v", line, len(first), err)
 		}
 		if rest, err := io.ReadAll(r); err != nil || line[0] != ':' && !strings.Contains(string(rest), "progress") {
@@ -126,8 +130,8 @@ func TestManyMessages(t *testing.T) {
 	f := newTestFilter(io.Discard)
 	f.recordMessage([]byte(`{"id":7,"method":"tools/call"}`))
 	got := f.repairMessages([]byte("[{}"+strings.Repeat(",0", maxBatch)+"]"), "7")
-	const want = `{"jsonrpc":"2.0","id":7,"error":{"code":-32099,"message":"the server's response cannot be read: the batch exceeds the limit of 1000 messages"}}`
-	if len(got) != 1 || string(got[0].text) != want {
+	const want = `{"error":{"code":-32099,"message":"the server's response cannot be read: the batch exceeds the limit of 1000 messages"},"id":7,"jsonrpc":"2.0"}`
+	if len(got) != 1 || string(got[0].encodeText()) != want {
 		t.Errorf("messages = %d, want one: %s", len(got), want)
 	}
 }
@@ -178,10 +182,11 @@ func FuzzMessages(f *testing.F) {
 						Meta map[string]any `json:"_meta"`
 					}
 				}
-				if err := json.Unmarshal(m.text, new(any)); err != nil {
-					t.Fatalf("%s of %q: %v", m.text, text, err)
+				encoded := m.encodeText()
+				if err := json.Unmarshal(encoded, new(any)); err != nil {
+					t.Fatalf("%s of %q: %v", encoded, text, err)
 				}
-				if method == "tools/call" && json.Unmarshal(m.text, &whole) == nil && m.isResponse {
+				if method == "tools/call" && json.Unmarshal(encoded, &whole) == nil && m.isResponse {
 					raw := unwrapResult(whole.Result.Meta)
 					_, _ = decodeCallResult(raw)
 					_, _ = decodePrompt(raw)

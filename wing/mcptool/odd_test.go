@@ -51,11 +51,14 @@ func oddResponses() map[string]string {
 
 // TestOddServer: over every transport the model gets what can be read from each response, with the
 // cause for what cannot, and the connection stays. Listed tools that cannot be read are left out,
-// the others stay.
+// the others stay. Servers without sessions are read the same way.
 func TestOddServer(t *testing.T) {
-	for name, path := range map[string]string{"program": "", "json": "/", "events": "/stream", "text": "/text", "sse": "/sse"} {
+	for name, path := range map[string]string{
+		"program": "", "json": "/", "events": "/stream", "text": "/text", "sse": "/sse",
+		"stateless json": "/", "stateless events": "/stream", "stateless text": "/text",
+	} {
 		t.Run(name, func(t *testing.T) {
-			server := &fakemcp.OddServer{}
+			server := &fakemcp.OddServer{Stateless: strings.HasPrefix(name, "stateless")}
 			yaml := self("odd")
 			if path != "" {
 				h := httptest.NewServer(server)

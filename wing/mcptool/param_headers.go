@@ -118,7 +118,7 @@ func withParamHeaders(ctx context.Context, asked []paramHeader, args map[string]
 // servers have them.
 func addParamHeaders(req *http.Request) *http.Request {
 	headers, _ := req.Context().Value(paramHeadersKey{}).(map[string]string)
-	if method := req.Header.Get("Mcp-Method"); len(headers) == 0 || method != "tools/call" && !slices.Contains(taskMethods(), method) {
+	if method := req.Header.Get("Mcp-Method"); len(headers) == 0 || method != callMethod && !slices.Contains(taskMethods(), method) {
 		return req
 	}
 	req = req.Clone(req.Context())

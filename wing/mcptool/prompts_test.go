@@ -78,12 +78,15 @@ func TestPromptsCachedByInvocation(t *testing.T) {
 			t.Fatalf("with list_cache: %d reads", reads)
 		}
 	}
-	changed := make(chan struct{}, 1)
-	onlyLink(t, cached).lists.promptTexts.onDrop = func() { changed <- struct{}{} }
+	changed := make(chan struct{}, 8)
+	onlyLink(t, cached).lists.promptTexts.watchDrops(func() { changed <- struct{}{} })
 	add("Reply")
-	<-changed
-	if got, err := loadPrompt(t, cached, "3", state, req); !strings.HasPrefix(got, "Reply") {
-		t.Errorf("after a change: %q, %v", got, err)
+	for got := ""; !strings.HasPrefix(got, "Reply"); { // a notification about an earlier change may come first
+		<-changed
+		var err error
+		if got, err = loadPrompt(t, cached, "3", state, req); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -51,6 +51,9 @@ func (t *serverTool) callServer(ctx context.Context, l *link, call *tool.Call, t
 	}
 	for range maxRounds {
 		params := &mcp.CallToolParams{Name: t.name, Arguments: call.Args}
+		if call.Args == nil {
+			params.Arguments = map[string]any{}
+		}
 		if token != "" {
 			params.SetProgressToken(token)
 		}
@@ -89,15 +92,22 @@ func (t *serverTool) sendCall(ctx context.Context, l *link, params *mcp.CallTool
 		ctx = inTime
 	}
 	ctx = withParamHeaders(ctx, t.paramHeaders, args)
-	var res *mcp.CallToolResult
-	err := l.withSession(ctx, t.hints.idempotent, func(session *mcp.ClientSession) (err error) {
-		res, err = session.CallTool(ctx, params)
+	var raw []byte
+	err := l.withConnection(ctx, t.hints.idempotent, func(conn *connection) (err error) {
+		if conn.direct != nil {
+			raw, err = conn.direct.callTool(ctx, params)
+			return err
+		}
+		res, err := conn.session.CallTool(ctx, params)
+		if err == nil {
+			raw = unwrapResult(res.Meta)
+		}
 		return err
 	})
 	if err != nil {
 		return nil, t.wrapCallError(ctx, l, err)
 	}
-	return unwrapResult(res.Meta), nil
+	return raw, nil
 }
 
 // callFailed begins the error for a call without a result, as in ADK (adk-python

@@ -15,6 +15,8 @@ import (
 // An OddServer answers like real servers that do not follow the protocol. Each of its tools has one
 // fault in its responses. It serves over all transports, and is safe for concurrent use.
 type OddServer struct {
+	// Stateless makes it a server without sessions.
+	Stateless bool
 	// Initialized counts the connections.
 	Initialized atomic.Int32
 	streams     sync.Map
@@ -101,12 +103,15 @@ func (s *OddServer) newResponse(raw []byte) string {
 	if err := json.Unmarshal(raw, &req); err != nil || len(req.ID) == 0 {
 		return ""
 	}
-	if req.Method == "initialize" {
+	if req.Method == "initialize" || s.Stateless && req.Method == "server/discover" {
 		s.Initialized.Add(1)
 	}
 	response := `{"jsonrpc":"2.0","id":ID,"result":{}}`
 	if result, ok := oddLists()[req.Method]; ok {
 		response = `{"jsonrpc":"2.0","id":ID,"result":` + result + `}`
+	}
+	if s.Stateless && req.Method == "server/discover" {
+		response = `{"jsonrpc":"2.0","id":ID,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"resources":{},"prompts":{}}}}`
 	}
 	tools := OddTools()
 	if i := slices.IndexFunc(tools, func(t OddTool) bool { return req.Method == "tools/call" && t.Name == req.Params.Name }); i >= 0 {
