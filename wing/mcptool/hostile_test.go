@@ -59,7 +59,7 @@ func TestHostileLists(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := serveRaw(t)
 			s.answers["tools/list"] = tt.list
-			_, err := buildSet(t, "mcp", "url: "+s.URL).Tools(t.Context())
+			_, err := buildSet(t, "mcp", "url: "+s.URL+"\nconnect_timeout: 5m").Tools(t.Context())
 			if text := errText(err); !strings.Contains(text, tt.want) || !strings.HasPrefix(text, "mcp server 127.0.0.1:") || len(text) > 1000 {
 				t.Errorf("Tools: %.1000s\nwant %s", text, tt.want)
 			}
