@@ -512,6 +512,11 @@ type RunRequest struct {
 	// that are called as tools. Each is long-running and runs nothing: the client answers its calls
 	// with a later message. The name of an agent's own tool is an error.
 	Tools []tool.Tool
+	// MaxToolCalls limits how many tool calls of the agents' models the run executes, including those in
+	// agents called as tools; 0 means no limit. Calls of Tools and transfers do not count. The model reads
+	// an error as the result of a call beyond the limit; if only such calls follow, the run ends with
+	// [CodeToolCallsLimit].
+	MaxToolCalls int
 	// joined is the workflow task that the message continues.
 	joined joinedTask
 	// drive holds the LLM agents' parts: see [Host.RunTwoWay]. It is nil for a request with a

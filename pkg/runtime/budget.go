@@ -10,8 +10,8 @@ import (
 
 var errBudget = errors.New("no model calls left")
 
-// callBudget counts the model calls and their cost in an invocation, including those that agents
-// called as tools make.
+// callBudget counts the model calls, their cost and tool calls in an invocation, including those that
+// agents called as tools make.
 type callBudget struct {
 	limit int
 	used  atomic.Int64
@@ -19,6 +19,26 @@ type callBudget struct {
 	maxCost float64
 	mu      sync.Mutex
 	cost    float64
+	// toolLimit limits the models' tool calls; 0 is none. hasRefused reports that a model has read that
+	// it is reached.
+	toolLimit  int
+	toolCalls  int
+	hasRefused bool
+}
+
+// reserveToolCalls takes n tool calls from the budget, and returns how many of them may be executed.
+// isRepeated reports that none may, and that a model has read it before.
+func (b *callBudget) reserveToolCalls(n int) (allowed int, isRepeated bool) {
+	if b.toolLimit == 0 || n == 0 {
+		return n, false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	allowed = min(n, max(0, b.toolLimit-b.toolCalls))
+	b.toolCalls += allowed
+	isRepeated = b.hasRefused && allowed == 0
+	b.hasRefused = b.hasRefused || allowed < n
+	return allowed, isRepeated
 }
 
 func (b *callBudget) setLimits(c *RunConfig) { b.limit, b.maxCost = c.MaxLLMCalls, c.MaxCost }

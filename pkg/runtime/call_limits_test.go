@@ -216,3 +216,84 @@ func TestExpressionBudgetOfTurn(t *testing.T) {
 		t.Errorf("the next turn: %s", got[max(0, len(got)-300):])
 	}
 }
+
+// TestMaxToolCalls: the calls of a run beyond RunRequest.MaxToolCalls are not executed, in the order in
+// which the models made them and in agents called as tools too. The model reads an error, and may answer;
+// if it only repeats such calls, the run ends. Without a limit, all calls are executed.
+func TestMaxToolCalls(t *testing.T) {
+	const refused = "TOOL_CALLS_LIMIT: the limit of 2 tool calls for this request is reached: answer without tools"
+	stubborn := modelFunc(func(_ context.Context, req *model.Request) (*genai.Content, error) {
+		n := 0
+		for _, c := range req.Contents {
+			n += len(model.CallsOf(c))
+		}
+		return &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{ID: fmt.Sprint("c", n), Name: "f"}}}}, nil
+	})
+	for _, tt := range []struct {
+		name            string
+		model           modelFunc
+		limit, executed int64
+		want            string
+	}{
+		{"beyond the limit", manyCallsModel(3), 2, 2, "a: done\n"},
+		{"within the limit", manyCallsModel(2), 2, 2, "a: done\n"},
+		{"without a limit", manyCallsModel(3), 0, 3, "a: done\n"},
+		{"repeated", stubborn, 2, 2, "error " + refused + "\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := testenv.New(t, nil)
+			key := e.Session(t, "app", "s", nil)
+			var executed atomic.Int64
+			f := &testTool{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) {
+				executed.Add(1)
+				return nil, nil
+			}}
+			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: tt.model, Tools: []tool.Tool{f}}), nil)
+			req := userMessage(key, "go")
+			req.MaxToolCalls = int(tt.limit)
+			got := formatRun(e.Host.Run(t.Context(), req))
+			if executed.Load() != tt.executed || !strings.HasSuffix(got, tt.want) {
+				t.Errorf("%d calls were executed, and the run ended with %s, want %d and %s", executed.Load(), got, tt.executed, tt.want)
+			}
+			if isLimited := tt.executed == 2 && tt.name != "within the limit"; strings.Contains(got, "the limit of 2 tool calls") != isLimited {
+				t.Errorf("the model reads the limit, want %v: %s", isLimited, got)
+			}
+		})
+	}
+}
+
+// TestMaxToolCallsOfAgents: agents called as tools share the limit, a transfer and the client's own tools
+// do not count.
+func TestMaxToolCallsOfAgents(t *testing.T) {
+	e := testenv.New(t, nil)
+	e.Load(t, testenv.Files(t, "app", map[string][]byte{
+		"root_agent.yaml": []byte("name: a\nmodel: demo\ninstruction: x\nsub_agents:\n  - name: b\n    model: demo\n    instruction: x\n    tools:\n      - agent: {config_path: inner.yaml}\n"),
+		"inner.yaml":      []byte("name: inner\nmodel: demo\ndescription: d\ninstruction: x\ntools:\n  - expr: {name: f, value: '1'}\n"),
+		"app.yaml":        []byte("models:\n  demo: {provider: scripted, script: demo.script.yaml}\n"),
+		"demo.script.yaml": []byte("- {when: agent == 'a', calls: [{name: transfer_to_agent, args: {agent_name: b}}]}\n" +
+			"- {when: agent == 'inner' && responses.f != nil, text: 'f {responses.f}'}\n" +
+			"- {when: agent == 'inner', calls: [{name: f}, {name: f}]}\n" +
+			"- {when: responses.inner != nil, text: '{responses.inner}'}\n" +
+			"- {calls: [{name: inner, args: {request: go}}]}\n"),
+	}))
+	for limit, want := range map[int]string{0: `f {"result":1}`, 2: "the limit of 2 tool calls", 1: "the limit of 1 tool calls"} {
+		key := e.Session(t, "app", fmt.Sprint("s", limit), nil)
+		req := userMessage(key, "go")
+		req.MaxToolCalls = limit
+		if got := formatRun(e.Host.Run(t.Context(), req)); !strings.Contains(got, want) {
+			t.Errorf("limit %d: %s, want %s", limit, got, want)
+		}
+	}
+}
+
+// TestInvalidMaxToolCalls: a negative limit is an error.
+func TestInvalidMaxToolCalls(t *testing.T) {
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: manyCallsModel(1)}), nil)
+	req := userMessage(key, "go")
+	req.MaxToolCalls = -1
+	if got, want := formatRun(e.Host.Run(t.Context(), req)), "error INVALID_REQUEST: MaxToolCalls must be at least 0, got -1\n"; got != want {
+		t.Errorf("Run() = %s, want %s", got, want)
+	}
+}

@@ -143,6 +143,12 @@ func (h *Host) acquireApp(name string) (*App, error) {
 
 // validateRequest requires a message, unless an invocation is resumed.
 func (req *RunRequest) validateRequest() error {
+	switch {
+	case req.MaxToolCalls < 0:
+		return invalidRequest("MaxToolCalls must be at least 0, got %d", req.MaxToolCalls)
+	case req.MaxToolCalls > 0 && req.drive != nil:
+		return invalidRequest("MaxToolCalls must be 0 in a live conversation, got %d", req.MaxToolCalls)
+	}
 	if req.Message == nil && req.InvocationID != "" {
 		if len(req.StateDelta) > 0 {
 			return invalidRequest("stateDelta requires a message: it cannot be combined with invocationId alone")

@@ -166,6 +166,18 @@ func (rec *invocationRecord) countModelAnswers(app *App) int {
 	return n
 }
 
+// countToolCalls counts the results of calls that count for [RunRequest.MaxToolCalls].
+func (r *run) countToolCalls(events []*session.Event) (n int) {
+	for _, ev := range events {
+		for _, f := range ev.Responses() {
+			if !ev.IsFromUser() && r.isCounted(f.Name) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // runFrame runs a resumable app's agent with its callbacks, continues where it was interrupted, and
 // yields an event that marks its end. Completed work is not repeated.
 func (inv *Invocation) runFrame(ctx context.Context, yield func(*session.Event, error) bool) bool {

@@ -78,6 +78,9 @@ func (room *runRoom) prepareRun(ctx context.Context, req *RunRequest) error {
 	if rec != nil {
 		r.id, r.record, r.taskScope = id, rec, req.joined.scope
 		r.limits.budget.used.Store(int64(rec.countModelAnswers(r.app)))
+		if req.Message == nil { // a message that answers a call has a limit of its own
+			r.limits.budget.toolCalls = r.countToolCalls(rec.events)
+		}
 		if req.Message == nil {
 			message := rec.users[0].Content
 			if last := rec.users[len(rec.users)-1]; len(last.Responses()) > 0 || last.IsolationScope != "" {
@@ -126,6 +129,7 @@ func (room *runRoom) initRun(app *App, sess *session.Session, req *RunRequest) {
 	}
 	r.config.CustomMetadata = withoutEditedCalls(session.PublicMetadata(r.config.CustomMetadata))
 	room.budget.setLimits(&r.config)
+	room.budget.toolLimit = req.MaxToolCalls
 	h.setExpressionLimits(&room.expressions)
 	r.limits.budget, r.limits.counter, r.limits.expressions = &room.budget, &room.counter, &room.expressions
 	if m := req.Message; m != nil && m.Role == "" {

@@ -120,8 +120,13 @@ func (s *callRunner) runCalls(ctx context.Context, calls []*genai.FunctionCall) 
 	if err := s.inv.loadToolsets(ctx); err != nil {
 		return mergedCalls{outcome: failWith(err)}
 	}
+	if failure := s.limitCalls(calls, answers); failure != nil {
+		return mergedCalls{failed: s.newFailureEvent(calls, answers, failure), outcome: failWith(failure)}
+	}
 	if len(calls) == 1 {
-		answers[0] = s.runCall(ctx, calls[0], nil)
+		if answers[0] == nil {
+			answers[0] = s.runCall(ctx, calls[0], nil)
+		}
 	} else {
 		s.runConcurrently(ctx, calls, answers)
 	}
@@ -133,7 +138,43 @@ func (s *callRunner) runCalls(ctx context.Context, calls []*genai.FunctionCall) 
 	return r
 }
 
-// runConcurrently executes the calls on the host's workers.
+// limitCalls answers the calls beyond [RunRequest.MaxToolCalls], the last ones in their order. It returns
+// an error if a model repeats them. A ToolNode's call is none of a model.
+func (s *callRunner) limitCalls(calls []*genai.FunctionCall, answers []*callResult) *RunError {
+	run := s.inv.run
+	if run.limits.budget.toolLimit == 0 || s.agent == nil {
+		return nil
+	}
+	counted := []int{}
+	for i, c := range calls {
+		if run.isCounted(c.Name) {
+			counted = append(counted, i)
+		}
+	}
+	allowed, isRepeated := run.limits.budget.reserveToolCalls(len(counted))
+	isRepeated = isRepeated && len(counted) == len(calls)
+	failure := failf(CodeToolCallsLimit, errTooManyCalls, "the limit of %d tool calls for this request is reached: answer without tools", run.limits.budget.toolLimit)
+	for _, i := range counted[allowed:] {
+		answers[i] = &callResult{}
+		if isRepeated {
+			answers[i].outcome = failWith(failure)
+			continue
+		}
+		answers[i].setResponse(calls[i], tool.ErrorResponse(failure))
+	}
+	if isRepeated {
+		return failure
+	}
+	return nil
+}
+
+// isCounted reports whether a tool counts for [RunRequest.MaxToolCalls]: not a client's, and no transfer.
+func (r *run) isCounted(name string) bool {
+	isClient := func(t tool.Tool) bool { return t.Declaration().Name == name }
+	return name != tool.TransferToAgent && !slices.ContainsFunc(r.clientTools, isClient)
+}
+
+// runConcurrently executes the calls on the host's workers, besides those that have an answer.
 func (s *callRunner) runConcurrently(ctx context.Context, calls []*genai.FunctionCall, answers []*callResult) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -146,6 +187,9 @@ func (s *callRunner) runConcurrently(ctx context.Context, calls []*genai.Functio
 			answers[i] = &callResult{outcome: failWith(failf(CodeToolFailed, errPanicked, "tool %s of agent %s panicked", calls[i].Name, agent))}
 			cancel()
 		})
+		if answers[i] != nil {
+			return
+		}
 		if err := ctx.Err(); err != nil {
 			answers[i] = &callResult{outcome: failWith(AsRunError(err))}
 			return

@@ -6,6 +6,9 @@ import (
 	"google.golang.org/genai"
 )
 
+// TransferToAgent names the tool with which a model transfers the conversation.
+const TransferToAgent = "transfer_to_agent"
+
 // NewTransfer returns the tool transfer_to_agent, with which a model transfers the conversation to
 // a target, or to any agent if there are no targets. The tool only records the transfer (adk-python
 // tools/transfer_to_agent_tool.py).
@@ -20,7 +23,7 @@ func NewTransfer(targets []string) Tool {
 	}
 	reason := map[string]any{"type": "string", "description": "Why that agent continues, and what it is to do. It reads this in the conversation, and does not transfer back for the same reason."}
 	return &transferTool{&genai.FunctionDeclaration{
-		Name: "transfer_to_agent",
+		Name: TransferToAgent,
 		Description: "Transfers the conversation to another agent, which answers the user instead of you. " +
 			"Use it when the description of that agent fits the question better.",
 		ParametersJsonSchema: map[string]any{
