@@ -107,6 +107,11 @@ func (h *handlers) findResponse(w http.ResponseWriter, r *http.Request) (*respon
 		return nil, "", missing
 	}
 	o := &responseWriter{turn: &turn{h: h, r: r, w: w, model: m, place: newPlace(sess), finish: finishStop}}
+	for _, ev := range sess.Events() {
+		if ev.InvocationID == invocation {
+			o.turn.readToolLimit(ev)
+		}
+	}
 	o.object = o.newObject()
 	return o, invocation, nil
 }
@@ -129,6 +134,7 @@ func (o *responseWriter) readStored(events []*session.Event, invocation string) 
 	switch {
 	case err != nil:
 		return server.WithSessionKey(o.turn.place.key, err)
+	case o.turn.isOverLimit(failed):
 	case errors.As(failed, &own) && own.Code == runtime.CodeAborted:
 		o.object.Status = statusCancelled
 		return nil

@@ -41,10 +41,12 @@ tools:
 sub_agents:
   - {name: writer, model: demo, instruction: Write.}
 -- apps/desk/demo.script.yaml --
+- {when: user contains "always", calls: [{name: refund, args: {amount: 5}}]}
 - {when: responses.refund != nil, text: "Paid back."}
 - {when: responses.get_weather != nil, text: "It is {responses.get_weather.result} in Rome."}
 - {when: user contains "weather", calls: [{name: get_weather, args: {city: Rome}}]}
 - {when: responses.get_user_choice != nil, text: "You chose {responses.get_user_choice.result}."}
+- {when: user contains "both", calls: [{name: refund, args: {amount: 5}}, {name: refund, args: {amount: 6}}]}
 - {when: user contains "refund", calls: [{name: refund, args: {amount: 500}}]}
 - {when: user contains "choose", calls: [{name: get_user_choice, args: {options: [Green, Black]}}]}
 - {when: user contains "fail", error: {code: 400, message: the model is broken}}

@@ -54,6 +54,7 @@ type responseObject struct {
 	Model        string         `json:"model"`
 	Output       []any          `json:"output"`
 	Parallel     bool           `json:"parallel_tool_calls"`
+	MaxToolCalls *int           `json:"max_tool_calls"`
 	Previous     *string        `json:"previous_response_id"`
 	Conversation *conversation  `json:"conversation"`
 	Store        bool           `json:"store"`
@@ -176,6 +177,9 @@ func (o *responseWriter) newObject() *responseObject {
 		Store: !o.turn.place.temporary, ToolChoice: "auto", Tools: []any{}, Metadata: map[string]any{},
 	}
 	object.Text.Format.Type = "text"
+	if o.turn.maxToolCalls > 0 {
+		object.MaxToolCalls = &o.turn.maxToolCalls
+	}
 	return object
 }
 
@@ -352,7 +356,7 @@ func (o *responseWriter) finishResponse() {
 	switch o.turn.finish {
 	case finishLength:
 		o.object.Status, o.object.Incomplete = statusIncomplete, &incomplete{"max_output_tokens"}
-	case finishFilter:
-		o.object.Status, o.object.Incomplete = statusIncomplete, &incomplete{finishFilter}
+	case finishFilter, finishToolLimit:
+		o.object.Status, o.object.Incomplete = statusIncomplete, &incomplete{o.turn.finish}
 	}
 }

@@ -58,8 +58,8 @@ func (h *handlers) readResponse(w http.ResponseWriter, r *http.Request) (*respon
 		return nil, err
 	}
 	switch {
-	case q.MaxToolCalls != nil:
-		return nil, newRefusal("max_tool_calls", "max_tool_calls is not supported: set max_llm_calls in the app's run_config")
+	case q.MaxToolCalls != nil && *q.MaxToolCalls < 1:
+		return nil, newRefusal("max_tool_calls", "max_tool_calls must be at least 1, got %d", *q.MaxToolCalls)
 	case q.Background && q.Stream:
 		return nil, newRefusal("stream", "stream must be false for a response in the background: read it by its ID")
 	case q.Background && q.Store != nil && !*q.Store:
@@ -201,6 +201,9 @@ func (h *handlers) handleResponses(w http.ResponseWriter, r *http.Request) error
 		w.Header().Set(sessionHeader, p.key.ID)
 	}
 	o := &responseWriter{turn: &turn{h: h, r: r, w: w, model: m, place: p, instructions: in.instructions, tools: tools, finish: finishStop}}
+	if q.MaxToolCalls != nil {
+		o.turn.maxToolCalls = *q.MaxToolCalls
+	}
 	o.object = o.newObject()
 	q.describeRequest(o)
 	if q.Stream {
@@ -305,7 +308,7 @@ func (o *responseWriter) answerInput(ctx context.Context, in *input) error {
 	if err == nil && o.turn.asks {
 		err = o.addQuestions()
 	}
-	if err != nil {
+	if err != nil && !o.turn.isOverLimit(err) {
 		return o.failResponse(err)
 	}
 	o.finishResponse()

@@ -37,6 +37,8 @@ type turn struct {
 	hasRun, asks bool
 	usage        usage
 	finish       string
+	// maxToolCalls limits the app's tool calls in the turn; 0 means unlimited.
+	maxToolCalls int
 }
 
 // An answerWriter writes a turn's answer.
@@ -88,10 +90,39 @@ func (t *turn) newRun(content *genai.Content) *runtime.RunRequest {
 		App: t.place.key.App, UserID: t.place.key.User, SessionID: t.place.key.ID, Message: content, Agent: t.model.agent,
 		Streaming: &streaming, Writer: session.WriterClient, Protocol: "openai", Tools: t.tools,
 	}
+	if t.maxToolCalls > 0 {
+		req.MaxToolCalls, req.CustomMetadata = t.maxToolCalls, map[string]any{toolLimitKey: t.maxToolCalls}
+	}
 	if t.instructions != "" && t.model.settings.Instructions {
 		req.StateDelta = map[string]any{instructionsKey: t.instructions}
 	}
 	return req
+}
+
+// toolLimitKey is the key of a turn's limit on tool calls in the metadata of its events, so that every
+// replica that reads or resumes the response has it.
+const toolLimitKey = "openai:max_tool_calls"
+
+// readToolLimit sets the limit that a stored event has.
+func (t *turn) readToolLimit(ev *session.Event) {
+	switch n := ev.CustomMetadata[toolLimitKey].(type) {
+	case int:
+		t.maxToolCalls = n
+	case int64:
+		t.maxToolCalls = int(n)
+	case float64:
+		t.maxToolCalls = int(n)
+	}
+}
+
+// isOverLimit reports whether an error ended a turn at its limit on tool calls, which is its finish then.
+func (t *turn) isOverLimit(err error) bool {
+	failed := (*server.Error)(nil)
+	if t.maxToolCalls == 0 || !errors.As(err, &failed) || failed.Code != runtime.CodeToolCallsLimit {
+		return false
+	}
+	t.finish = finishToolLimit
+	return true
 }
 
 // runTask runs a turn whose events are read from the session.
@@ -194,6 +225,8 @@ const (
 	finishLength = "length"
 	finishFilter = "content_filter"
 	finishCalls  = "tool_calls"
+	// finishToolLimit is the reason of an incomplete response, and in no completion.
+	finishToolLimit = "max_tool_calls"
 )
 
 func readFinish(ev *session.Event) string {
