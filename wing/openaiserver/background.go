@@ -76,11 +76,7 @@ func (h *handlers) handleStoredResponse(w http.ResponseWriter, r *http.Request) 
 	if _, err := o.readState(r.Context(), invocation); err != nil {
 		return err
 	}
-	sess, err := h.Host().Store().Sessions.Get(r.Context(), o.turn.place.key, nil)
-	if err != nil {
-		return server.WithSessionKey(o.turn.place.key, err)
-	}
-	return o.sendStored(sess, invocation)
+	return o.sendStored(r.Context(), invocation)
 }
 
 // findResponse finds the response that a path names, in a session of the caller.
@@ -116,8 +112,9 @@ func (h *handlers) findResponse(w http.ResponseWriter, r *http.Request) (*respon
 	return o, invocation, nil
 }
 
-// readStored reads an invocation's events.
-func (o *responseWriter) readStored(events []*session.Event, invocation string) error {
+// readStored reads an invocation's events. isRunning reports that a run in the session had not ended when
+// they were read.
+func (o *responseWriter) readStored(events []*session.Event, invocation string, isRunning bool) error {
 	last := ""
 	var failed error
 	for _, ev := range events {
@@ -130,10 +127,7 @@ func (o *responseWriter) readStored(events []*session.Event, invocation string) 
 		}
 	}
 	own := (*server.Error)(nil)
-	running, err := o.turn.h.Host().Store().Sessions.IsRunning(o.turn.r.Context(), o.turn.place.key)
 	switch {
-	case err != nil:
-		return server.WithSessionKey(o.turn.place.key, err)
 	case o.turn.isOverLimit(failed):
 	case errors.As(failed, &own) && own.Code == runtime.CodeAborted:
 		o.object.Status = statusCancelled
@@ -141,7 +135,7 @@ func (o *responseWriter) readStored(events []*session.Event, invocation string) 
 	case errors.As(failed, &own):
 		o.object.Status, o.object.Error = statusFailed, &responseError{"server_error", own.Detail}
 		return nil
-	case last == invocation && running:
+	case last == invocation && isRunning:
 		return nil
 	case last == invocation:
 		if err := o.addQuestions(); err != nil {
@@ -184,16 +178,21 @@ func (h *handlers) handleCancel(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	sess, err := h.Host().Store().Sessions.Get(r.Context(), o.turn.place.key, nil)
-	if err != nil {
-		return server.WithSessionKey(o.turn.place.key, err)
-	}
-	return o.sendStored(sess, invocation)
+	return o.sendStored(r.Context(), invocation)
 }
 
 // sendStored writes a response as its session has it.
-func (o *responseWriter) sendStored(sess *session.Session, invocation string) error {
-	if err := o.readStored(sess.Events(), invocation); err != nil {
+func (o *responseWriter) sendStored(ctx context.Context, invocation string) error {
+	sessions, key := o.turn.h.Host().Store().Sessions, o.turn.place.key
+	isRunning, err := sessions.IsRunning(ctx, key)
+	if err != nil {
+		return server.WithSessionKey(key, err)
+	}
+	sess, err := sessions.Get(ctx, key, nil) // after IsRunning: a run that has ended meanwhile has its events
+	if err != nil {
+		return server.WithSessionKey(key, err)
+	}
+	if err := o.readStored(sess.Events(), invocation, isRunning); err != nil {
 		return err
 	}
 	return server.WriteJSON(o.turn.w, o.object)
