@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -42,8 +43,8 @@ is an event ID or a prefix of one; the default is the last event.`,
 }
 
 // describeRollouts returns the function that describes a revision's place in rollouts.
-func describeRollouts(st *store.Store) func(ctx context.Context, app, revision string) (string, error) {
-	return func(ctx context.Context, app, revision string) (string, error) {
-		return rollout.DescribeRevision(ctx, st.Rollouts, app, revision)
+func describeRollouts(st *store.Store) why.RolloutFunc {
+	return func(ctx context.Context, app, revision string, began time.Time) (string, error) {
+		return rollout.DescribeRevision(ctx, st.Rollouts, app, revision, began)
 	}
 }

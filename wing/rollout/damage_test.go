@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"agenthost/pkg/server"
 	"agenthost/wing/rollout"
@@ -92,7 +93,7 @@ func TestDamagedDescribed(t *testing.T) {
 	d := newDesk(t)
 	d.save(fine)
 	d.damage("}{")
-	got, err := rollout.DescribeRevision(context.Background(), d.store.Rollouts, "desk", "any")
+	got, err := rollout.DescribeRevision(context.Background(), d.store.Rollouts, "desk", "any", time.Time{})
 	const want = "the row of app desk in the table rollouts, version 3: cannot read the stored rollout: "
 	if err != nil || !strings.HasPrefix(got, want) {
 		t.Errorf("explanation: %q, %v, want %q", got, err, want)

@@ -290,9 +290,10 @@ func TestWithoutRollout(t *testing.T) {
 func TestDescribeRevision(t *testing.T) {
 	d := newDesk(t)
 	stable := d.status().Revision
+	var began time.Time
 	expect := func(revision, want string) {
 		t.Helper()
-		got, err := rollout.DescribeRevision(t.Context(), d.store.Rollouts, "desk", revision)
+		got, err := rollout.DescribeRevision(t.Context(), d.store.Rollouts, "desk", revision, began)
 		if err != nil || got != want {
 			t.Errorf("got  %q, %v\nwant %q", got, err, want)
 		}
@@ -303,13 +304,25 @@ func TestDescribeRevision(t *testing.T) {
 	expect(stable, "stable revision in a rollout, running at 50 % of the new sessions for revision "+draft)
 	expect(draft, "new revision in a rollout, running at 50 % of the new sessions, step 1 of 2")
 	expect("unknown", "")
+	began = d.clock.read()
+	const inStep = "; the session began on it in step 1, at 50 % of the new sessions"
+	expect(draft, "new revision in a rollout, running at 50 % of the new sessions, step 1 of 2"+inStep)
+	expect(stable, "stable revision in a rollout, running at 50 % of the new sessions for revision "+draft)
+	began = began.Add(-time.Second)
+	expect(draft, "new revision in a rollout, running at 50 % of the new sessions, step 1 of 2")
+	began = began.Add(time.Second)
 	d.serve(40)
 	d.check(2 * time.Minute)
-	got, err := rollout.DescribeRevision(t.Context(), d.store.Rollouts, "desk", draft)
-	if err != nil || !strings.HasPrefix(got, "taken back by a rollout on 2026-11-27 12:02:00: above(failed, 0.3): ") {
+	got, err := rollout.DescribeRevision(t.Context(), d.store.Rollouts, "desk", draft, began)
+	if err != nil || !strings.HasPrefix(got, "taken back by a rollout on 2026-11-27 12:02:00: above(failed, 0.3): ") || !strings.HasSuffix(got, inStep) {
 		t.Errorf("after the abort: %q, %v", got, err)
 	}
 	expect(stable, "")
+	began = began.Add(time.Hour)
+	got, err = rollout.DescribeRevision(t.Context(), d.store.Rollouts, "desk", draft, began)
+	if err != nil || strings.HasSuffix(got, inStep) {
+		t.Errorf("a session after the end: %q, %v", got, err)
+	}
 	d.save(fine)
 	expect(draft, "taken back by an earlier rollout")
 }

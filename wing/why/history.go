@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/genai"
 
@@ -66,6 +67,16 @@ func (h *history) findEvent(id string) (int, error) {
 		return found[0], nil
 	}
 	return 0, &EventError{fmt.Sprintf("%d events have the prefix %s: use a longer prefix", len(found), id)}
+}
+
+// findStart returns the time of the session's first event on a revision, or zero.
+func (h *history) findStart(revision string) time.Time {
+	for _, ev := range h.events {
+		if ev.Provenance.Revision == revision && !ev.Provenance.Imported {
+			return ev.Timestamp
+		}
+	}
+	return time.Time{}
 }
 
 // lastBefore returns the index of the last earlier event for which has is true, or -1.

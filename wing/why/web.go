@@ -1,7 +1,6 @@
 package why
 
 import (
-	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -22,7 +21,7 @@ type Options struct {
 	// Folders has the app folders, whose paths a person's editor needs; nil has none.
 	Folders appfolder.Folders
 	// Rollout describes a revision's place in rollouts; nil does not.
-	Rollout func(ctx context.Context, app, revision string) (string, error)
+	Rollout RolloutFunc
 	// Dev includes the app folder's path in responses to clients on this machine.
 	Dev bool
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"agenthost/internal/auth"
 	"agenthost/internal/servertest"
@@ -67,7 +68,10 @@ admin: claims.sub == "ops"`))
 		t.Fatal(ds)
 	}
 	t.Cleanup(callers.Close)
-	opts := &why.Options{Loader: e.Loader, Folders: folder(dir), Dev: isDev, Rollout: func(_ context.Context, app, revision string) (string, error) {
+	opts := &why.Options{Loader: e.Loader, Folders: folder(dir), Dev: isDev, Rollout: func(_ context.Context, app, revision string, began time.Time) (string, error) {
+		if began.IsZero() {
+			return "", errors.New("the session began at no time")
+		}
 		return "place of " + app + " " + revision, nil
 	}}
 	return server.New(e.Host, &server.Options{Auth: callers, Extensions: []func(*server.Services) *server.Extension{why.Extend(opts)}}), dir, event

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"agenthost/pkg/loader"
 	"agenthost/pkg/session"
@@ -80,8 +81,12 @@ type Source struct {
 	// Loader reads the revisions that events name.
 	Loader *loader.Loader
 	// Rollout describes a revision's place in rollouts; nil does not.
-	Rollout func(ctx context.Context, app, revision string) (string, error)
+	Rollout RolloutFunc
 }
+
+// A RolloutFunc describes a revision's place in rollouts, and that of a session whose first event on
+// the revision is from the time began. It returns an empty string for a revision without a place.
+type RolloutFunc func(ctx context.Context, app, revision string, began time.Time) (string, error)
 
 // Explain collects what the store contains about an event in a session, which id names: its ID,
 // a unique prefix of it, or empty for the last event. An unknown or ambiguous id is an
@@ -105,7 +110,7 @@ func Explain(ctx context.Context, src *Source, key session.Key, id string) (*Exp
 		}
 	}
 	if src.Rollout != nil && w.Revision != "" {
-		if w.Rollout, err = src.Rollout(ctx, key.App, w.Revision); err != nil {
+		if w.Rollout, err = src.Rollout(ctx, key.App, w.Revision, h.findStart(w.Revision)); err != nil {
 			return nil, err
 		}
 	}
