@@ -384,6 +384,18 @@ type revisionCache struct {
 	apps  map[string][]*App // by name, the most recently used last
 	// assigned has the revision that [Options].Split has assigned to a new session last, by app.
 	assigned map[string]string
+	// builds are the builds that run, which other runs of the same revision wait for.
+	builds map[buildKey]*revisionBuild
+}
+
+// A buildKey names a revision's build.
+type buildKey struct{ app, revision string }
+
+// A revisionBuild is a build that runs.
+type revisionBuild struct {
+	// done is closed at its end, after which err is its error, or nil for an app in the cache.
+	done chan struct{}
+	err  error
 }
 
 // Options configure a host. The zero value is valid.

@@ -262,30 +262,80 @@ func checkMessage(c *genai.Content) error {
 // acquire returns a revision's app and acquires a reference to it. The cache keeps at most
 // KeepRevisions apps per name, and in addition the revision that was assigned to a new session last: it
 // is built once, however many revisions earlier sessions need.
+//
+// Runs that need one revision at the same time build it once; builds of others do not wait for it. If
+// the run that builds is canceled, another one builds.
 func (r *revisionCache) acquire(ctx context.Context, serving *App, choice revisionChoice) (*App, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	name, all := serving.name, r.apps[serving.name]
-	at := slices.IndexFunc(all, func(a *App) bool { return a.revision == choice.revision })
-	var app *App
-	if at >= 0 {
-		app = all[at]
-		all = slices.Delete(all, at, at+1)
-	} else {
-		var err error
-		if app, err = r.build(ctx, name, choice.revision); err != nil {
-			return nil, err
+	key := buildKey{serving.name, choice.revision}
+	for {
+		r.mu.Lock()
+		if app := r.findApp(key); app != nil {
+			r.acquireApp(app, serving, choice)
+			r.mu.Unlock()
+			return app, nil
+		}
+		running := r.builds[key]
+		if running == nil {
+			running = &revisionBuild{done: make(chan struct{}), err: errBuildPanicked}
+			if r.builds == nil {
+				r.builds = map[buildKey]*revisionBuild{}
+			}
+			r.builds[key] = running
+			r.mu.Unlock()
+			return r.buildApp(ctx, serving, choice, running)
+		}
+		r.mu.Unlock()
+		select {
+		case <-running.done:
+			if err := running.err; err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+				return nil, err
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
 	}
+}
+
+// errBuildPanicked is a build's error until it has returned.
+var errBuildPanicked = errors.New("building the revision panicked")
+
+// buildApp builds a revision's app, keeps it, and acquires a reference to it.
+func (r *revisionCache) buildApp(ctx context.Context, serving *App, choice revisionChoice, build *revisionBuild) (app *App, err error) {
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if app != nil {
+			r.acquireApp(app, serving, choice)
+		}
+		delete(r.builds, buildKey{serving.name, choice.revision})
+		close(build.done)
+	}()
+	app, err = r.build(ctx, serving.name, choice.revision)
+	build.err = err
+	return app, err
+}
+
+// findApp returns a cached app, or nil. The caller holds the lock.
+func (r *revisionCache) findApp(key buildKey) *App {
+	all := r.apps[key.app]
+	if i := slices.IndexFunc(all, func(a *App) bool { return a.revision == key.revision }); i >= 0 {
+		return all[i]
+	}
+	return nil
+}
+
+// acquireApp acquires a reference to an app, and caches it as the most recently used one. The caller holds
+// the lock.
+func (r *revisionCache) acquireApp(app, serving *App, choice revisionChoice) {
 	if r.apps == nil {
 		r.apps, r.assigned = map[string][]*App{}, map[string]string{}
 	}
 	if choice.isNew {
-		r.assigned[name] = choice.revision
+		r.assigned[serving.name] = choice.revision
 	}
 	app.refs.acquire()
-	r.apps[name] = r.evictApps(append(all, app), serving)
-	return app, nil
+	others := slices.DeleteFunc(r.apps[serving.name], func(a *App) bool { return a == app })
+	r.apps[serving.name] = r.evictApps(append(others, app), serving)
 }
 
 // evictApps releases the least recently used revisions above the limit.

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"google.golang.org/genai"
 
@@ -24,9 +26,16 @@ type revisionLoader struct {
 	keep          int
 	resumable     bool
 	built, closed atomic.Int32
+	// waits, if set, is called before each build.
+	waits func(ctx context.Context, revision string) error
 }
 
-func (s *revisionLoader) load(_ context.Context, name, revision string) (*runtime.App, error) {
+func (s *revisionLoader) load(ctx context.Context, name, revision string) (*runtime.App, error) {
+	if s.waits != nil {
+		if err := s.waits(ctx, revision); err != nil {
+			return nil, err
+		}
+	}
 	switch revision {
 	case "gone":
 		return nil, fmt.Errorf("revision gone: %w", session.ErrNotFound)
@@ -144,6 +153,61 @@ func TestRevisionsBounded(t *testing.T) {
 	if n := s.built.Load() - before; n != 3 {
 		t.Errorf("%d apps were built, want 3: the one used last is still there", n)
 	}
+}
+
+// TestSlowBuild: runs that need one revision build it once, and builds of others do not wait for it. If
+// the run that builds is canceled, another one builds.
+func TestSlowBuild(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, e := newRevisionLoader(t, runtime.FollowNewSessions)
+		s.keep = 3
+		var keys []session.Key
+		for i, revision := range []string{"slow", "slow", "slow", "fast"} {
+			keys = append(keys, e.Session(t, "app", fmt.Sprint("s", i), nil))
+			s.swapTo(e, revision)
+			s.wantRevision(e, keys[i], revision)
+		}
+		s.swapTo(e, "now")
+		before, builds, proceed := s.built.Load(), 0, make(chan struct{})
+		s.waits = func(ctx context.Context, revision string) error {
+			if revision == "fast" {
+				return nil
+			}
+			builds++ // at most one at a time
+			select {
+			case <-proceed:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		first, cancel := context.WithCancel(t.Context())
+		results := make([]string, 3)
+		var runs sync.WaitGroup
+		for i, ctx := range []context.Context{first, t.Context(), t.Context()} {
+			runs.Go(func() { results[i] = formatRun(e.Host.Run(ctx, userMessage(keys[i], "hi"))) })
+			synctest.Wait() // the first one builds
+		}
+		s.wantRevision(e, keys[3], "fast")
+		if builds != 1 {
+			t.Errorf("%d builds run, want 1", builds)
+		}
+		cancel()
+		synctest.Wait()
+		if builds != 2 {
+			t.Errorf("%d builds after the first was canceled, want 2", builds)
+		}
+		close(proceed)
+		runs.Wait()
+		for i, got := range results {
+			if want := strings.HasPrefix(got, "a: revision slow\n"); want != (i > 0) {
+				t.Errorf("run %d: %q", i, got)
+			}
+		}
+		if n := s.built.Load() - before; n != 2 {
+			t.Errorf("%d apps were built, want 2", n)
+		}
+	})
 }
 
 // TestRevisionNotKept: a session whose revision is unavailable continues with the one
