@@ -19,15 +19,6 @@ func CreateSession(ctx context.Context, sessions *store.Sessions, key session.Ke
 		_, err := sessions.Create(ctx, key, nil)
 		return err
 	}
-	events := make([]*session.Event, len(history))
-	for i, content := range history {
-		ev := &session.Event{InvocationID: fmt.Sprintf("imported-%d", i/2), Author: session.UserAuthor}
-		if content.Role == genai.RoleModel {
-			ev.Author = root
-		}
-		ev.Content, ev.Provenance.Imported = content, true
-		events[i] = ev
-	}
 	ctx, release, err := sessions.Acquire(ctx, key, 0)
 	if err != nil {
 		return err
@@ -37,10 +28,29 @@ func CreateSession(ctx context.Context, sessions *store.Sessions, key session.Ke
 	if err != nil {
 		return err
 	}
-	if err := sessions.AppendAll(ctx, sess, events); err != nil {
+	if err := AppendHistory(ctx, sessions, sess, root, history); err != nil {
 		return errors.Join(err, sessions.Delete(context.WithoutCancel(ctx), key))
 	}
 	return nil
+}
+
+// AppendHistory appends a client's history to a session that the caller has acquired; see [CreateSession].
+// Each message of the user begins an invocation.
+func AppendHistory(ctx context.Context, sessions *store.Sessions, sess *session.Session, root string, history []*genai.Content) error {
+	events := make([]*session.Event, len(history))
+	n := len(sess.Events())
+	for i, content := range history {
+		ev := &session.Event{Author: session.UserAuthor}
+		if content.Role == genai.RoleModel {
+			ev.Author = root
+		} else if i > 0 {
+			n++
+		}
+		ev.InvocationID = fmt.Sprintf("imported-%d", n)
+		ev.Content, ev.Provenance.Imported = content, true
+		events[i] = ev
+	}
+	return sessions.AppendAll(ctx, sess, events)
 }
 
 // A ClosedCallError reports a result for a call that does not wait.

@@ -150,21 +150,31 @@ const displayName = "displayName"
 
 // ReadTitle returns a session's title; empty without.
 func ReadTitle(sess *session.Session) string {
-	stored, _ := sess.State.Get(session.MetadataKey)
-	metadata, _ := stored.(map[string]any)
-	title, _ := metadata[displayName].(string)
+	title, _ := ReadMetadata(sess, displayName).(string)
 	return title
 }
 
 // WithTitle returns a state or its change with a title. sess is nil for a new session.
 func WithTitle(sess *session.Session, title string) map[string]any {
+	return WithMetadata(sess, displayName, title)
+}
+
+// ReadMetadata returns the value of a key next to a session's title; nil without.
+func ReadMetadata(sess *session.Session, key string) any {
+	stored, _ := sess.State.Get(session.MetadataKey)
+	metadata, _ := stored.(map[string]any)
+	return metadata[key]
+}
+
+// WithMetadata returns a state or its change with a value next to the title. sess is nil for a new session.
+func WithMetadata(sess *session.Session, key string, value any) map[string]any {
 	metadata := map[string]any{}
 	if sess != nil {
 		stored, _ := sess.State.Get(session.MetadataKey)
 		known, _ := stored.(map[string]any)
 		maps.Copy(metadata, known)
 	}
-	metadata[displayName] = title
+	metadata[key] = value
 	return map[string]any{session.MetadataKey: metadata}
 }
 

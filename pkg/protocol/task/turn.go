@@ -30,7 +30,7 @@ type PendingCall struct {
 // FindTurn returns the turn that an invocation began, or nil. An answer, too, may begin a task: that of a
 // client that has waited for the question without one.
 func FindTurn(events []*session.Event, invocation string) *Turn {
-	events = session.Recorded(events)
+	events = listRecorded(events)
 	start := slices.IndexFunc(events, func(ev *session.Event) bool { return ev.InvocationID == invocation && ev.IsFromUser() })
 	if start < 0 {
 		return nil
@@ -42,7 +42,7 @@ func FindTurn(events []*session.Event, invocation string) *Turn {
 
 // ListTurns returns the turns that messages began, the oldest first.
 func ListTurns(events []*session.Event) []*Turn {
-	events = session.Recorded(events)
+	events = listRecorded(events)
 	pending := runtime.Pending(events)
 	var all []*Turn
 	for i, ev := range events {
@@ -53,6 +53,17 @@ func ListTurns(events []*session.Event) []*Turn {
 		}
 	}
 	return all
+}
+
+// listRecorded returns the recorded events without those in which a client only writes the state, such as a
+// title: they belong to no turn.
+func listRecorded(events []*session.Event) []*session.Event {
+	onlyWrites := func(ev *session.Event) bool { return ev.IsFromUser() && ev.Content == nil }
+	events = session.Recorded(events)
+	if !slices.ContainsFunc(events, onlyWrites) {
+		return events
+	}
+	return slices.DeleteFunc(slices.Clone(events), onlyWrites)
 }
 
 // newTurn returns the turn that begins at an event.

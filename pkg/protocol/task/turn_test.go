@@ -19,7 +19,7 @@ func newEvent(invocation, author string, c *genai.Content) *session.Event {
 
 // A turn begins with its invocation's message and ends before the next one; the answers to the agent's
 // questions belong to it. It has ended if its last event is an answer or an error, and was canceled if
-// that event reports it.
+// that event reports it. A change of the state, such as a title, belongs to no turn.
 func TestFindTurn(t *testing.T) {
 	user := func(id string) *session.Event { return newEvent(id, session.UserAuthor, model.UserText("go")) }
 	text := func(id string) *session.Event { return newEvent(id, "a", model.ModelText("done")) }
@@ -47,6 +47,8 @@ func TestFindTurn(t *testing.T) {
 		"in a call":     {[]*session.Event{user("1"), calls}, 2, 0, 1, false, false, true},
 		"call stopped":  {[]*session.Event{user("1"), calls, stopped}, 3, 0, 2, false, true, true},
 		"aborted":       {[]*session.Event{user("1"), aborted}, 2, 0, 1, true, true, true},
+		"titled":        {[]*session.Event{user("1"), text("1"), newEvent("p", session.UserAuthor, nil)}, 2, 0, 1, true, false, true},
+		"titled open":   {[]*session.Event{user("1"), asks, newEvent("p", session.UserAuthor, nil)}, 2, 1, 1, true, false, true},
 		"failed":        {[]*session.Event{user("1"), failed}, 2, 0, 1, true, false, true},
 	} {
 		for _, ev := range tt.events {
