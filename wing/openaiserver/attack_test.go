@@ -112,3 +112,34 @@ func TestFiles(t *testing.T) {
 		t.Fatalf("got %d parts and %d events", len(got), len(sess.Events()))
 	}
 }
+
+// A conversation is its user's: another user neither reads nor changes nor deletes it, and learns no more of
+// it than of one that does not exist.
+func TestForeignConversationObjects(t *testing.T) {
+	e := newEnv(t, newAuth(t))
+	if w := send(e, http.MethodPost, "/v1/responses", tokenOfU, `{"model":"desk","conversation":"c1","input":"hello"}`); w.Code != http.StatusOK {
+		t.Fatal(w.Code, w.Body)
+	}
+	for _, c := range []struct{ method, path, body string }{
+		{http.MethodGet, "", ""},
+		{http.MethodPost, "", `{"metadata":{"k":"v"}}`},
+		{http.MethodGet, "/items", ""},
+		{http.MethodPost, "/items", `{"items":[{"role":"user","content":"x"}]}`},
+		{http.MethodGet, "/items/msg_x", ""},
+		{http.MethodDelete, "/items/msg_x", ""},
+		{http.MethodDelete, "", ""},
+	} {
+		for _, from := range []string{"/v1", "/apps/desk/v1"} {
+			w := send(e, c.method, from+"/conversations/c1"+c.path, tokenOfV, c.body)
+			if want := `{"error":{"message":"Conversation with id \"c1\" not found","type":"invalid_request_error","param":null,"code":null}}`; w.Code != http.StatusNotFound || w.Body.String() != want {
+				t.Errorf("%s %s: %d %s", c.method, c.path, w.Code, w.Body)
+			}
+			if w := send(e, c.method, from+"/conversations/c1"+c.path+"?user=u", tokenOfV, c.body); w.Code != http.StatusNotFound {
+				t.Errorf("%s %s as u: %d %s", c.method, c.path, w.Code, w.Body)
+			}
+		}
+	}
+	if w := send(e, http.MethodGet, "/v1/conversations/c1/items", tokenOfU, ""); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "You wrote: hello") {
+		t.Errorf("the owner reads: %d %s", w.Code, w.Body)
+	}
+}

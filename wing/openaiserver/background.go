@@ -105,7 +105,7 @@ func (h *handlers) findResponse(w http.ResponseWriter, r *http.Request) (*respon
 	o := &responseWriter{turn: &turn{h: h, r: r, w: w, model: m, place: newPlace(sess), finish: finishStop}}
 	for _, ev := range sess.Events() {
 		if ev.InvocationID == invocation {
-			o.turn.readToolLimit(ev)
+			o.turn.readTurn(ev)
 		}
 	}
 	o.object = o.newObject()
@@ -118,6 +118,9 @@ func (o *responseWriter) readStored(events []*session.Event, invocation string, 
 	last := ""
 	var failed error
 	for _, ev := range events {
+		if ev.IsFromUser() && ev.Content == nil { // a change of the state
+			continue
+		}
 		if last = ev.InvocationID; last != invocation {
 			continue
 		}

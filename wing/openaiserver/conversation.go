@@ -50,8 +50,11 @@ type place struct {
 func newPlace(sess *session.Session) *place {
 	p := &place{key: sess.Key, calls: map[string]*genai.FunctionCall{}}
 	events := sess.Events()
-	if len(events) > 0 {
-		p.invocation = events[len(events)-1].InvocationID
+	for _, ev := range slices.Backward(events) {
+		if !ev.IsFromUser() || ev.Content != nil { // not only a change of the state
+			p.invocation = ev.InvocationID
+			break
+		}
 	}
 	waits := func(ev *session.Event) bool { return len(ev.LongRunningToolIDs) > 0 }
 	if !slices.ContainsFunc(events, waits) {

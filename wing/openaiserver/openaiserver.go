@@ -51,6 +51,7 @@ func Extend(opts *Options) func(*server.Services) *server.Extension {
 }
 
 func (h *handlers) listRoutes() []server.Route {
+	const one = "/conversations/{conversation}"
 	var all []server.Route
 	for _, door := range []struct{ prefix, id, of string }{{"/v1", "", "every app"}, {"/apps/{app}/v1", "App", "one app"}} {
 		add := func(method, path, id, summary, body, answer string, handle server.Handler) {
@@ -64,6 +65,14 @@ func (h *handlers) listRoutes() []server.Route {
 		add(http.MethodPost, "/responses", "createResponse", "Answer an input with a model", "AnyObject", "AnyObject", h.handleResponses)
 		add(http.MethodGet, "/responses/{response}", "getResponse", "Get a response", "", "AnyObject", h.handleStoredResponse)
 		add(http.MethodPost, "/responses/{response}/cancel", "cancelResponse", "Cancel a response", "", "AnyObject", h.handleCancel)
+		add(http.MethodPost, "/conversations", "createModelConversation", "Create a conversation", "AnyObject", "AnyObject", h.handleNewConversation)
+		add(http.MethodGet, one, "getModelConversation", "Get a conversation", "", "AnyObject", h.handleConversation)
+		add(http.MethodPost, one, "updateModelConversation", "Replace a conversation's metadata", "AnyObject", "AnyObject", h.handleChangedConversation)
+		add(http.MethodDelete, one, "deleteModelConversation", "Delete a conversation", "", "AnyObject", h.handleDeletedConversation)
+		add(http.MethodGet, one+"/items", "listConversationItems", "List a conversation's items", "", "AnyObject", h.handleItems)
+		add(http.MethodPost, one+"/items", "createConversationItems", "Add items to a conversation", "AnyObject", "AnyObject", h.handleNewItems)
+		add(http.MethodGet, one+"/items/{item}", "getConversationItem", "Get an item", "", "AnyObject", h.handleItem)
+		add(http.MethodDelete, one+"/items/{item}", "deleteConversationItem", "Delete an item; not supported", "", "AnyObject", h.handleDeletedItem)
 		add(http.MethodPost, "/chat/completions", "completeChat", "Answer a conversation with a model", "AnyObject", "AnyObject", h.handleCompletions)
 	}
 	return all

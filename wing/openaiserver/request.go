@@ -69,6 +69,21 @@ type callFunction struct {
 	Arguments string `json:"arguments"`
 }
 
+// An inputItem is an item in a request's input.
+type inputItem struct {
+	Type    string          `json:"type"`
+	Role    string          `json:"role"`
+	Content json.RawMessage `json:"content"`
+	// Name, Arguments and CallID are a call's, and Output is its result.
+	Name      string          `json:"name"`
+	Arguments string          `json:"arguments"`
+	CallID    string          `json:"call_id"`
+	Output    json.RawMessage `json:"output"`
+	// ApprovalID and Approve answer an approval.
+	ApprovalID string `json:"approval_request_id"`
+	Approve    bool   `json:"approve"`
+}
+
 // A chatPart is a part in a message's content.
 type chatPart struct {
 	Type     string   `json:"type"`
@@ -283,6 +298,19 @@ func newCallPart(at string, c *toolCall) (*genai.Part, error) {
 		return nil, newRefusal(at+".function.arguments", "%s.function.arguments must be a JSON object", at)
 	}
 	return &genai.Part{FunctionCall: &genai.FunctionCall{ID: c.ID, Name: c.Function.Name, Args: args}}, nil
+}
+
+// readCall returns a call of a client's tool, or its result, as a message.
+func (item *inputItem) readCall(at string) (*message, error) {
+	if item.Type == "function_call" {
+		part, err := newCallPart(at, &toolCall{ID: item.CallID, Function: callFunction{item.Name, item.Arguments}})
+		return &message{role: roleAssistant, parts: []*genai.Part{part}}, err
+	}
+	var text string
+	if json.Unmarshal(item.Output, &text) != nil {
+		return nil, newRefusal(at+".output", "%s.output must be text", at)
+	}
+	return &message{role: roleUser, text: text, parts: []*genai.Part{newToolResponse(item.CallID, text)}}, nil
 }
 
 // readContent reads text, or a list of parts.

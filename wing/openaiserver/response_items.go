@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/pkg/protocol"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
@@ -326,26 +327,28 @@ func (o *responseWriter) addQuestions() error {
 		return err
 	}
 	for i, q := range all {
-		a := runtime.ReadApproval(q.Call)
-		if a == nil {
-			if i > 0 {
-				continue
-			}
-			if err := errors.Join(o.addTexts(q.Text, ""), o.endMessage()); err != nil {
-				return err
-			}
+		if i > 0 && runtime.ReadApproval(q.Call) == nil {
 			continue
 		}
-		args, err := server.EncodeJSON(a.Args)
-		if err != nil {
-			return err
-		}
-		item := &approvalItem{q.Call.ID, "mcp_approval_request", o.turn.model.app.Name(), a.Tool, string(args)}
-		if err := errors.Join(o.sendEvent(&streamEvent{Type: "response.output_item.added", Output: &o.items, Item: item}), o.endItem(item)); err != nil {
+		if err := o.addQuestion(q); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// addQuestion adds an approval as a request, and another question as text.
+func (o *responseWriter) addQuestion(q *protocol.Question) error {
+	a := runtime.ReadApproval(q.Call)
+	if a == nil {
+		return errors.Join(o.addTexts(q.Text, ""), o.endMessage())
+	}
+	args, err := server.EncodeJSON(a.Args)
+	if err != nil {
+		return err
+	}
+	item := &approvalItem{q.Call.ID, "mcp_approval_request", o.turn.model.app.Name(), a.Tool, string(args)}
+	return errors.Join(o.sendEvent(&streamEvent{Type: "response.output_item.added", Output: &o.items, Item: item}), o.endItem(item))
 }
 
 // finishResponse sets the status with which the response ends.

@@ -36,21 +36,6 @@ type responseRequest struct {
 	Metadata     map[string]any  `json:"metadata"`
 }
 
-// An inputItem is an item in a request's input.
-type inputItem struct {
-	Type    string          `json:"type"`
-	Role    string          `json:"role"`
-	Content json.RawMessage `json:"content"`
-	// Name, Arguments and CallID are a call's, and Output is its result.
-	Name      string          `json:"name"`
-	Arguments string          `json:"arguments"`
-	CallID    string          `json:"call_id"`
-	Output    json.RawMessage `json:"output"`
-	// ApprovalID and Approve answer an approval.
-	ApprovalID string `json:"approval_request_id"`
-	Approve    bool   `json:"approve"`
-}
-
 // readResponse reads a request's body.
 func (h *handlers) readResponse(w http.ResponseWriter, r *http.Request) (*responseRequest, error) {
 	q := &responseRequest{}
@@ -65,7 +50,7 @@ func (h *handlers) readResponse(w http.ResponseWriter, r *http.Request) (*respon
 	case q.Background && q.Store != nil && !*q.Store:
 		return nil, newRefusal("store", "store must be true for a response in the background")
 	}
-	return q, nil
+	return q, checkMetadata(q.Metadata)
 }
 
 // nameConversation returns the session ID that the request names; empty without one.
@@ -154,19 +139,6 @@ func (q *responseRequest) readInput() (*input, error) {
 		return nil, newRefusal("input", "input must either answer approvals or have messages")
 	}
 	return in, nil
-}
-
-// readCall returns a call of a client's tool, or its result, as a message.
-func (item *inputItem) readCall(at string) (*message, error) {
-	if item.Type == "function_call" {
-		part, err := newCallPart(at, &toolCall{ID: item.CallID, Function: callFunction{item.Name, item.Arguments}})
-		return &message{role: roleAssistant, parts: []*genai.Part{part}}, err
-	}
-	var text string
-	if json.Unmarshal(item.Output, &text) != nil {
-		return nil, newRefusal(at+".output", "%s.output must be text", at)
-	}
-	return &message{role: roleUser, text: text, parts: []*genai.Part{newToolResponse(item.CallID, text)}}, nil
 }
 
 func (h *handlers) handleResponses(w http.ResponseWriter, r *http.Request) error {

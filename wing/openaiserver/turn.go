@@ -39,6 +39,8 @@ type turn struct {
 	finish       string
 	// maxToolCalls limits the app's tool calls in the turn; 0 means unlimited.
 	maxToolCalls int
+	// hadTools is set for a stored turn whose client brought tools.
+	hadTools bool
 }
 
 // An answerWriter writes a turn's answer.
@@ -90,22 +92,41 @@ func (t *turn) newRun(content *genai.Content) *runtime.RunRequest {
 		App: t.place.key.App, UserID: t.place.key.User, SessionID: t.place.key.ID, Message: content, Agent: t.model.agent,
 		Streaming: &streaming, Writer: session.WriterClient, Protocol: "openai", Tools: t.tools,
 	}
-	if t.maxToolCalls > 0 {
-		req.MaxToolCalls, req.CustomMetadata = t.maxToolCalls, map[string]any{toolLimitKey: t.maxToolCalls}
-	}
+	req.MaxToolCalls, req.CustomMetadata = t.maxToolCalls, t.describeTurn()
 	if t.instructions != "" && t.model.settings.Instructions {
 		req.StateDelta = map[string]any{instructionsKey: t.instructions}
 	}
 	return req
 }
 
-// toolLimitKey is the key of a turn's limit on tool calls in the metadata of its events, so that every
-// replica that reads or resumes the response has it.
-const toolLimitKey = "openai:max_tool_calls"
+// turnKey is the key for what a request has set for its turn, in the metadata that its events have, so that
+// every replica that reads or resumes the response has it.
+const (
+	turnKey        = "openai"
+	toolLimitKey   = "max_tool_calls"
+	clientToolsKey = "client_tools"
+)
 
-// readToolLimit sets the limit that a stored event has.
-func (t *turn) readToolLimit(ev *session.Event) {
-	switch n := ev.CustomMetadata[toolLimitKey].(type) {
+// describeTurn returns the metadata for the turn's events; nil for a usual one.
+func (t *turn) describeTurn() map[string]any {
+	set := map[string]any{}
+	if t.maxToolCalls > 0 {
+		set[toolLimitKey] = t.maxToolCalls
+	}
+	if len(t.tools) > 0 || t.hadTools {
+		set[clientToolsKey] = true
+	}
+	if len(set) == 0 {
+		return nil
+	}
+	return map[string]any{turnKey: set}
+}
+
+// readTurn reads what describeTurn has stored with an event.
+func (t *turn) readTurn(ev *session.Event) {
+	set, _ := ev.CustomMetadata[turnKey].(map[string]any)
+	t.hadTools = set[clientToolsKey] == true
+	switch n := set[toolLimitKey].(type) {
 	case int:
 		t.maxToolCalls = n
 	case int64:
@@ -170,8 +191,7 @@ func (t *turn) readEvent(ev *session.Event, out answerWriter) error {
 // readCalls writes the calls of the client's tools.
 func (t *turn) readCalls(ev *session.Event, out answerWriter) error {
 	for _, c := range ev.Calls() {
-		isClient := func(own tool.Tool) bool { return own.Declaration().Name == c.Name }
-		if !slices.Contains(ev.LongRunningToolIDs, c.ID) || !slices.ContainsFunc(t.tools, isClient) {
+		if !t.isClientCall(ev, c) {
 			continue
 		}
 		args, err := server.EncodeJSON(c.Args)
@@ -187,6 +207,23 @@ func (t *turn) readCalls(ev *session.Event, out answerWriter) error {
 		}
 	}
 	return nil
+}
+
+// isClientCall reports whether an event's call is for a client's tool. A stored turn has only the calls:
+// those that wait, and that neither a person answers nor the agent's own tools.
+func (t *turn) isClientCall(ev *session.Event, c *genai.FunctionCall) bool {
+	isNamed := func(one tool.Tool) bool { return one.Declaration().Name == c.Name }
+	switch {
+	case ev.Provenance.Imported:
+		return true
+	case !slices.Contains(ev.LongRunningToolIDs, c.ID):
+		return false
+	case len(t.tools) > 0 || !t.hadTools:
+		return slices.ContainsFunc(t.tools, isNamed)
+	}
+	agent := t.model.app.AgentInfo().Find(ev.Author)
+	isOwn := func(one runtime.ToolInfo) bool { return one.Declaration != nil && one.Declaration.Name == c.Name }
+	return protocol.NewQuestion(c) == nil && agent != nil && !slices.ContainsFunc(agent.Tools, isOwn) && t.model.app.Agent(c.Name) == nil
 }
 
 // readTexts returns an event's text, and its thoughts if the app sends them.
