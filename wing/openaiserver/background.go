@@ -13,7 +13,6 @@ import (
 	"agenthost/internal/safe"
 	"agenthost/pkg/protocol"
 	"agenthost/pkg/protocol/task"
-	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
 )
@@ -38,6 +37,9 @@ func (o *responseWriter) startBackground(ctx context.Context, content *genai.Con
 		return task.ErrPanicked
 	}
 	o.object.ID = encodeResponseID(o.turn.place.key, invocation)
+	if o.follows {
+		return o.followResponse(ctx, &storedReader{responseWriter: o, invocation: invocation}, run, 0)
+	}
 	return server.WriteJSON(o.turn.w, o.object)
 }
 
@@ -73,8 +75,12 @@ func (h *handlers) handleStoredResponse(w http.ResponseWriter, r *http.Request) 
 	if err != nil {
 		return err
 	}
-	if _, err := o.readState(r.Context(), invocation); err != nil {
+	skip, streams, err := readFollow(r)
+	if err != nil {
 		return err
+	}
+	if streams {
+		return o.followResponse(r.Context(), &storedReader{responseWriter: o, invocation: invocation}, nil, skip)
 	}
 	return o.sendStored(r.Context(), invocation)
 }
@@ -112,43 +118,6 @@ func (h *handlers) findResponse(w http.ResponseWriter, r *http.Request) (*respon
 	return o, invocation, nil
 }
 
-// readStored reads an invocation's events. isRunning reports that a run in the session had not ended when
-// they were read.
-func (o *responseWriter) readStored(events []*session.Event, invocation string, isRunning bool) error {
-	last := ""
-	var failed error
-	for _, ev := range events {
-		if ev.IsFromUser() && ev.Content == nil { // a change of the state
-			continue
-		}
-		if last = ev.InvocationID; last != invocation {
-			continue
-		}
-		o.object.ID, o.object.Created = encodeResponseID(o.turn.place.key, invocation), ev.Timestamp.Unix()
-		if failed = o.turn.readEvent(ev, o); failed != nil {
-			break
-		}
-	}
-	own := (*server.Error)(nil)
-	switch {
-	case o.turn.isOverLimit(failed):
-	case errors.As(failed, &own) && own.Code == runtime.CodeAborted:
-		o.object.Status = statusCancelled
-		return nil
-	case errors.As(failed, &own):
-		o.object.Status, o.object.Error = statusFailed, &responseError{"server_error", own.Detail}
-		return nil
-	case last == invocation && isRunning:
-		return nil
-	case last == invocation:
-		if err := o.addQuestions(); err != nil {
-			return err
-		}
-	}
-	o.finishResponse()
-	return nil
-}
-
 // readState returns a response's state as a task; nil for one that answers a question of an earlier one,
 // and is none.
 func (o *responseWriter) readState(ctx context.Context, invocation string) (*task.State, error) {
@@ -182,21 +151,4 @@ func (h *handlers) handleCancel(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return o.sendStored(r.Context(), invocation)
-}
-
-// sendStored writes a response as its session has it.
-func (o *responseWriter) sendStored(ctx context.Context, invocation string) error {
-	sessions, key := o.turn.h.Host().Store().Sessions, o.turn.place.key
-	isRunning, err := sessions.IsRunning(ctx, key)
-	if err != nil {
-		return server.WithSessionKey(key, err)
-	}
-	sess, err := sessions.Get(ctx, key, nil) // after IsRunning: a run that has ended meanwhile has its events
-	if err != nil {
-		return server.WithSessionKey(key, err)
-	}
-	if err := o.readStored(sess.Events(), invocation, isRunning); err != nil {
-		return err
-	}
-	return server.WriteJSON(o.turn.w, o.object)
 }

@@ -3,7 +3,10 @@ package openaiserver_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,11 +98,85 @@ func TestBackground(t *testing.T) {
 		t.Errorf("an earlier response is canceled: %s", failure)
 	}
 	for body, want := range map[string]string{
-		`"stream":true`: "stream must be false for a response in the background: read it by its ID",
 		`"store":false`: "store must be true for a response in the background",
 	} {
 		if _, failure := readResponse(t, e, http.MethodPost, "/v1/responses", tokenOfU, `{"model":"desk","background":true,"input":"x",`+body+`}`); !strings.Contains(failure, want) {
 			t.Errorf("%s: %s", body, failure)
+		}
+	}
+}
+
+// readStream returns the events in a stream.
+func readStream(t *testing.T, e *servertest.Env, method, path, body string) []string {
+	t.Helper()
+	w := send(e, method, path, tokenOfU, body)
+	if got := w.Header().Get("Content-Type"); w.Code != http.StatusOK || got != "text/event-stream; charset=utf-8" {
+		t.Fatalf("%s %s: %d %s %s", method, path, w.Code, got, w.Body)
+	}
+	return slices.DeleteFunc(strings.Split(w.Body.String(), "\n\n"), func(text string) bool { return strings.TrimSpace(text) == "" })
+}
+
+// A response in the background that is streamed has the same events for every reader: a client that was cut
+// off continues after the last one that it has, and one that has them all gets none. Another user's is not
+// found.
+func TestFollow(t *testing.T) {
+	e := newEnv(t, newAuth(t))
+	all := readStream(t, e, http.MethodPost, "/v1/responses", `{"model":"desk","background":true,"stream":true,"input":"I think"}`)
+	if want := []string{"created", "in_progress", "output_item.added", "completed"}; len(all) < 10 || !strings.HasPrefix(all[0], "event: response."+want[0]) ||
+		!strings.HasPrefix(all[1], "event: response."+want[1]) || !strings.HasPrefix(all[2], "event: response."+want[2]) || !strings.HasPrefix(all[len(all)-1], "event: response."+want[3]) {
+		t.Fatalf("the stream: %s", strings.Join(all, "\n"))
+	}
+	_, rest, _ := strings.Cut(all[0], `"response":{"id":"`)
+	id, _, _ := strings.Cut(rest, `"`)
+	path := "/v1/responses/" + id + "?stream=true"
+	if got := readStream(t, e, http.MethodGet, path, ""); !slices.Equal(got, all) {
+		t.Errorf("read again:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(all, "\n"))
+	}
+	for n := range all {
+		if got := readStream(t, e, http.MethodGet, fmt.Sprintf("%s&starting_after=%d", path, n), ""); !slices.Equal(got, all[n+1:]) {
+			t.Errorf("after %d: %s", n, strings.Join(got, "\n"))
+		}
+	}
+	for query, want := range map[string]string{
+		"?stream=maybe":                  `400 {"error":{"message":"stream must be true or false, got \"maybe\"","type":"invalid_request_error","param":"stream","code":null}}`,
+		"?stream=true&starting_after=-1": `400 {"error":{"message":"starting_after must be a sequence number, got \"-1\"","type":"invalid_request_error","param":"starting_after","code":null}}`,
+		"?starting_after=1":              `400 {"error":{"message":"starting_after requires stream=true","type":"invalid_request_error","param":"starting_after","code":null}}`,
+	} {
+		if w := send(e, http.MethodGet, "/v1/responses/"+id+query, tokenOfU, ""); fmt.Sprintf("%d %s", w.Code, w.Body) != want {
+			t.Errorf("%s: %d %s", query, w.Code, w.Body)
+		}
+	}
+	if w := send(e, http.MethodGet, path, tokenOfV, ""); w.Code != http.StatusNotFound {
+		t.Errorf("another user follows: %d %s", w.Code, w.Body)
+	}
+	failed := readStream(t, e, http.MethodPost, "/v1/responses", `{"model":"desk","background":true,"stream":true,"input":"fail"}`)
+	if last := failed[len(failed)-1]; !strings.HasPrefix(last, "event: response.failed") || !strings.Contains(last, "the model is broken") {
+		t.Errorf("a failed response ends with %s", last)
+	}
+}
+
+// A stream that follows a response ends when it is canceled, by another request and for a follower on
+// another replica too, whose host reads the same store.
+func TestFollowCanceled(t *testing.T) {
+	url, auth := "sqlite:///"+filepath.Join(t.TempDir(), "s.db"), newAuth(t)
+	e, other := newReplica(t, auth, url), newReplica(t, auth, url)
+	started, failure := readResponse(t, e, http.MethodPost, "/v1/responses", tokenOfU, `{"model":"desk","background":true,"input":"wait"}`)
+	if started == nil {
+		t.Fatal(failure)
+	}
+	path := "/v1/responses/" + started.ID
+	streams := make(chan string, 2)
+	for _, replica := range []*servertest.Env{e, other} {
+		go func() {
+			streams <- send(replica, http.MethodGet, path+"?stream=true&starting_after=1", tokenOfU, "").Body.String()
+		}()
+	}
+	if _, failure := readResponse(t, e, http.MethodPost, path+"/cancel", tokenOfU, "{}"); failure != "" {
+		t.Fatal(failure)
+	}
+	for range 2 {
+		if got := <-streams; strings.Count(got, "event: ") != 1 || !strings.HasPrefix(got, "event: response.incomplete") || !strings.Contains(got, `"status":"cancelled"`) {
+			t.Errorf("the stream of a canceled response: %s", got)
 		}
 	}
 }

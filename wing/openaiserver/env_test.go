@@ -111,8 +111,13 @@ apps: claims.apps == nil || app in claims.apps
 }
 
 // newEnv returns a server with the app desk.
-func newEnv(t *testing.T, auth *server.Auth) *servertest.Env {
+func newEnv(t *testing.T, auth *server.Auth) *servertest.Env { return newReplica(t, auth, "") }
+
+// newReplica returns a server with the app desk, on a store that others may share.
+func newReplica(t *testing.T, auth *server.Auth, url string) *servertest.Env {
 	t.Helper()
-	e, _ := servertest.NewExchangeEnv(t, txtar.Parse([]byte(desk)), &servertest.Folders{}, newOptions(nil, auth))
+	opts := newOptions(nil, auth)
+	opts.URL = url
+	e, _ := servertest.NewExchangeEnv(t, txtar.Parse([]byte(desk)), &servertest.Folders{}, opts)
 	return e
 }

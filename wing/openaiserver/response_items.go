@@ -169,12 +169,16 @@ type responseWriter struct {
 	text, thoughts         strings.Builder
 	isTextOpen, isThinking bool
 	items, sequence        int
+	// skip is how many events the client has already, and follows is set for a response in the background
+	// that is streamed.
+	skip    int
+	follows bool
 }
 
 // newObject returns the response before the turn.
 func (o *responseWriter) newObject() *responseObject {
 	object := &responseObject{
-		Object: "response", Created: o.turn.h.Now().Unix(), Status: statusInProgress, Model: o.turn.model.id, Output: []any{},
+		Object: "response", Created: o.turn.h.Now().Unix(), Status: statusInProgress, Background: o.turn.isBackground, Model: o.turn.model.id, Output: []any{},
 		Store: !o.turn.place.temporary, ToolChoice: "auto", Tools: []any{}, Metadata: map[string]any{},
 	}
 	object.Text.Format.Type = "text"
@@ -190,7 +194,9 @@ func (o *responseWriter) sendEvent(ev *streamEvent) error {
 		return nil
 	}
 	ev.Sequence = o.sequence
-	o.sequence++
+	if o.sequence++; ev.Sequence < o.skip {
+		return nil
+	}
 	text, err := server.EncodeJSON(ev)
 	if err != nil {
 		return err

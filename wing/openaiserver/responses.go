@@ -45,8 +45,6 @@ func (h *handlers) readResponse(w http.ResponseWriter, r *http.Request) (*respon
 	switch {
 	case q.MaxToolCalls != nil && *q.MaxToolCalls < 1:
 		return nil, newRefusal("max_tool_calls", "max_tool_calls must be at least 1, got %d", *q.MaxToolCalls)
-	case q.Background && q.Stream:
-		return nil, newRefusal("stream", "stream must be false for a response in the background: read it by its ID")
 	case q.Background && q.Store != nil && !*q.Store:
 		return nil, newRefusal("store", "store must be true for a response in the background")
 	}
@@ -173,12 +171,13 @@ func (h *handlers) handleResponses(w http.ResponseWriter, r *http.Request) error
 		w.Header().Set(sessionHeader, p.key.ID)
 	}
 	o := &responseWriter{turn: &turn{h: h, r: r, w: w, model: m, place: p, instructions: in.instructions, tools: tools, finish: finishStop}}
+	o.turn.isBackground = q.Background
 	if q.MaxToolCalls != nil {
 		o.turn.maxToolCalls = *q.MaxToolCalls
 	}
 	o.object = o.newObject()
 	q.describeRequest(o)
-	if q.Stream {
+	if o.follows = q.Stream && q.Background; q.Stream && !q.Background {
 		o.turn.stream = h.NewStream(w)
 	}
 	return o.answerInput(ctx, in)
@@ -186,7 +185,7 @@ func (h *handlers) handleResponses(w http.ResponseWriter, r *http.Request) error
 
 // describeRequest adds what the request has to the response.
 func (q *responseRequest) describeRequest(o *responseWriter) {
-	o.object.Previous, o.object.Instructions, o.object.Background = newOptional(q.Previous), newOptional(q.Instructions), q.Background
+	o.object.Previous, o.object.Instructions = newOptional(q.Previous), newOptional(q.Instructions)
 	if len(q.Conversation) > 0 && string(q.Conversation) != "null" {
 		o.object.Conversation = &conversation{o.turn.place.key.ID}
 	}
@@ -272,7 +271,7 @@ func (o *responseWriter) answerInput(ctx context.Context, in *input) error {
 	case repeats:
 		o.turn.asks = true
 		err = o.beginTurn(o.turn.place.invocation)
-	case o.object.Background:
+	case o.turn.isBackground:
 		return o.startBackground(ctx, content)
 	default:
 		err = o.turn.runTurn(ctx, content, o)

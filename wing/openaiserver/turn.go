@@ -39,8 +39,9 @@ type turn struct {
 	finish       string
 	// maxToolCalls limits the app's tool calls in the turn; 0 means unlimited.
 	maxToolCalls int
-	// hadTools is set for a stored turn whose client brought tools.
-	hadTools bool
+	// hadTools is set for a stored turn whose client brought tools, and isBackground for one that continues
+	// without its request.
+	hadTools, isBackground bool
 }
 
 // An answerWriter writes a turn's answer.
@@ -105,6 +106,7 @@ const (
 	turnKey        = "openai"
 	toolLimitKey   = "max_tool_calls"
 	clientToolsKey = "client_tools"
+	backgroundKey  = "background"
 )
 
 // describeTurn returns the metadata for the turn's events; nil for a usual one.
@@ -116,6 +118,9 @@ func (t *turn) describeTurn() map[string]any {
 	if len(t.tools) > 0 || t.hadTools {
 		set[clientToolsKey] = true
 	}
+	if t.isBackground {
+		set[backgroundKey] = true
+	}
 	if len(set) == 0 {
 		return nil
 	}
@@ -125,7 +130,7 @@ func (t *turn) describeTurn() map[string]any {
 // readTurn reads what describeTurn has stored with an event.
 func (t *turn) readTurn(ev *session.Event) {
 	set, _ := ev.CustomMetadata[turnKey].(map[string]any)
-	t.hadTools = set[clientToolsKey] == true
+	t.hadTools, t.isBackground = set[clientToolsKey] == true, set[backgroundKey] == true
 	switch n := set[toolLimitKey].(type) {
 	case int:
 		t.maxToolCalls = n

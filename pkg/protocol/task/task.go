@@ -32,13 +32,21 @@ const (
 	maxRuns = 1024
 	// MaxUserRuns limits one user's runs.
 	MaxUserRuns = 64
+	// maxStreams and MaxUserStreams limit the open streams that follow tasks.
+	maxStreams     = 8192
+	MaxUserStreams = 256
 )
+
+// FollowInterval is how often a followed task is read from the store.
+const FollowInterval = 250 * time.Millisecond
 
 var (
 	// ErrUnknown reports a task that the caller does not have.
 	ErrUnknown = errors.New("unknown task")
 	// ErrTooMany reports that the user, or all users of the door, have too many runs in progress.
 	ErrTooMany = fmt.Errorf("tasks in progress exceed the limit of %d for a user", MaxUserRuns)
+	// ErrTooManyStreams reports that the user, or all users of the door, have too many open streams.
+	ErrTooManyStreams = errors.New("too many open streams")
 	// ErrNotLast reports that a task cannot be canceled, because a later one has begun in its session.
 	ErrNotLast = errors.New("a later task has begun in the session")
 	// ErrPanicked is the error of a run that panicked; the cause is in the log.
@@ -58,11 +66,13 @@ type Tasks struct {
 	// running counts the runs by user, and runs has those whose message is stored.
 	running map[string]int
 	runs    map[ID]*Run
+	// streams counts the open streams by user.
+	streams map[string]int
 }
 
 // New returns tasks without runs.
 func New(s *server.Services) *Tasks {
-	return &Tasks{Services: s, running: map[string]int{}, runs: map[ID]*Run{}}
+	return &Tasks{Services: s, running: map[string]int{}, runs: map[ID]*Run{}, streams: map[string]int{}}
 }
 
 // A Run is a run that continues without its request.
@@ -123,6 +133,27 @@ func (t *Tasks) countRun(user string) bool {
 	}
 	t.running[user]++
 	return true
+}
+
+// OpenStream counts a user's stream until release is called. The error is ErrTooManyStreams.
+func (t *Tasks) OpenStream(user string) (release func(), err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := 0
+	for _, n := range t.streams {
+		all += n
+	}
+	if all >= maxStreams || t.streams[user] >= MaxUserStreams {
+		return nil, ErrTooManyStreams
+	}
+	t.streams[user]++
+	return sync.OnceFunc(func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.streams[user]--; t.streams[user] == 0 {
+			delete(t.streams, user)
+		}
+	}), nil
 }
 
 func (t *Tasks) addRun(id ID, r *Run) {
