@@ -42,30 +42,51 @@ func decodeResponseID(text string) (app, id, invocation string) {
 	return parts[0], parts[1], parts[2]
 }
 
-// A responseObject is a response on the wire. OpenAI's clients expect the keys that are null.
+// A responseObject is a response on the wire. Open Responses requires all keys, also those that are null. The
+// app decides sampling, so that these keys have the defaults.
 type responseObject struct {
-	ID           string         `json:"id"`
-	Object       string         `json:"object"`
-	Created      int64          `json:"created_at"`
-	Status       string         `json:"status"`
-	Background   bool           `json:"background"`
-	Error        *responseError `json:"error"`
-	Incomplete   *incomplete    `json:"incomplete_details"`
-	Instructions *string        `json:"instructions"`
-	Model        string         `json:"model"`
-	Output       []any          `json:"output"`
-	Parallel     bool           `json:"parallel_tool_calls"`
-	MaxToolCalls *int           `json:"max_tool_calls"`
-	Previous     *string        `json:"previous_response_id"`
-	Conversation *conversation  `json:"conversation"`
-	Store        bool           `json:"store"`
-	Temperature  *float64       `json:"temperature"`
-	Text         textFormat     `json:"text"`
-	ToolChoice   string         `json:"tool_choice"`
-	Tools        []any          `json:"tools"`
-	TopP         *float64       `json:"top_p"`
-	Metadata     map[string]any `json:"metadata"`
-	Usage        *responseUsage `json:"usage"`
+	ID              string         `json:"id"`
+	Object          string         `json:"object"`
+	Created         int64          `json:"created_at"`
+	Completed       *int64         `json:"completed_at"`
+	Status          string         `json:"status"`
+	Background      bool           `json:"background"`
+	Error           *responseError `json:"error"`
+	Incomplete      *incomplete    `json:"incomplete_details"`
+	Instructions    *string        `json:"instructions"`
+	MaxOutputTokens *int           `json:"max_output_tokens"`
+	MaxToolCalls    *int           `json:"max_tool_calls"`
+	Model           string         `json:"model"`
+	Output          []any          `json:"output"`
+	Parallel        bool           `json:"parallel_tool_calls"`
+	Previous        *string        `json:"previous_response_id"`
+	Conversation    *conversation  `json:"conversation"`
+	Store           bool           `json:"store"`
+	Temperature     float64        `json:"temperature"`
+	TopP            float64        `json:"top_p"`
+	Presence        float64        `json:"presence_penalty"`
+	Frequency       float64        `json:"frequency_penalty"`
+	TopLogprobs     int            `json:"top_logprobs"`
+	Reasoning       any            `json:"reasoning"`
+	Text            textFormat     `json:"text"`
+	ToolChoice      string         `json:"tool_choice"`
+	Tools           []usedTool     `json:"tools"`
+	Truncation      string         `json:"truncation"`
+	ServiceTier     string         `json:"service_tier"`
+	Metadata        map[string]any `json:"metadata"`
+	User            *string        `json:"user"`
+	Safety          *string        `json:"safety_identifier"`
+	CacheKey        *string        `json:"prompt_cache_key"`
+	Usage           *responseUsage `json:"usage"`
+}
+
+// A usedTool is a client's tool in the response to its request.
+type usedTool struct {
+	Type        string         `json:"type"`
+	Name        string         `json:"name"`
+	Description *string        `json:"description"`
+	Parameters  map[string]any `json:"parameters"`
+	Strict      bool           `json:"strict"`
 }
 
 type responseError struct {
@@ -99,10 +120,11 @@ type outputText struct {
 	Type        string `json:"type"`
 	Text        string `json:"text"`
 	Annotations []any  `json:"annotations"`
+	Logprobs    []any  `json:"logprobs"`
 }
 
 func newOutputText(text string) outputText {
-	return outputText{Type: "output_text", Text: text, Annotations: []any{}}
+	return outputText{Type: "output_text", Text: text, Annotations: []any{}, Logprobs: []any{}}
 }
 
 type messageItem struct {
@@ -179,7 +201,8 @@ type responseWriter struct {
 func (o *responseWriter) newObject() *responseObject {
 	object := &responseObject{
 		Object: "response", Created: o.turn.h.Now().Unix(), Status: statusInProgress, Background: o.turn.isBackground, Model: o.turn.model.id, Output: []any{},
-		Store: !o.turn.place.temporary, ToolChoice: "auto", Tools: []any{}, Metadata: map[string]any{},
+		Store: !o.turn.place.temporary, Temperature: 1, TopP: 1, ToolChoice: "auto", Tools: []usedTool{}, Truncation: "disabled",
+		ServiceTier: "default", Metadata: map[string]any{},
 	}
 	object.Text.Format.Type = "text"
 	if o.turn.maxToolCalls > 0 {
@@ -362,10 +385,16 @@ func (o *responseWriter) finishResponse() {
 	u := o.turn.usage
 	o.object.Usage = &responseUsage{u.Prompt, u.PromptDetail, u.Completion, u.CompletionDetail, u.Total}
 	o.object.Status = statusCompleted
+	at := o.turn.endedAt
+	if at.IsZero() { // a question that was repeated
+		at = o.turn.h.Now()
+	}
+	completed := at.Unix()
+	o.object.Completed = &completed
 	switch o.turn.finish {
 	case finishLength:
-		o.object.Status, o.object.Incomplete = statusIncomplete, &incomplete{"max_output_tokens"}
+		o.object.Status, o.object.Incomplete, o.object.Completed = statusIncomplete, &incomplete{"max_output_tokens"}, nil
 	case finishFilter, finishToolLimit:
-		o.object.Status, o.object.Incomplete = statusIncomplete, &incomplete{o.turn.finish}
+		o.object.Status, o.object.Incomplete, o.object.Completed = statusIncomplete, &incomplete{o.turn.finish}, nil
 	}
 }

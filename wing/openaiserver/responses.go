@@ -189,6 +189,14 @@ func (q *responseRequest) describeRequest(o *responseWriter) {
 	if len(q.Conversation) > 0 && string(q.Conversation) != "null" {
 		o.object.Conversation = &conversation{o.turn.place.key.ID}
 	}
+	for _, t := range o.turn.tools {
+		decl := t.Declaration()
+		parameters, _ := decl.ParametersJsonSchema.(map[string]any)
+		o.object.Tools = append(o.object.Tools, usedTool{"function", decl.Name, newOptional(decl.Description), parameters, false})
+	}
+	if string(q.ToolChoice) == `"none"` {
+		o.object.ToolChoice = "none"
+	}
 	if q.Metadata != nil {
 		o.object.Metadata = q.Metadata
 	}

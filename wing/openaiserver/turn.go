@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/genai"
 
@@ -37,6 +38,8 @@ type turn struct {
 	hasRun, asks bool
 	usage        usage
 	finish       string
+	// endedAt is the time of the last event.
+	endedAt time.Time
 	// maxToolCalls limits the app's tool calls in the turn; 0 means unlimited.
 	maxToolCalls int
 	// hadTools is set for a stored turn whose client brought tools, and isBackground for one that continues
@@ -176,7 +179,7 @@ func (t *turn) readEvent(ev *session.Event, out answerWriter) error {
 		t.partial.thoughts.WriteString(thoughts)
 		return out.addTexts(text, thoughts)
 	}
-	t.asks = t.asks || len(ev.LongRunningToolIDs) > 0
+	t.asks, t.endedAt = t.asks || len(ev.LongRunningToolIDs) > 0, ev.Timestamp
 	t.usage.addEvent(ev)
 	if t.finish != finishCalls { // results of the app's own tools may follow the calls
 		t.finish = readFinish(ev)
