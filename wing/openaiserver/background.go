@@ -75,7 +75,7 @@ func (h *handlers) handleStoredResponse(w http.ResponseWriter, r *http.Request) 
 	if err != nil {
 		return err
 	}
-	skip, streams, err := readFollow(r)
+	skip, streams, err := h.readFollow(w, r)
 	if err != nil {
 		return err
 	}

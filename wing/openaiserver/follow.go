@@ -18,13 +18,22 @@ import (
 // the sequence numbers of its stream are the same everywhere, and a client that was cut off continues after
 // the last one that it has. Chunks of a message are not stored: each message is one delta.
 
-// readFollow returns whether a request is for a response's stream, and how many events to skip.
-func readFollow(r *http.Request) (skip int, streams bool, err error) {
+// readFollow returns whether a request is for a response's stream, and how many events to skip. OpenAI's
+// Go client has stream in a body.
+func (h *handlers) readFollow(w http.ResponseWriter, r *http.Request) (skip int, streams bool, err error) {
 	query := r.URL.Query()
 	if text := query.Get("stream"); text != "" {
 		if streams, err = strconv.ParseBool(text); err != nil {
 			return 0, false, newRefusal("stream", "stream must be true or false, got %q", protocol.TruncateText(text, maxShown))
 		}
+	} else if r.ContentLength > 0 {
+		var body struct {
+			Stream bool `json:"stream"`
+		}
+		if err := h.readBody(w, r, &body); err != nil {
+			return 0, false, err
+		}
+		streams = body.Stream
 	}
 	text := query.Get("starting_after")
 	if text == "" {
