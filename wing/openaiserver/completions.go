@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"google.golang.org/genai"
@@ -37,7 +38,7 @@ func (h *handlers) handleCompletions(w http.ResponseWriter, r *http.Request) err
 		return err
 	}
 	defer end()
-	p, err := h.openPlace(ctx, q.nameConversation(r), q, &search{h: h, model: m, user: user, messages: messages})
+	p, err := h.openPlace(ctx, q.nameConversation(r), q, &search{h: h, model: m, user: user, messages: messages, instructions: instructions})
 	if err != nil {
 		return server.WithSessionKey(session.Key{App: m.app.Name(), User: user}, err)
 	}
@@ -53,7 +54,7 @@ func (h *handlers) handleCompletions(w http.ResponseWriter, r *http.Request) err
 // openPlace finds or creates a conversation's session; id is the one that the request names.
 func (h *handlers) openPlace(ctx context.Context, id string, q *completionRequest, s *search) (*place, error) {
 	switch {
-	case q.Store != nil && !*q.Store || isErrand(s.messages):
+	case q.Store != nil && !*q.Store || isErrand(s.messages, s.instructions):
 		return s.openTemporary(ctx)
 	case id != "":
 		return s.openNamed(ctx, id)
@@ -61,13 +62,32 @@ func (h *handlers) openPlace(ctx context.Context, id string, q *completionReques
 	return s.openByTranscript(ctx)
 }
 
+// Open WebUI's and LibreChat's requests for themselves have fixed sentences. They begin the only message,
+// or, for the choice of a tool, the instructions.
+const (
+	taskPrefix    = "### Task:\n"
+	historyMark   = "<chat_history>"
+	toolPrefix    = "Available Tools: "
+	toolMark      = "Your task is to choose and return the correct tool(s) from the list of available tools based on the query."
+	titleSentence = "5-word-or-less title for the conversation"
+)
+
+var errandPrefixes = []string{
+	"Analyze this conversation and provide:\n1. The detected language of the conversation\n",
+	"Your task is to reflect the speaker's likely facial expression through a fitting emoji.",
+	"You have been provided with a set of responses from various models to the latest user query: ",
+}
+
 // isErrand reports whether a request is one that a chat client makes for itself, such as for a
-// conversation's title or tags, which does not belong to the conversation. Open WebUI marks them, and
-// LibreChat has a fixed sentence.
-func isErrand(messages []*message) bool {
-	text := messages[len(messages)-1].text
-	return len(messages) == 1 && (strings.HasPrefix(text, "### Task:\n") && strings.Contains(text, "<chat_history>") ||
-		strings.Contains(text, "5-word-or-less title for the conversation"))
+// conversation's title or tags, which does not belong to the conversation.
+func isErrand(messages []*message, instructions string) bool {
+	if len(messages) != 1 {
+		return false
+	}
+	text := messages[0].text
+	begins := func(prefix string) bool { return strings.HasPrefix(text, prefix) }
+	return begins(taskPrefix) && strings.Contains(text, historyMark) || strings.Contains(text, titleSentence) ||
+		slices.ContainsFunc(errandPrefixes, begins) || strings.HasPrefix(instructions, toolPrefix) && strings.Contains(instructions, toolMark)
 }
 
 func (h *handlers) deleteTemporary(r *http.Request, p *place) {

@@ -102,6 +102,8 @@ type search struct {
 	model    *model
 	user     string
 	messages []*message
+	// instructions are the client's.
+	instructions string
 	// compared counts the sessions that were read.
 	compared int
 }
