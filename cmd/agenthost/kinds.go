@@ -21,6 +21,7 @@ import (
 	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool/builtin"
 	"agenthost/pkg/tool/httptool"
+	"agenthost/wing/a2aagent"
 	"agenthost/wing/a2aserver"
 	"agenthost/wing/acpserver"
 	"agenthost/wing/acpserver/acpcommand"
@@ -73,7 +74,7 @@ func listKinds() loader.Kinds {
 			slices.Concat(builtin.Builtins(), httptool.Builtins(), programs.Builtins(), skills.Builtins(), vertextool.Builtins()).SortByName(),
 			mcptool.Toolsets[connections.ADKAuth](), openapitool.Toolsets[connections.ADKAuth](connections.Google{}),
 		),
-		Agents:      loader.AgentKinds(),
+		Agents:      slices.Concat(loader.AgentKinds(), a2aagent.Kinds()),
 		AgentTools:  loader.AgentToolKinds(),
 		Connections: connections.NewKind(nil),
 		Plugins:     loader.PluginKinds(),

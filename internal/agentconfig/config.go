@@ -76,6 +76,12 @@ type (
 		WorkflowEdges() []runtime.Edge
 		Graph() *Graph
 	}
+	// A ServerConfig reaches a server. ServerSet returns the kind of the set with which it does, and the
+	// set's settings in the agent n. The loader checks their addresses and their connection as those of a
+	// tool, and builds the set.
+	ServerConfig interface {
+		ServerSet(n *spec.Node) (spec.Kind[tool.Env, tool.Set], *spec.Node)
+	}
 	// A RouteConfig has routes, which are checked against the state schema; it may be nil.
 	RouteConfig interface {
 		CheckRoutes(n *spec.Node, s *tool.StateSchema) spec.Diagnostics
@@ -92,6 +98,8 @@ type AgentEnv struct {
 	Prompts tool.PromptSource
 	// Model is nil if the agent does not set one.
 	Model model.LLM
+	// Server is the set of a [ServerConfig], else nil.
+	Server tool.Set
 	// Executor runs the code for an [ExecutorConfig] that has a plan, else nil.
 	Executor runtime.CodeExecutor
 }

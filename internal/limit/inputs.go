@@ -22,7 +22,7 @@ func All() []Input {
 		RequestBody, CallbackForm, LiveRequest, StoredEvent,
 		ModelAnswer, ModelEvent, ModelError, LiveMessage, Evaluation, PriceList,
 		TokenAnswer, KeySet,
-		ToolResult, WebPage, Search, ToolDocument, MCPMessage, MCPList,
+		ToolResult, WebPage, Search, ToolDocument, MCPMessage, MCPList, AgentCard, A2AAnswer,
 		BucketListing, VertexAnswer, Credentials,
 		AppDocument, AppFile, AppLoad, SkillFiles, SecretFile, EvalFile, ProgramFiles,
 	}
@@ -83,6 +83,8 @@ var (
 	Search       = Input{Name: "response of Discovery Engine", Bytes: 1 << 20, Values: maxValues, Depth: maxDepth}
 	ToolDocument = Input{Name: "document", Bytes: 24 << 20, Values: 500_000, Depth: 100, Note: "OpenAPI or discovery; YAML 4 MiB"}
 	MCPMessage   = Input{Name: "MCP message", Bytes: 16 << 20, Values: maxValues, Depth: wireDepth, Note: "a result is a tool result, too"}
+	AgentCard    = Input{Name: "agent card", Bytes: 1 << 20, Values: 20_000, Depth: 100}
+	A2AAnswer    = Input{Name: "response of a remote agent", Bytes: 16 << 20, Values: maxValues, Depth: wireDepth, Note: "whole streams; time: `timeout` of the agent"}
 	MCPList      = Input{Name: "MCP list", Bytes: 16 << 20, Values: maxValues, Depth: maxDepth, Note: "5000 entries, 100 pages; values of each page"}
 )
 

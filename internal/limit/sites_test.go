@@ -152,6 +152,7 @@ var boundedDecoders = map[string]string{
 	"wing/vertex/vertexstore/session_rows.go":  "a page that client.go reads",
 	"pkg/tool/declare/func.go":                 "arguments of a call in an answer of a model",
 	"pkg/server/feedback.go":                   "a number in a body that ReadBody has bounded",
+	"wing/a2aagent/message.go":                 "a question of its own in an event",
 	"wing/mcptool/decode.go":                   "what its caller has read",
 	"wing/mcptool/direct.go":                   "members that the message filter has bounded, and an error's body",
 	"wing/mcptool/tasks.go":                    "a task of its own in an event",

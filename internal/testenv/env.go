@@ -30,6 +30,7 @@ import (
 	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool/builtin"
 	"agenthost/pkg/tool/httptool"
+	"agenthost/wing/a2aagent"
 	"agenthost/wing/a2aserver"
 	"agenthost/wing/acpserver"
 	"agenthost/wing/aguiserver"
@@ -132,7 +133,7 @@ func Kinds() loader.Kinds {
 			slices.Concat(builtin.Builtins(), httptool.Builtins(), programs.Builtins(), skills.Builtins(), vertextool.Builtins()).SortByName(),
 			mcptool.Toolsets[connections.ADKAuth](), openapitool.Toolsets[connections.ADKAuth](connections.Google{}),
 		),
-		Agents:      loader.AgentKinds(),
+		Agents:      slices.Concat(loader.AgentKinds(), a2aagent.Kinds()),
 		AgentTools:  loader.AgentToolKinds(),
 		Connections: connections.NewKind(nil),
 		Plugins:     loader.PluginKinds(),

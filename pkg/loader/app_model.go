@@ -100,6 +100,7 @@ type resolvedAgent struct {
 	tools    []*resolvedTool
 	prompts  tool.PromptSource         // for its instruction; nil without one
 	executor *agentconfig.ExecutorPlan // from a kind; nil without one
+	server   []*resolvedTool           // a ServerConfig's, at most one
 	model    model.LLM
 	// modelRef is its own model's name, or "".
 	modelRef string

@@ -86,6 +86,9 @@ func (c *compiler) buildAgent(ctx context.Context, p *resolvedAgent) (runtime.Ag
 		}
 		env.Tools = append(env.Tools, tools...)
 	}
+	for _, t := range p.server {
+		env.Server = t.set
+	}
 	if p.executor != nil {
 		executor, err := c.buildExecutor(ctx, p.executor)
 		if err != nil {

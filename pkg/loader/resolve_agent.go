@@ -78,6 +78,12 @@ func (r *resolver) resolveAgent(ctx context.Context, n *spec.Node, t ancestry) *
 	if c, ok := plan.Config.(agentconfig.PromptConfig); ok && c.PromptRef() != nil {
 		p.prompts = r.resolvePrompts(ctx, c.PromptRef(), t)
 	}
+	if c, ok := plan.Config.(agentconfig.ServerConfig); ok {
+		kind, settings := c.ServerSet(n)
+		if p.server = r.buildTool(ctx, kind, settings); p.server == nil {
+			return nil // reported
+		}
+	}
 	if c, ok := plan.Config.(agentconfig.ExecutorConfig); ok && c.ExecutorPlan() != nil {
 		p.executor = c.ExecutorPlan()
 		r.checkExecutor(p.executor)

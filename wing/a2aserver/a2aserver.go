@@ -18,6 +18,8 @@ import (
 	"sync"
 	"time"
 
+	"agenthost/internal/a2apart"
+
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
@@ -131,7 +133,7 @@ func (h *handlers) handleA2A(w http.ResponseWriter, r *http.Request) error {
 	own.URL = &url.URL{Path: "/" + d.path, RawQuery: r.URL.RawQuery}
 	own.Header.Del("Authorization") // the transport keeps the headers with the request
 	if d.isADK {
-		w.Header().Set(a2a.SvcParamExtensions, adkExtension)
+		w.Header().Set(a2a.SvcParamExtensions, a2apart.ADKExtension)
 	}
 	if caught := safe.Call(func() { transport.ServeHTTP(protocol.NewFrameWriter(w), own) }); caught != nil {
 		return caught
@@ -187,7 +189,7 @@ func (h *handlers) findAgent(r *http.Request) (*door, error) {
 	}
 	for _, header := range []string{a2a.SvcParamExtensions, "X-" + a2a.SvcParamExtensions} {
 		for _, line := range r.Header.Values(header) {
-			d.isADK = d.isADK || slices.Contains(strings.FieldsFunc(line, func(c rune) bool { return c == ',' || c == ' ' }), adkExtension)
+			d.isADK = d.isADK || slices.Contains(strings.FieldsFunc(line, func(c rune) bool { return c == ',' || c == ' ' }), a2apart.ADKExtension)
 		}
 	}
 	return d, nil

@@ -5,6 +5,8 @@ import (
 	"context"
 	"net/http"
 
+	"agenthost/internal/a2apart"
+
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
@@ -39,7 +41,7 @@ func (d *door) buildCard() *a2a.AgentCard {
 		IconURL: d.settings.iconURL, DocumentationURL: d.settings.documentation,
 		Capabilities: a2a.AgentCapabilities{
 			Streaming: true, ExtendedAgentCard: d.h.HasAuth(),
-			Extensions: []a2a.AgentExtension{{URI: adkExtension, Description: "Answers have ADK's metadata and its function calls."}},
+			Extensions: []a2a.AgentExtension{{URI: a2apart.ADKExtension, Description: "Answers have ADK's metadata and its function calls."}},
 		},
 		DefaultInputModes: []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},
 		Skills: []a2a.AgentSkill{{ID: agent.Name(), Name: agent.Name(), Description: about, Tags: []string{"agent"}}},

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"agenthost/internal/a2apart"
+
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"agenthost/pkg/protocol/task"
@@ -175,7 +177,7 @@ func (f *follower) sendEvent(ev *session.Event) bool {
 		delete(f.open, a.ID)
 		return f.yield(update, nil)
 	}
-	parts := buildParts(ev.Content, f.view.isADK, callIDs(ev))
+	parts := a2apart.BuildParts(ev.Content, f.view.isADK, callIDs(ev))
 	if len(parts) == 0 {
 		return true
 	}

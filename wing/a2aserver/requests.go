@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/internal/a2apart"
+
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/google/uuid"
@@ -312,7 +314,7 @@ func (d *door) newDirectMessage(id task.ID, s *task.State) *a2a.Message {
 		return nil
 	}
 	for _, ev := range slices.Backward(s.Answer()) { // a checkpoint may follow the answer
-		parts := buildParts(ev.Content, d.isADK, nil)
+		parts := a2apart.BuildParts(ev.Content, d.isADK, nil)
 		if ev.IsPlainResult() {
 			parts = a2a.ContentParts{a2a.NewTextPart(ev.ResultText())}
 		}

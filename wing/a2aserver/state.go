@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"agenthost/internal/a2apart"
+
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"agenthost/pkg/protocol"
@@ -60,7 +62,7 @@ func (v *taskView) listMessages(t *task.Turn, limit *int) []*a2a.Message {
 		if !ev.IsFromUser() {
 			continue
 		}
-		if parts := buildParts(ev.Content, true, nil); len(parts) > 0 {
+		if parts := a2apart.BuildParts(ev.Content, true, nil); len(parts) > 0 {
 			m := a2a.NewMessageForTask(a2a.MessageRoleUser, v.taskInfo(), parts...)
 			m.ID = ev.ID
 			all = append(all, m)
@@ -113,8 +115,8 @@ func (v *taskView) describeQuestions(pending []task.PendingCall) (a2a.TaskState,
 		if q := protocol.NewQuestion(open.Call); q != nil {
 			words = append(words, a2a.NewTextPart(q.Text))
 		}
-		if part := newTypedPart(typeCall, open.Call, nil); part != nil {
-			part.SetMeta(longRunningKey, true)
+		if part := a2apart.NewTypedPart(a2apart.TypeCall, open.Call, nil); part != nil {
+			part.SetMeta(a2apart.LongRunningKey, true)
 			calls = append(calls, part)
 		}
 	}
@@ -137,7 +139,7 @@ func (v *taskView) buildArtifact(ev *session.Event, numbers numbering) *a2a.Arti
 	}
 	id := numbers.nextID(ev.Author)
 	numbers[ev.Author]++
-	parts := buildParts(ev.Content, v.isADK, ev.LongRunningToolIDs)
+	parts := a2apart.BuildParts(ev.Content, v.isADK, ev.LongRunningToolIDs)
 	if ev.IsPlainResult() {
 		parts = a2a.ContentParts{a2a.NewTextPart(ev.ResultText())}
 	}
@@ -154,7 +156,7 @@ func (v *taskView) buildMetadata() map[string]any {
 	}
 	return map[string]any{
 		"adk_app_name": v.id.Key.App, "adk_user_id": v.id.Key.User, "adk_session_id": v.id.Key.ID,
-		adkExtension: map[string]any{"adk_agent_executor_v2": true},
+		a2apart.ADKExtension: map[string]any{"adk_agent_executor_v2": true},
 	}
 }
 
@@ -169,7 +171,7 @@ func (v *taskView) buildEventMetadata(ev *session.Event) map[string]any {
 		m["adk_branch"] = ev.Branch
 	}
 	for key, value := range map[string]any{"adk_usage_metadata": ev.UsageMetadata, "adk_grounding_metadata": ev.GroundingMetadata, "adk_citation_metadata": ev.CitationMetadata} {
-		if object := newTypedPart("", value, nil); object != nil {
+		if object := a2apart.NewTypedPart("", value, nil); object != nil {
 			if fields, ok := object.Data().(map[string]any); ok && len(fields) > 0 {
 				m[key] = fields
 			}

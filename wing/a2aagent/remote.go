@@ -1,0 +1,236 @@
+package a2aagent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2aclient"
+	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
+
+	"agenthost/internal/limit"
+	"agenthost/internal/toolhttp"
+	"agenthost/pkg/connection"
+	"agenthost/pkg/protocol"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
+)
+
+// cardAge is how long a card is used before it is fetched again. Failures are not kept.
+const cardAge = 5 * time.Minute
+
+// A remote is the server that runs the agent. It is safe for concurrent use.
+type remote struct {
+	card    *url.URL
+	timeout time.Duration
+	http    *http.Client
+	logger  *slog.Logger
+	secrets secretList
+	// offline is set in apps that must not reach a server, such as in tests.
+	offline bool
+
+	mu      sync.Mutex
+	client  *a2aclient.Client
+	streams bool
+	fetched time.Time
+}
+
+func newRemote(_ context.Context, env tool.Env, c *serverYAML) (tool.Set, error) {
+	card, err := url.Parse(c.Card.Value)
+	if err != nil {
+		return nil, spec.Diagnostics{c.Card.Errorf(0, "url", "agent_card must be an address")}
+	}
+	r := &remote{card: card, timeout: time.Duration(c.Timeout), logger: env.Logger, offline: env.Offline}
+	r.http = toolhttp.GuardRedirects(env.HTTP)
+	r.http.Transport = &transport{next: r.http.Transport, remote: r, connection: env.Connection}
+	return r, nil
+}
+
+// Tools returns no tools: the agent uses the set itself.
+func (r *remote) Tools(context.Context) ([]tool.Tool, error) { return nil, nil }
+
+// Close implements [tool.Set].
+func (r *remote) Close() error { return nil }
+
+// openClient returns a client for the agent that the card describes, and whether it streams.
+func (r *remote) openClient(ctx context.Context) (client *a2aclient.Client, streams bool, err error) {
+	if r.offline {
+		return nil, false, fmt.Errorf("remote agents are not called in tests, and this one is at %s", r.card.Host)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.client != nil && time.Since(r.fetched) < cardAge {
+		return r.client, r.streams, nil
+	}
+	card, err := r.readCard(ctx)
+	if err != nil {
+		return nil, false, fmt.Errorf("cannot read the agent card: %w", err)
+	}
+	client, err = a2aclient.NewFactory(
+		a2aclient.WithDefaultsDisabled(),
+		a2aclient.WithJSONRPCTransport(r.http), a2aclient.WithRESTTransport(r.http),
+		a2av0.WithJSONRPCTransport(a2av0.JSONRPCTransportConfig{Client: r.http}),
+		a2av0.WithRESTTransport(a2av0.RESTTransportConfig{Client: r.http}),
+	).CreateFromCard(ctx, card)
+	if err != nil {
+		return nil, false, fmt.Errorf("the agent card has no interface over JSON-RPC or REST: %w", err)
+	}
+	r.client, r.streams, r.fetched = client, card.Capabilities.Streaming, time.Now()
+	return client, r.streams, nil
+}
+
+// readCard reads the card, of either version of the protocol.
+func (r *remote) readCard(ctx context.Context) (*a2a.AgentCard, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.card.String(), http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "application/json")
+	resp, err := r.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the server answered %s", http.StatusText(resp.StatusCode))
+	}
+	raw, err := limit.AgentCard.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	card, err := a2av0.NewAgentCardParser()(raw)
+	if err != nil || card == nil {
+		return nil, errors.New("it is not an agent card")
+	}
+	return card, r.checkInterfaces(card)
+}
+
+// checkInterfaces leaves out the interfaces with addresses that are not safe.
+func (r *remote) checkInterfaces(card *a2a.AgentCard) error {
+	named := ""
+	card.SupportedInterfaces = slices.DeleteFunc(card.SupportedInterfaces, func(i *a2a.AgentInterface) bool {
+		if i == nil {
+			return true
+		}
+		u, err := url.Parse(i.URL)
+		named = i.URL
+		return err != nil || u.Host == "" || !isSafe(u)
+	})
+	if len(card.SupportedInterfaces) == 0 && named != "" {
+		return fmt.Errorf("its address %q does not begin with https://", protocol.TruncateText(named, maxText))
+	}
+	return nil
+}
+
+// userKey is the context key for the user whom a request is for.
+type userKey struct{}
+
+func withUser(ctx context.Context, user connection.User) context.Context {
+	return context.WithValue(ctx, userKey{}, user)
+}
+
+// A transport adds the connection's credential to requests to the card's host, and to no other, and
+// bounds the responses.
+type transport struct {
+	next       http.RoundTripper
+	remote     *remote
+	connection *connection.Connection
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	next := t.next
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	var resp *http.Response
+	var err error
+	if own := t.remote.card; req.URL.Host == own.Host && req.URL.Scheme == own.Scheme {
+		user, _ := req.Context().Value(userKey{}).(connection.User)
+		var secrets []string
+		resp, secrets, err = t.connection.RoundTrip(next, req, user)
+		t.remote.secrets.addSecrets(secrets)
+	} else {
+		resp, err = next.RoundTrip(req)
+	}
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = &boundedBody{limit.A2AAnswer.NewReader(resp.Body), resp.Body, 0}
+	return resp, nil
+}
+
+// A boundedBody is a response body with a limit on its bytes and its JSON values, of which each begins
+// after one of three signs. The signs in strings count, too.
+type boundedBody struct {
+	io.Reader
+	io.Closer
+	values int
+}
+
+// Read implements [io.Reader].
+func (b *boundedBody) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	for _, sign := range []string{",", "[", "{"} {
+		b.values += bytes.Count(p[:n], []byte(sign))
+	}
+	if most := limit.A2AAnswer.Values; b.values > most {
+		return 0, &limit.Error{Input: limit.A2AAnswer.Name, Unit: "values", Limit: most}
+	}
+	return n, err
+}
+
+// A secretList redacts the last credentials from what the server sends. It is safe for concurrent use.
+type secretList struct {
+	mu       sync.Mutex
+	secrets  []string
+	redactor *spec.Redactor
+}
+
+// maxSecrets bounds the credentials that are redacted.
+const maxSecrets = 8
+
+func (l *secretList) addSecrets(secrets []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, one := range secrets {
+		if !slices.Contains(l.secrets, one) {
+			l.secrets = append(l.secrets, one)
+			l.redactor = nil
+		}
+	}
+	l.secrets = l.secrets[max(0, len(l.secrets)-maxSecrets):]
+}
+
+func (l *secretList) redactString(text string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.redactor == nil {
+		l.redactor = spec.NewRedactor(l.secrets...)
+	}
+	return l.redactor.RedactString(text)
+}
+
+// readMap returns a value's JSON object; nil for another value.
+func readMap(v any) map[string]any {
+	if m, ok := v.(map[string]any); ok {
+		return m
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	var m map[string]any
+	_ = json.Unmarshal(raw, &m)
+	return m
+}
