@@ -1,6 +1,7 @@
 package textlive
 
 import (
+	"encoding/binary"
 	"strings"
 	"time"
 
@@ -41,4 +42,28 @@ func PCMDuration(b *genai.Blob) time.Duration {
 		rate = DefaultSampleRate
 	}
 	return time.Duration(len(b.Data)/2) * time.Second / time.Duration(rate)
+}
+
+// EncodeWAV returns a WAV file with 16-bit mono samples; their media type's parameters name the
+// rate (RIFF WAVE, PCM).
+func EncodeWAV(samples []byte, parameters string) []byte {
+	rate, ok := PCMRate(parameters)
+	if !ok || rate == 0 {
+		rate = DefaultSampleRate
+	}
+	const headerBytes, pcmFormat, channels, bytesPerSample = 44, 1, 1, 2
+	f := make([]byte, 0, headerBytes+len(samples))
+	f = append(f, "RIFF"...)
+	f = binary.LittleEndian.AppendUint32(f, uint32(headerBytes-8+len(samples)))
+	f = append(f, "WAVEfmt "...)
+	f = binary.LittleEndian.AppendUint32(f, 16)
+	f = binary.LittleEndian.AppendUint16(f, pcmFormat)
+	f = binary.LittleEndian.AppendUint16(f, channels)
+	f = binary.LittleEndian.AppendUint32(f, uint32(rate))
+	f = binary.LittleEndian.AppendUint32(f, uint32(rate*channels*bytesPerSample))
+	f = binary.LittleEndian.AppendUint16(f, channels*bytesPerSample)
+	f = binary.LittleEndian.AppendUint16(f, 8*bytesPerSample)
+	f = append(f, "data"...)
+	f = binary.LittleEndian.AppendUint32(f, uint32(len(samples)))
+	return append(f, samples...)
 }

@@ -1,7 +1,6 @@
 package live
 
 import (
-	"encoding/binary"
 	"fmt"
 	"strings"
 	"time"
@@ -121,35 +120,11 @@ func (r *recording) removeFile(side string) *Recording {
 	f := &Recording{Start: from.start, Truncated: from.truncated}
 	extension := "wav"
 	if parameters, ok := strings.CutPrefix(from.mimeType, "audio/pcm"); ok {
-		f.Blob = &genai.Blob{MIMEType: "audio/wav", Data: encodeWAV(from.data, parameters)}
+		f.Blob = &genai.Blob{MIMEType: "audio/wav", Data: textlive.EncodeWAV(from.data, parameters)}
 	} else {
 		f.Blob = &genai.Blob{MIMEType: from.mimeType, Data: from.data}
 		extension, _, _ = strings.Cut(strings.TrimPrefix(from.mimeType, "audio/"), ";")
 	}
 	f.Name = fmt.Sprintf("adk_live_audio_storage_%s_audio_%d.%s", side, from.start.UnixMilli(), extension)
 	return f
-}
-
-// encodeWAV returns a WAV file with 16-bit mono samples; their media type's parameters name the
-// rate (RIFF WAVE, PCM).
-func encodeWAV(samples []byte, parameters string) []byte {
-	rate, ok := textlive.PCMRate(parameters)
-	if !ok || rate == 0 {
-		rate = textlive.DefaultSampleRate
-	}
-	const headerBytes, pcmFormat, channels, bytesPerSample = 44, 1, 1, 2
-	f := make([]byte, 0, headerBytes+len(samples))
-	f = append(f, "RIFF"...)
-	f = binary.LittleEndian.AppendUint32(f, uint32(headerBytes-8+len(samples)))
-	f = append(f, "WAVEfmt "...)
-	f = binary.LittleEndian.AppendUint32(f, 16)
-	f = binary.LittleEndian.AppendUint16(f, pcmFormat)
-	f = binary.LittleEndian.AppendUint16(f, channels)
-	f = binary.LittleEndian.AppendUint32(f, uint32(rate))
-	f = binary.LittleEndian.AppendUint32(f, uint32(rate*channels*bytesPerSample))
-	f = binary.LittleEndian.AppendUint16(f, channels*bytesPerSample)
-	f = binary.LittleEndian.AppendUint16(f, 8*bytesPerSample)
-	f = append(f, "data"...)
-	f = binary.LittleEndian.AppendUint32(f, uint32(len(samples)))
-	return append(f, samples...)
 }

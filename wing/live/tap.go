@@ -87,7 +87,7 @@ func (t *Tap) removeMedia() *genai.Blob {
 	b := &genai.Blob{MIMEType: t.mimeType, Data: t.data}
 	t.mimeType, t.data = "", nil
 	if parameters, ok := strings.CutPrefix(b.MIMEType, "audio/pcm"); ok {
-		b = &genai.Blob{MIMEType: "audio/wav", Data: encodeWAV(b.Data, parameters)}
+		b = &genai.Blob{MIMEType: "audio/wav", Data: textlive.EncodeWAV(b.Data, parameters)}
 	}
 	return b
 }

@@ -2,10 +2,12 @@ package openaiserver
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/genai"
 
@@ -107,6 +109,8 @@ type completion struct {
 	sent, thoughts strings.Builder
 	// calls are those of the client's tools.
 	calls []toolCall
+	// audio is what the agents have spoken, for a client that accepts it.
+	audio []*genai.Blob
 	// breaks is set if a paragraph ends before the next text.
 	breaks bool
 	// hasBegun is set with the first chunk.
@@ -137,7 +141,11 @@ func (c *completion) answerMessage(ctx context.Context, m *message) error {
 	if err != nil {
 		return c.failAnswer(err)
 	}
-	return c.finishAnswer()
+	audio, err := c.buildAudio()
+	if err != nil {
+		return c.failAnswer(err)
+	}
+	return c.finishAnswer(audio)
 }
 
 func newCompletionID(id string) string { return "chatcmpl-" + id }
@@ -150,6 +158,12 @@ func (c *completion) beginTurn(invocation string) error {
 func (c *completion) endMessage() error {
 	c.breaks = c.sent.Len() > 0
 	return nil
+}
+
+func (c *completion) addAudio(b *genai.Blob) {
+	if c.q.acceptsAudio() {
+		c.audio = append(c.audio, b)
+	}
 }
 
 func (c *completion) addCall(call *genai.FunctionCall, arguments string) error {
@@ -192,10 +206,11 @@ func (c *completion) addQuestion(ctx context.Context) error {
 
 // A delta is what a chunk adds to the answer.
 type delta struct {
-	Role      string     `json:"role,omitempty"`
-	Content   *string    `json:"content,omitempty"`
-	Reasoning string     `json:"reasoning_content,omitempty"`
-	ToolCalls []toolCall `json:"tool_calls,omitempty"`
+	Role      string       `json:"role,omitempty"`
+	Content   *string      `json:"content,omitempty"`
+	Reasoning string       `json:"reasoning_content,omitempty"`
+	ToolCalls []toolCall   `json:"tool_calls,omitempty"`
+	Audio     *answerAudio `json:"audio,omitempty"`
 }
 
 type chunkChoice struct {
@@ -235,11 +250,12 @@ func (c *completion) sendDelta(d *delta) error {
 }
 
 type answerMessage struct {
-	Role      string     `json:"role"`
-	Content   *string    `json:"content"`
-	Refusal   any        `json:"refusal"`
-	Reasoning string     `json:"reasoning_content,omitempty"`
-	ToolCalls []toolCall `json:"tool_calls,omitempty"`
+	Role      string       `json:"role"`
+	Content   *string      `json:"content"`
+	Refusal   any          `json:"refusal"`
+	Reasoning string       `json:"reasoning_content,omitempty"`
+	ToolCalls []toolCall   `json:"tool_calls,omitempty"`
+	Audio     *answerAudio `json:"audio,omitempty"`
 }
 
 type answerChoice struct {
@@ -259,10 +275,30 @@ type answerObject struct {
 	Usage   usage          `json:"usage"`
 }
 
+// unlimitedAudio is how long audio can be referred to in a session that does not expire.
+const unlimitedAudio = 365 * 24 * time.Hour
+
+// buildAudio returns the answer's audio; nil without.
+func (c *completion) buildAudio() (*answerAudio, error) {
+	if len(c.audio) == 0 {
+		return nil, nil
+	}
+	data, err := encodeAudio(c.audio, c.q.Audio.Format)
+	if err != nil {
+		return nil, err
+	}
+	kept := c.model.app.Retention()
+	if kept == 0 {
+		kept = unlimitedAudio
+	}
+	words := c.sent.String()
+	return &answerAudio{newAudioID(words), base64.StdEncoding.EncodeToString(data), c.h.Now().Add(kept).Unix(), words}, nil
+}
+
 // finishAnswer completes the answer.
-func (c *completion) finishAnswer() error {
+func (c *completion) finishAnswer(audio *answerAudio) error {
 	if c.stream == nil {
-		m := answerMessage{Role: roleAssistant, Reasoning: c.thoughts.String(), ToolCalls: c.calls}
+		m := answerMessage{Role: roleAssistant, Reasoning: c.thoughts.String(), ToolCalls: c.calls, Audio: audio}
 		if text := c.sent.String(); text != "" || len(c.calls) == 0 {
 			m.Content = &text
 		}
@@ -270,6 +306,9 @@ func (c *completion) finishAnswer() error {
 			ID: c.id, Object: "chat.completion", Created: c.created, Model: c.model.id, Usage: c.usage,
 			Choices: []answerChoice{{Message: m, Finish: c.finish}},
 		})
+	}
+	if audio != nil && c.sendDelta(&delta{Audio: audio}) != nil {
+		return nil // the client has disconnected
 	}
 	last := chunkChoice{Delta: &delta{}, Finish: &c.finish}
 	if !c.hasBegun {

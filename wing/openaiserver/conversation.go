@@ -292,6 +292,9 @@ func (s *search) createSession(ctx context.Context, key session.Key) (*place, er
 func readHistory(messages []*message) ([]*genai.Content, error) {
 	history := make([]*genai.Content, len(messages))
 	for i, m := range messages {
+		if len(m.parts) == 0 {
+			return nil, newRefusal("messages", "audio id %q is not that of an answer in a stored conversation", protocol.TruncateText(m.audio, maxShown))
+		}
 		history[i] = &genai.Content{Role: genai.RoleUser, Parts: m.parts}
 		if m.role == roleAssistant {
 			history[i].Role = genai.RoleModel
@@ -366,7 +369,7 @@ func (t *transcript) readAnswer(ev *session.Event) {
 			t.open = append(t.open, q)
 		}
 	}
-	if n := len(t.lines); ev.ResultText() != "" || len(ev.LongRunningToolIDs) > 0 || n > 0 && t.lines[n-1].role == roleAssistant {
+	if n := len(t.lines); ev.ResultText() != "" || len(listAudio(ev)) > 0 || len(ev.LongRunningToolIDs) > 0 || n > 0 && t.lines[n-1].role == roleAssistant {
 		t.addLine(roleAssistant, ev.ResultText(), ev)
 	}
 }
@@ -407,6 +410,8 @@ func (l *line) matchesMessage(m *message) bool {
 			f := p.FunctionResponse
 			return f != nil && !reflect.DeepEqual(l.results[f.ID], f.Response)
 		})
+	case m.audio != "" && m.text == "":
+		return newAudioID(l.text) == m.audio
 	case l.role == roleUser && l.files != digestFiles(m.parts):
 		return false
 	}

@@ -46,6 +46,8 @@ sub_agents:
 - {when: responses.get_weather != nil, text: "It is {responses.get_weather.result} in Rome."}
 - {when: user contains "weather", calls: [{name: get_weather, args: {city: Rome}}]}
 - {when: responses.get_user_choice != nil, text: "You chose {responses.get_user_choice.result}."}
+- {when: user contains "speak", text: "I speak.", parts: [{inlineData: {mimeType: "audio/L16;rate=24000", data: AQID}}, {inlineData: {mimeType: "audio/L16;rate=24000", data: BAUG}}]}
+- {when: user contains "chant", parts: [{inlineData: {mimeType: audio/ogg, data: AQID}}]}
 - {when: user contains "both", calls: [{name: refund, args: {amount: 5}}, {name: refund, args: {amount: 6}}]}
 - {when: user contains "refund", calls: [{name: refund, args: {amount: 500}}]}
 - {when: user contains "choose", calls: [{name: get_user_choice, args: {options: [Green, Black]}}]}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 
 	"google.golang.org/genai"
@@ -30,7 +31,8 @@ type completionRequest struct {
 	Store         *bool           `json:"store"`
 	User          string          `json:"user"`
 	Metadata      map[string]any  `json:"metadata"`
-	Audio         json.RawMessage `json:"audio"`
+	Modalities    []string        `json:"modalities"`
+	Audio         *audioRequest   `json:"audio"`
 }
 
 type streamOptions struct {
@@ -43,6 +45,10 @@ type chatMessage struct {
 	// ToolCalls are the assistant's calls, and ToolCallID is the one that a message of a tool answers.
 	ToolCalls  []toolCall `json:"tool_calls"`
 	ToolCallID string     `json:"tool_call_id"`
+	// Audio is the assistant's, instead of its content.
+	Audio *struct {
+		ID string `json:"id"`
+	} `json:"audio"`
 }
 
 // A functionTool is a tool of the client: chat completions have its parts in function, responses next
@@ -142,10 +148,26 @@ func (h *handlers) readCompletion(w http.ResponseWriter, r *http.Request) (*comp
 		return nil, newRefusal("n", "n must be 1: a model answers once")
 	case len(q.Functions) > 0:
 		return nil, newRefusal("functions", "functions is not supported: use tools")
-	case len(q.Audio) > 0 && string(q.Audio) != "null":
-		return nil, newRefusal("audio", "audio must be absent: answers are text")
 	}
-	return q, nil
+	return q, q.checkAudio()
+}
+
+// acceptsAudio reports whether the client accepts audio.
+func (q *completionRequest) acceptsAudio() bool { return slices.Contains(q.Modalities, "audio") }
+
+// checkAudio checks the audio that a request accepts.
+func (q *completionRequest) checkAudio() error {
+	switch {
+	case !q.acceptsAudio() && q.Audio != nil:
+		return newRefusal("audio", "audio requires modalities with audio")
+	case !q.acceptsAudio():
+		return nil
+	case q.Audio == nil:
+		return newRefusal("audio", "audio is required with the modality audio: {format: …}")
+	case audioKinds[q.Audio.Format] == nil:
+		return newRefusal("audio.format", "audio.format must be wav, mp3, flac, opus, aac or pcm16, got %q", protocol.TruncateText(q.Audio.Format, maxShown))
+	}
+	return nil
 }
 
 // readBody reads a JSON object into q, and names a key whose value has the wrong type.
@@ -196,6 +218,8 @@ type message struct {
 	// text is what was written.
 	text  string
 	parts []*genai.Part
+	// audio is the ID of the audio that the message consists of.
+	audio string
 }
 
 // answeredCall returns the first call that the message answers as its tool; empty for none.
@@ -274,7 +298,10 @@ func (c *chatMessage) readMessage(at string) (*message, error) {
 		}
 		m.parts = append(m.parts, part)
 	}
-	if len(m.parts) == 0 {
+	if c.Audio != nil && c.Role == roleAssistant && m.text == "" {
+		m.audio = c.Audio.ID
+	}
+	if len(m.parts) == 0 && m.audio == "" {
 		return nil, nil
 	}
 	return m, nil

@@ -273,6 +273,9 @@ func (o *responseWriter) addTexts(text, thoughts string) error {
 	return o.sendEvent(&streamEvent{Type: "response.output_text.delta", ItemID: o.itemID("msg"), Output: &o.items, Content: new(int), Delta: text, Logprobs: []any{}})
 }
 
+// addAudio does nothing: responses have no audio.
+func (o *responseWriter) addAudio(*genai.Blob) {}
+
 func (o *responseWriter) addThoughts(thoughts string) error {
 	if err := o.endText(); err != nil {
 		return err

@@ -53,6 +53,8 @@ type answerWriter interface {
 	beginTurn(invocation string) error
 	// addTexts adds to the current message; either may be empty.
 	addTexts(text, thoughts string) error
+	// addAudio adds what an agent has spoken.
+	addAudio(b *genai.Blob)
 	// endMessage is called after each complete message.
 	endMessage() error
 	// addCall adds a call of a client's tool.
@@ -189,6 +191,9 @@ func (t *turn) readEvent(ev *session.Event, out answerWriter) error {
 	t.partial.thoughts.Reset()
 	if err := out.addTexts(text, thoughts); err != nil {
 		return err
+	}
+	for _, b := range listAudio(ev) {
+		out.addAudio(b)
 	}
 	if err := out.endMessage(); err != nil {
 		return err
