@@ -14,7 +14,7 @@ COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 SLIM    := -trimpath -tags=grpcnotrace -ldflags='-s -w -X main.release=$(VERSION) -X main.commit=$(COMMIT)'
 TOOLS   := tools/go.mod
 # The nested modules that import this one: a new dependency here changes theirs.
-MODULES := qa qa/bench qa/gcscompat qa/kubecompat examples/extend
+MODULES := qa qa/bench qa/gcscompat qa/kubecompat qa/openaicompat examples/extend
 # go test that also prints skipped tests.
 GOTEST  := $(CURDIR)/bin/gotest
 # The random seed of proof and probes.
@@ -24,7 +24,7 @@ RUN     ?=
 CORPUS  ?= $(abspath ../shared/corpus)
 export AGENTHOST_CORPUS ?= $(CORPUS)
 
-.PHONY: all help build run test interpreters unit race qa-test lint fmt fmt-check generate film fresh apps eval examples-test gcs-test kube-test ui-test vscode mcp-suite acp-clients fuzz bench bench-stores bench-http bench-mcp bench-openai bench-agui bench-a2a bench-replicas proof proof-full probes dist module cover clean
+.PHONY: all help build run test interpreters unit race qa-test lint fmt fmt-check generate film fresh apps eval examples-test gcs-test kube-test openai-test ui-test vscode mcp-suite acp-clients fuzz bench bench-stores bench-http bench-mcp bench-openai bench-agui bench-a2a bench-replicas proof proof-full probes dist module cover clean
 
 all: test ## same as test
 
@@ -38,7 +38,7 @@ run: build ## build, then serve the example apps on the scripted model
 	$(BIN) serve apps --auto-create-session --demo --dev
 
 test: ## run all checks: format, lint, tests, race detector, apps, other modules; starts the servers that are missing
-	tools/test.sh fmt-check lint interpreters unit race apps qa-test bench-test examples-test gcs-test kube-test
+	tools/test.sh fmt-check lint interpreters unit race apps qa-test bench-test examples-test gcs-test kube-test openai-test
 
 interpreters: ## install Python for the tests of the code executor wasi (48 MB, requires npm)
 	tools/install-python.sh
@@ -104,6 +104,9 @@ gcs-test: gotest ## test artifacts on a third-party fake of Google Cloud Storage
 
 kube-test: gotest ## validate the manifests in deploy/ with Kubernetes' own types (separate module)
 	cd qa/kubecompat && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
+
+openai-test: gotest ## run OpenAI's Go client against apps as models (separate module)
+	cd qa/openaicompat && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
 
 bench: ## benchmark against adk-go and print ratios
 	cd qa/bench && $(NOCGO) $(GO) run .
