@@ -131,7 +131,9 @@ func (s *server) Execute(ctx context.Context, c *a2asrv.ExecutorContext) iter.Se
 			ev.Artifact.Metadata = map[string]any{"adk_actions": map[string]any{"stateDelta": map[string]any{"city": "Porto", "role": "admin"}, "escalate": true}}
 			_ = yield(ev, nil) && state(a2a.TaskStateCompleted)
 		case text == "wait":
-			<-ctx.Done()
+			if state(a2a.TaskStateWorking, a2a.NewTextPart("Thinking.")) {
+				<-ctx.Done()
+			}
 		default:
 			_ = yield(a2a.NewArtifactEvent(c, a2a.NewTextPart("You wrote: "+text)), nil) && state(a2a.TaskStateCompleted)
 		}
@@ -361,17 +363,20 @@ func TestCancel(t *testing.T) {
 	s := serve(t, "JSON-RPC 1.0", true)
 	e := newEnv(t, s.URL+"/card.json", "")
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan string)
-	go func() { done <- e.send(ctx, model.UserText("wait"), false) }()
-	for { // until the server works on it
-		s.mu.Lock()
-		started := len(s.received) > 0
-		s.mu.Unlock()
-		if started {
+	defer cancel()
+	config := runtime.DefaultRunConfig()
+	config.StreamingMode = runtime.StreamingSSE
+	req := &runtime.RunRequest{App: "front", UserID: e.key.User, SessionID: e.key.ID, Message: model.UserText("wait"), Config: &config}
+	var got []string
+	for ev, err := range e.Host.Run(ctx, req) {
+		if err != nil || ev.ErrorCode != "" {
 			break
 		}
+		got = append(got, formatEvent(ev))
+		cancel()
 	}
-	cancel()
 	<-s.canceled
-	<-done
+	if want := []string{"[thought Thinking.]"}; !cmp.Equal(got, want) {
+		t.Errorf("events %q, want %q", got, want)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 
 	"agenthost/internal/a2apart"
+	"agenthost/internal/limit"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/model"
 	"agenthost/pkg/protocol"
@@ -71,6 +72,9 @@ func (m *remoteModel) wrapError(ctx context.Context, err error) error {
 		if errors.Is(cause, context.Canceled) {
 			return cause
 		}
+	}
+	if exceeded := (*limit.Error)(nil); errors.As(err, &exceeded) {
+		err = exceeded
 	}
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
 		err = failed.Err // the address may have a key
