@@ -2,16 +2,19 @@ package agenthost
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"agenthost/internal/safe"
+	"agenthost/pkg/runtime"
 	"agenthost/pkg/store"
 )
 
 // pruneEvery is the interval at which serve deletes sessions past their retention.
 const pruneEvery = 10 * time.Minute
 
-// pruneRegularly deletes sessions past their app's retention every 10 minutes, until ctx ends.
+// pruneRegularly deletes sessions past their app's retention, and old outcomes of deleted sessions, every 10
+// minutes, until ctx ends.
 // After a clock jump it waits for the next time, when the clock may be right again.
 func (h *Host) pruneRegularly(ctx context.Context) {
 	ticker := time.NewTicker(pruneEvery)
@@ -35,16 +38,26 @@ func (h *Host) pruneRegularly(ctx context.Context) {
 
 func (h *Host) pruneExpired(ctx context.Context) {
 	for _, app := range h.Apps() {
-		if app.Retention() == 0 {
-			continue
+		if app.Retention() > 0 {
+			h.pruneSessions(ctx, app)
 		}
-		n, err := h.Store().Prune(ctx, &store.PruneRequest{App: app.Name(), Age: app.Retention(), Interval: pruneEvery})
-		if n > 0 {
-			h.logger.Info("deleted expired sessions", "app", app.Name(), "sessions", n, "retention", app.Retention())
+		days, err := h.Store().PruneOutcomes(ctx, app.Name(), app.OutcomeRetention())
+		if days > 0 {
+			h.logger.Info("deleted old outcomes", "app", app.Name(), "days", days, "outcome_retention", app.OutcomeRetention())
 		}
-		if err != nil && ctx.Err() == nil {
-			h.logger.Warn("deleting expired sessions failed", "app", app.Name(), "error", err)
+		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrNoOutcomes) {
+			h.logger.Warn("deleting old outcomes failed", "app", app.Name(), "error", err)
 		}
+	}
+}
+
+func (h *Host) pruneSessions(ctx context.Context, app *runtime.App) {
+	n, err := h.Store().Prune(ctx, &store.PruneRequest{App: app.Name(), Age: app.Retention(), Interval: pruneEvery, KeepOutcomes: app.OutcomeRetention()})
+	if n > 0 {
+		h.logger.Info("deleted expired sessions", "app", app.Name(), "sessions", n, "retention", app.Retention())
+	}
+	if err != nil && ctx.Err() == nil {
+		h.logger.Warn("deleting expired sessions failed", "app", app.Name(), "error", err)
 	}
 }
 

@@ -32,6 +32,7 @@ type sessionFlags struct {
 	json          bool
 	limit         int
 	page          string
+	outcomes      outcomeFlag
 }
 
 func newSessionCommand(env command.Env) *cobra.Command {
@@ -111,6 +112,7 @@ func newSessionDeleteCommand(env command.Env) *cobra.Command {
 		Args:  command.RequireArgs(2, 2),
 	}, func(ctx context.Context, args []string) error { return deleteSession(ctx, env, &f, args) })
 	cmd.Flags().StringVar(&f.user, "user", "user", "user of the session")
+	f.outcomes.registerFlag(cmd.Flags())
 	command.RegisterOutput(cmd.Flags(), &f.json, false)
 	return cmd
 }
@@ -298,6 +300,10 @@ func (f *sessionFlags) openHost(ctx context.Context, env command.Env, args []str
 }
 
 func deleteSession(ctx context.Context, env command.Env, f *sessionFlags, args []string) error {
+	keep, err := f.outcomes.readRetention(args[0])
+	if err != nil {
+		return err
+	}
 	st, err := f.OpenStoreFor(ctx, command.ChangeDatabase)
 	if err != nil {
 		return err
@@ -307,7 +313,7 @@ func deleteSession(ctx context.Context, env command.Env, f *sessionFlags, args [
 	if _, err := st.Sessions.Get(ctx, key, nil); err != nil {
 		return command.FailWith(err)
 	}
-	if err := st.Delete(ctx, key); err != nil {
+	if err := st.Delete(ctx, key, keep); err != nil {
 		return command.FailWith(err)
 	}
 	fmt.Fprintf(env.Err, "session %s deleted\n", key.ID)

@@ -98,6 +98,7 @@ var decoder = regexp.MustCompile(`\b((json|yaml)\.Unmarshal|number\.Decode(Objec
 // place where it was.
 var boundedDecoders = map[string]string{
 	"wing/rollout/damage.go":                   "the row is bounded by store.MaxRolloutBytes",
+	"pkg/store/outcome_days.go":                "a row of its own, by maxDayBytes",
 	"wing/rollout/state.go":                    "what this package has encoded, 64 KiB in the store",
 	"cmd/agenthost/ready.go":                   "the answer of the person's own server, 64 KiB",
 	"wing/evaluation/evalrun/answer_cache.go":  "a cache of its own, 512 KiB for each answer",

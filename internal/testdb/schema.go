@@ -17,6 +17,7 @@ func undoStatements(engine string) map[int64][]string {
 		dropIndex = "DROP INDEX %s ON sessions"
 	}
 	return map[int64][]string{
+		12: {"DROP TABLE outcome_days"},
 		11: {"DROP TABLE rollouts"},
 		10: {"DROP TABLE session_feedback", "ALTER TABLE events DROP COLUMN outcome"},
 		9:  {"DROP TABLE retention_sweeps", fmt.Sprintf(dropIndex, "sessions_by_age"), "ALTER TABLE sessions DROP COLUMN active_time"},

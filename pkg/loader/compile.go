@@ -32,7 +32,7 @@ func (c *compiler) compileApp(ctx context.Context) (*runtime.App, error) {
 	}
 	opts := &runtime.AppOptions{
 		Description: doc.Description, Revision: c.src.computeRevision(), Config: c.runConfig(), Model: c.app.defaultModel(), Close: c.held.close,
-		Retention: time.Duration(doc.Retention), Summarizer: c.app.summarizer,
+		Retention: time.Duration(doc.Retention), OutcomeRetention: time.Duration(doc.OutcomeRetention), Summarizer: c.app.summarizer,
 		StateSchema: c.app.stateSchema(), Resumable: c.app.isResumable(), Reload: doc.reloadOptions(), Sections: sections, Entries: entries,
 		Plugins: c.app.plugins, Logger: c.held.logger, Live: c.loader.kinds.Live,
 	}

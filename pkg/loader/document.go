@@ -28,6 +28,8 @@ type document struct {
 	Compaction   *compactionNode                 `yaml:"events_compaction_config" doc:"When to replace a session's older events with a summary."`
 	Reload       *reloadConfig                   `yaml:"reload" doc:"How changes to the app's files take effect while it runs."`
 	Retention    spec.Duration                   `yaml:"retention" doc:"How long to keep a session after its last event, such as 30d; then serve deletes it and its artifacts. By default sessions are not deleted."`
+
+	OutcomeRetention spec.Duration `yaml:"outcome_retention" doc:"How long to keep the outcomes of deleted sessions, from the day of their turns, such as 400d: sums by day, revision and protocol, without users, sessions and content. By default outcomes are deleted with their session."`
 }
 
 // Advice lists the fields that other programs have at the top of a document.

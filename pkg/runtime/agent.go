@@ -204,8 +204,10 @@ type App struct {
 	// hasTaskNodes reports that workflow nodes have the mode task.
 	hasTaskNodes bool
 	retention    time.Duration
-	reload       ReloadOptions
-	sections     map[string]any
+	// outcomeRetention is OutcomeRetention.
+	outcomeRetention time.Duration
+	reload           ReloadOptions
+	sections         map[string]any
 
 	nodes    map[Agent]*node
 	rootNode *node
@@ -258,6 +260,10 @@ func (a *App) Resumable() bool { return a.resumable }
 // The program that serves the app deletes expired sessions.
 func (a *App) Retention() time.Duration { return a.retention }
 
+// OutcomeRetention returns how long the outcomes of deleted sessions are kept, from the day of their turns; 0
+// means that they are deleted with their session. See [Host.DeleteSession].
+func (a *App) OutcomeRetention() time.Duration { return a.outcomeRetention }
+
 // Reload returns how changes in the app's files are published.
 func (a *App) Reload() ReloadOptions {
 	c := a.reload
@@ -283,6 +289,8 @@ type AppOptions struct {
 	// Retention is how long a session is kept after its last event; 0 means
 	// forever.
 	Retention time.Duration
+	// OutcomeRetention is how long the outcomes of deleted sessions are kept; 0 keeps none.
+	OutcomeRetention time.Duration
 	// Model is used by LLM agents that neither have a model nor inherit one.
 	Model model.LLM
 	// Compaction replaces the older part of a conversation by summaries; nil

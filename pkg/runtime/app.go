@@ -22,7 +22,7 @@ func NewApp(name string, root Agent, opts *AppOptions) (*App, error) {
 	a := &App{
 		name: name, description: root.Description(), revision: opts.Revision, root: root,
 		config: DefaultRunConfig(), nodes: map[Agent]*node{}, state: opts.StateSchema, refs: refCount{onLastRelease: opts.Close},
-		contextCache: opts.ContextCache, retention: opts.Retention, resumable: opts.Resumable, live: opts.Live, sections: opts.Sections,
+		contextCache: opts.ContextCache, retention: opts.Retention, outcomeRetention: opts.OutcomeRetention, resumable: opts.Resumable, live: opts.Live, sections: opts.Sections,
 	}
 	if err := a.registerPlugins(opts); err != nil {
 		return nil, fmt.Errorf("app %s: %w", name, err)

@@ -92,7 +92,7 @@ func (h *Host) Fork(ctx context.Context, req *ForkRequest) (*session.Session, er
 		fork, err = h.store.Sessions.Get(ctx, to, nil)
 	}
 	if err != nil {
-		err = errors.Join(err, h.store.Delete(context.WithoutCancel(ctx), to))
+		err = errors.Join(err, h.store.Delete(context.WithoutCancel(ctx), to, 0))
 		var runErr *RunError
 		if errors.As(err, &runErr) {
 			return nil, err

@@ -112,6 +112,16 @@ func (h *Host) replaceApp(name string, app *App) {
 	}
 }
 
+// DeleteSession deletes a session with its artifacts, as [store.Store.Delete] does. The app's
+// [App.OutcomeRetention] applies; of an app that the host does not have, no outcomes are kept.
+func (h *Host) DeleteSession(ctx context.Context, key session.Key) error {
+	var keep time.Duration
+	if app := h.App(key.App); app != nil {
+		keep = app.OutcomeRetention()
+	}
+	return h.store.Delete(ctx, key, keep)
+}
+
 // Close removes every app. It does not wait for runs.
 func (h *Host) Close() {
 	for _, a := range h.Apps() {

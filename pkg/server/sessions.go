@@ -110,7 +110,7 @@ func (s sessionHandlers) handleSession(w http.ResponseWriter, r *http.Request) e
 }
 
 func (s sessionHandlers) handleDeleteSession(w http.ResponseWriter, r *http.Request) error {
-	if err := s.host.Store().Delete(r.Context(), PathKey(r)); err != nil {
+	if err := s.host.DeleteSession(r.Context(), PathKey(r)); err != nil {
 		return err
 	}
 	return WriteJSON(w, nil)

@@ -26,6 +26,7 @@ type Outcomes struct {
 // An OutcomeBackend reads the outcomes of stored sessions, and stores feedback. It is safe for
 // concurrent use.
 type OutcomeBackend interface {
+	OutcomeDayRows
 	// ListOutcomes returns a page of sessions, the latest created one first unless the query is Ascending, with feedback in order of
 	// invocation and caller, without comments. Sessions without events are included.
 	ListOutcomes(ctx context.Context, q OutcomeQuery) ([]*SessionOutcomes, error)
@@ -133,13 +134,7 @@ type OutcomeRequest struct {
 // page by page. It reports whether there are more sessions than it may examine. An invalid app
 // or user is ErrInvalid. It returns [ErrNoOutcomes] if the store has no backend for outcomes.
 func (o *Outcomes) EachSession(ctx context.Context, req *OutcomeRequest, each func(*SessionOutcomes) error) (more bool, err error) {
-	if o.backend == nil {
-		return false, ErrNoOutcomes
-	}
-	if req.App == "" {
-		return false, fmt.Errorf("app is required: %w", session.ErrInvalid)
-	}
-	if err := codec.CheckText("app", req.App, codec.MaxApp); err != nil {
+	if err := o.checkApp(req.App); err != nil {
 		return false, err
 	}
 	if err := codec.CheckText("user id", req.User, codec.MaxUser); err != nil {
@@ -204,6 +199,9 @@ func (s *SessionOutcomes) dropBefore(since time.Time) {
 
 // DayOf returns a time's UTC day, as outcomes have it.
 func DayOf(t time.Time) int64 { return int64(math.Floor(float64(t.Unix()) / 86400)) }
+
+// FormatDay formats a UTC day, as outcomes have it.
+func FormatDay(day int64) string { return time.Unix(day*86400, 0).UTC().Format(time.DateOnly) }
 
 // SaveFeedback stores feedback, instead of the caller's earlier one on the invocation, and sets its
 // time. The caller of this method has checked that the invocation exists. A missing session is

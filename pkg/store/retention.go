@@ -44,6 +44,8 @@ type PruneRequest struct {
 	// Interval, if set, prunes an app only if no other store has done so within this time,
 	// or is doing so.
 	Interval time.Duration
+	// KeepOutcomes is as in [Store.Delete].
+	KeepOutcomes time.Duration
 	// DryRun deletes and writes nothing.
 	DryRun bool
 	// Each, if set, is called for every session that is, or would be, deleted.
@@ -157,7 +159,7 @@ func (p *pruning) pruneSession(ctx context.Context, x ExpiredSession) error {
 	case snap.ID != x.ID || !snap.Updated.Before(p.before):
 		return nil
 	}
-	if err := p.Delete(ctx, x.Key); err != nil {
+	if err := p.Delete(ctx, x.Key, p.KeepOutcomes); err != nil {
 		return p.countFailure(ctx, x.Key, err)
 	}
 	p.countDeleted(x.Key)

@@ -198,9 +198,14 @@ func newSessionView(key session.Key, snap *Snapshot, h *session.History) *sessio
 	return session.New(session.Session{Key: key, Version: snap.Version, History: h, LastUpdate: snap.Updated, Outcome: snap.Outcome}, snap.State)
 }
 
-// Delete deletes a session with its events and its own state; app: and user:
+// Delete deletes a session with its events, its outcomes and its own state; app: and user:
 // keys stay. Deleting a missing session succeeds.
 func (s *Sessions) Delete(ctx context.Context, key session.Key) error {
+	return s.deleteBy(ctx, key, func() error { return s.backend.DeleteSession(ctx, key) })
+}
+
+// deleteBy deletes a session by a call of a backend.
+func (s *Sessions) deleteBy(ctx context.Context, key session.Key, deleteRows func() error) error {
 	if err := codec.CheckSession(key); err != nil {
 		return err
 	}
@@ -209,7 +214,7 @@ func (s *Sessions) Delete(ctx context.Context, key session.Key) error {
 	}
 	defer s.leases.dropDeleted(key)
 	defer s.cache.drop(key)
-	return s.backend.DeleteSession(ctx, key)
+	return deleteRows()
 }
 
 // currentTime returns the clock's time in the databases' precision.

@@ -196,8 +196,10 @@ func (s *Store) Stats() Stats {
 }
 
 // Delete deletes a session as [Sessions.Delete] does, and its artifacts. The user's artifacts stay.
-// Deleting a missing session succeeds.
-func (s *Store) Delete(ctx context.Context, key session.Key) error {
+// Deleting a missing session succeeds. Outcomes of turns that are younger than keepOutcomes stay in the sums
+// of the app's deleted sessions, see [OutcomeDay]; 0 keeps none, nor does a store without a backend for
+// outcomes.
+func (s *Store) Delete(ctx context.Context, key session.Key, keepOutcomes time.Duration) error {
 	if err := codec.CheckSession(key); err != nil {
 		return err
 	}
@@ -213,5 +215,10 @@ func (s *Store) Delete(ctx context.Context, key session.Key) error {
 			return err
 		}
 	}
-	return s.Sessions.Delete(ctx, key)
+	if keepOutcomes <= 0 || s.Outcomes.backend == nil {
+		return s.Sessions.Delete(ctx, key)
+	}
+	return s.Sessions.deleteBy(ctx, key, func() error {
+		return s.Outcomes.backend.DeleteCounted(ctx, key, s.Outcomes.newRetention(keepOutcomes))
+	})
 }

@@ -309,7 +309,7 @@ func (a *agent) beginDelete(p *closeParams) (job, error) {
 		if err != nil {
 			return nil, err
 		}
-		return struct{}{}, a.Host().Store().Delete(ctx, sess.Key)
+		return struct{}{}, a.Host().DeleteSession(ctx, sess.Key)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -200,7 +200,7 @@ func (h *handlers) handleDelete(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	h.stopTurn(v.key)
-	if err := h.Host().Store().Delete(r.Context(), v.key); err != nil {
+	if err := h.Host().DeleteSession(r.Context(), v.key); err != nil {
 		return h.plainError(r, v.key, err)
 	}
 	return server.WriteJSON(w, nil)

@@ -93,7 +93,7 @@ func isErrand(messages []*message, instructions string) bool {
 }
 
 func (h *handlers) deleteTemporary(r *http.Request, p *place) {
-	if err := h.Host().Store().Delete(context.WithoutCancel(r.Context()), p.key); err != nil && !errors.Is(err, session.ErrNotFound) {
+	if err := h.Host().DeleteSession(context.WithoutCancel(r.Context()), p.key); err != nil && !errors.Is(err, session.ErrNotFound) {
 		h.Logger().WarnContext(r.Context(), "deleting a temporary session failed", "app", p.key.App, "session", p.key.ID, "error", err)
 	}
 }

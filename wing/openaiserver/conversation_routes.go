@@ -344,7 +344,7 @@ func (h *handlers) handleDeletedConversation(w http.ResponseWriter, r *http.Requ
 	if err != nil {
 		return err
 	}
-	if err := h.Host().Store().Delete(r.Context(), c.sess.Key); err != nil {
+	if err := h.Host().DeleteSession(r.Context(), c.sess.Key); err != nil {
 		return server.WithSessionKey(c.sess.Key, err)
 	}
 	return server.WriteJSON(w, &deletedConversation{c.sess.ID, "conversation.deleted", true})

@@ -98,7 +98,7 @@ func (f *outcomeFlags) printSummary(ctx context.Context, env command.Env, st *st
 		fmt.Fprintf(env.Err, "only the latest %s are counted; hint: raise --limit\n", command.FormatCount(f.limit, "session"))
 	}
 	if s.Damaged > 0 {
-		fmt.Fprintf(env.Err, "%s with damaged outcomes; hint: run agenthost db check\n", command.FormatCount(int(s.Damaged), "session"))
+		fmt.Fprintf(env.Err, "%s with damaged outcomes; hint: run agenthost db check\n", command.FormatCount(int(s.Damaged), "row"))
 	}
 	if f.json {
 		return env.PrintJSON(s)

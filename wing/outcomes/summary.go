@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"agenthost/internal/statistics"
 	"agenthost/pkg/session"
@@ -47,10 +46,12 @@ func ParseKeys(text string) ([]string, error) {
 // A Summary has the rows of a request.
 type Summary struct {
 	Rows []*Row `json:"rows"`
-	// Sessions is how many sessions were counted. More reports that older ones were not.
-	Sessions int64 `json:"sessions"`
-	More     bool  `json:"more"`
-	// Damaged is how many sessions have outcomes that cannot be read.
+	// Sessions is how many sessions were counted, DeletedSessions how many of them are deleted. More reports
+	// that older ones were not counted.
+	Sessions        int64 `json:"sessions"`
+	DeletedSessions int64 `json:"deletedSessions,omitempty"`
+	More            bool  `json:"more"`
+	// Damaged is how many sessions, and days of deleted ones, have outcomes that cannot be read.
 	Damaged int64 `json:"damaged,omitempty"`
 }
 
@@ -106,7 +107,7 @@ type Failure struct {
 	Turns int64  `json:"turns"`
 }
 
-// Summarize reads outcomes session by session. Rows by agent or user begin with the highest cost, others
+// Summarize reads outcomes session by session, and without a user those of deleted sessions. Rows by agent or user begin with the highest cost, others
 // with the latest day.
 func Summarize(ctx context.Context, stored *store.Outcomes, req *Request) (*Summary, error) {
 	s := &summarizer{Summary: Summary{Rows: []*Row{}}, by: req.By, rows: map[rowKey]*Row{}}
@@ -115,6 +116,12 @@ func Summarize(ctx context.Context, stored *store.Outcomes, req *Request) (*Summ
 		s.addSession(one)
 		return ctx.Err()
 	})
+	if err == nil && req.User == "" {
+		err = stored.EachDay(ctx, &store.KeptOutcomesRequest{App: req.App, Since: req.Since}, func(d *store.OutcomeDay) error {
+			s.addDay(d)
+			return ctx.Err()
+		})
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -147,38 +154,63 @@ func (s *summarizer) addSession(one *store.SessionOutcomes) {
 	}
 	for i := range one.Outcomes {
 		o := &one.Outcomes[i]
-		if !slices.Contains(s.by, "agent") {
-			s.findRow(one, o, "").addOutcome(one.ID, o)
-			continue
-		}
-		for _, a := range o.Agents {
-			own := session.Outcome{Day: o.Day, Agents: []session.AgentOutcome{a}}
-			s.findRow(one, o, a.Agent).addOutcome(one.ID, &own)
-		}
+		s.eachRow(one.Key.User, o, func(r *Row, o *session.Outcome) { r.addOutcome(one.ID, o) })
 	}
 	if slices.Contains(s.by, "agent") {
 		return // a person scores an answer, and not an agent
 	}
 	for _, f := range one.Feedback {
-		r := s.findRow(one, outcomeOf(one, &f), "")
+		r := s.findRow(one.Key.User, one.FindOutcome(&f), "")
 		r.Scores++
 		r.scoreSum, r.scoreSquares = r.scoreSum+f.Score, r.scoreSquares+f.Score*f.Score
 	}
 }
 
-// outcomeOf returns the outcome that feedback belongs to: the latest one on its revision.
-func outcomeOf(one *store.SessionOutcomes, f *store.Feedback) *session.Outcome {
-	for i := range one.Outcomes {
-		if one.Outcomes[i].Revision == f.Revision {
-			return &one.Outcomes[i]
-		}
+// addDay counts deleted sessions. Rows by agent have their calls only, since an agent's sessions are not kept.
+func (s *summarizer) addDay(d *store.OutcomeDay) {
+	if d.Damaged {
+		s.Damaged++
 	}
-	return &session.Outcome{Revision: f.Revision, Day: store.DayOf(f.Stored)}
+	for i := range d.Totals {
+		t := &d.Totals[i]
+		s.Sessions, s.DeletedSessions = s.Sessions+t.Latest.Sessions, s.DeletedSessions+t.Latest.Sessions
+		s.eachRow("", &t.Outcome, func(r *Row, o *session.Outcome) { r.total.Add(o) })
+		if slices.Contains(s.by, "agent") {
+			continue
+		}
+		r, n := s.findRow("", &t.Outcome, ""), s.selectCount(t)
+		r.Sessions, r.FailedSessions, r.Scores = r.Sessions+n.Sessions, r.FailedSessions+n.Failed, r.Scores+t.Scores
+		r.scoreSum, r.scoreSquares = r.scoreSum+t.ScoreSum, r.scoreSquares+t.ScoreSquares
+	}
+}
+
+// selectCount returns the count that has a session once in each row, as far as the keys allow.
+func (s *summarizer) selectCount(t *store.OutcomeTotal) store.SessionCount {
+	switch byDay, byRevision := slices.Contains(s.by, "day"), slices.Contains(s.by, "revision"); {
+	case byDay && byRevision:
+		return t.Here
+	case byDay:
+		return t.OfDay
+	case byRevision:
+		return t.OfRevision
+	}
+	return t.Latest
+}
+
+// eachRow calls add for the row of an outcome, or for those of its agents with their calls only.
+func (s *summarizer) eachRow(user string, o *session.Outcome, add func(r *Row, o *session.Outcome)) {
+	if !slices.Contains(s.by, "agent") {
+		add(s.findRow(user, o, ""), o)
+		return
+	}
+	for _, a := range o.Agents {
+		add(s.findRow(user, o, a.Agent), &session.Outcome{Day: o.Day, Agents: []session.AgentOutcome{a}})
+	}
 }
 
 // findRow returns the row for an outcome, and adds it if it is missing.
-func (s *summarizer) findRow(one *store.SessionOutcomes, o *session.Outcome, agent string) *Row {
-	all := map[string]string{"agent": agent, "revision": o.Revision, "user": one.Key.User, "day": FormatDay(o.Day), "protocol": o.Protocol}
+func (s *summarizer) findRow(user string, o *session.Outcome, agent string) *Row {
+	all := map[string]string{"agent": agent, "revision": o.Revision, "user": user, "day": store.FormatDay(o.Day), "protocol": o.Protocol}
 	r := s.rows[s.selectKeys(all)]
 	if r == nil && len(s.Rows) >= maxRows-1 {
 		for name := range all {
@@ -203,9 +235,6 @@ func (s *summarizer) selectKeys(all map[string]string) (k rowKey) {
 	}
 	return k
 }
-
-// FormatDay formats a day of an outcome.
-func FormatDay(day int64) string { return time.Unix(day*86400, 0).UTC().Format(time.DateOnly) }
 
 // addOutcome adds one outcome. A session's outcomes follow each other.
 func (r *Row) addOutcome(id int64, o *session.Outcome) {

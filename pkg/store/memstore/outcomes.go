@@ -43,17 +43,22 @@ func (m *Sessions) ListOutcomes(_ context.Context, q store.OutcomeQuery) ([]*sto
 	}
 	all := make([]*store.SessionOutcomes, min(len(keys), q.Limit))
 	for i := range all {
-		s := m.sessions[keys[i]]
-		all[i] = &store.SessionOutcomes{Key: keys[i], ID: s.ID, Created: s.created, Feedback: slices.Clone(s.feedback)}
-		for j := range all[i].Feedback {
-			all[i].Feedback[j].Comment = ""
-		}
-		all[i].AddOutcome(s.outcome)
-		for _, text := range slices.Backward(s.past) {
-			all[i].AddOutcome(text)
-		}
+		all[i] = m.sessions[keys[i]].readOutcomes(keys[i])
 	}
 	return all, nil
+}
+
+// readOutcomes returns the session's outcomes, and its feedback without comments.
+func (s *memSession) readOutcomes(key session.Key) *store.SessionOutcomes {
+	one := &store.SessionOutcomes{Key: key, ID: s.ID, Created: s.created, Feedback: slices.Clone(s.feedback)}
+	for i := range one.Feedback {
+		one.Feedback[i].Comment = ""
+	}
+	one.AddOutcome(s.outcome)
+	for _, text := range slices.Backward(s.past) {
+		one.AddOutcome(text)
+	}
+	return one
 }
 
 // PutFeedback implements [store.OutcomeBackend].
@@ -99,4 +104,62 @@ func (m *Sessions) ListFeedback(_ context.Context, key session.Key) ([]store.Fee
 		return nil, backend.SessionNotFound(key.ID)
 	}
 	return slices.Clone(s.feedback), nil
+}
+
+// DeleteCounted implements [store.OutcomeBackend].
+func (m *Sessions) DeleteCounted(_ context.Context, key session.Key, r store.OutcomeRetention) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return store.ErrClosed
+	}
+	s, ok := m.sessions[key]
+	if !ok {
+		return nil
+	}
+	for _, day := range s.readOutcomes(key).CountDays(r) {
+		all := m.days[key.App]
+		at, found := slices.BinarySearchFunc(all, day.Day, compareDays)
+		if !found {
+			all = slices.Insert(all, at, &store.OutcomeDay{Day: day.Day})
+		}
+		all[at].AddDay(day)
+		m.days[key.App] = all
+	}
+	delete(m.sessions, key)
+	return nil
+}
+
+func compareDays(d *store.OutcomeDay, day int64) int { return cmp.Compare(d.Day, day) }
+
+// ListOutcomeDays implements [store.OutcomeBackend].
+func (m *Sessions) ListOutcomeDays(_ context.Context, q store.OutcomeDayQuery) (page []*store.OutcomeDay, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return nil, store.ErrClosed
+	}
+	for _, d := range slices.Backward(m.days[q.App]) {
+		if d.Day < q.From || len(page) == q.Limit {
+			break
+		}
+		if d.Day < q.Before {
+			c := &store.OutcomeDay{Day: d.Day} // a copy that later deletions do not change
+			c.AddDay(d)
+			page = append(page, c)
+		}
+	}
+	return page, nil
+}
+
+// DeleteOutcomeDays implements [store.OutcomeBackend].
+func (m *Sessions) DeleteOutcomeDays(_ context.Context, app string, before int64) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return 0, store.ErrClosed
+	}
+	n, _ := slices.BinarySearchFunc(m.days[app], before, compareDays)
+	m.days[app] = slices.Delete(m.days[app], 0, n)
+	return n, nil
 }

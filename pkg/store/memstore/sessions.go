@@ -28,6 +28,8 @@ type Sessions struct {
 	apps     map[string]map[string]any
 	users    map[store.UserKey]map[string]any
 	rollouts map[string]store.Rollout // by app
+	// days are the outcomes of deleted sessions, by app and in order of days.
+	days map[string][]*store.OutcomeDay
 }
 
 type memSession struct {
@@ -61,6 +63,7 @@ func NewSessions() *Sessions {
 		apps:     map[string]map[string]any{},
 		users:    map[store.UserKey]map[string]any{},
 		rollouts: map[string]store.Rollout{},
+		days:     map[string][]*store.OutcomeDay{},
 	}
 }
 
@@ -315,6 +318,7 @@ func (m *Sessions) Close() error {
 	m.closed = true
 	clear(m.sessions)
 	clear(m.rollouts)
+	clear(m.days)
 	return nil
 }
 

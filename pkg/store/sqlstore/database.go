@@ -79,7 +79,7 @@ type Database struct {
 	// provenance, activeTime and outcome are expressions for columns that older schemas do
 	// not have: of an event row, of a session row s, and of an event row h.
 	provenance, activeTime, outcome string
-	noRollouts                      bool // an older schema that is only read
+	noRollouts, noOutcomeDays       bool // an older schema that is only read
 	closing                         func() error
 	owner                           string // identifies this store in leases
 	// artifactFolder is the default folder for artifacts.

@@ -197,3 +197,26 @@ func (r *ReadOnly) Rollouts(ctx context.Context, each func(PackedRollout) error)
 		return each(PackedRollout{row, row.App})
 	}, "SELECT o.app_name, o.version, o.data, o.change_time, o.save_id FROM rollouts o ORDER BY o.app_name")
 }
+
+// A PackedOutcomeDay has the outcomes of an app's deleted sessions on a day.
+type PackedOutcomeDay struct {
+	row outcomeDayRow
+	App string
+	// Day is in days since 1970-01-01 UTC.
+	Day int64
+}
+
+// OutcomeDays calls each for each day with outcomes of deleted sessions in an agenthost database. No other
+// query can run meanwhile. Older schemas have none.
+func (r *ReadOnly) OutcomeDays(ctx context.Context, each func(PackedOutcomeDay) error) error {
+	if r.schema > 0 && r.schema < outcomeDayVersion {
+		return nil
+	}
+	return r.Each(ctx, func(rows *sql.Rows) error {
+		var row outcomeDayRow
+		if err := rows.Scan(&row.App, &row.Day, &row.Totals); err != nil {
+			return err
+		}
+		return each(PackedOutcomeDay{row, row.App, row.Day})
+	}, "SELECT d.app_name, d.day, d.totals FROM outcome_days d ORDER BY d.app_name, d.day")
+}

@@ -185,3 +185,35 @@ func (i *Importer) Rollout(ctx context.Context, o PackedRollout) (written bool, 
 	}
 	return !there, nil
 }
+
+// OutcomeDay imports the outcomes of an app's deleted sessions on a day. Those of a day that has some stay, and
+// others are skipped: their sum would count an import that is repeated twice.
+func (i *Importer) OutcomeDay(ctx context.Context, d PackedOutcomeDay) (Imported, error) {
+	if d.row.toOutcomeDay().Damaged {
+		return Imported{Refused: "it is damaged"}, nil
+	}
+	var there []string
+	err := i.readExisting(ctx, func(existing *ReadOnly) error {
+		there = nil
+		return existing.Each(ctx, func(rows *sql.Rows) error {
+			var totals string
+			err := rows.Scan(&totals)
+			there = append(there, totals)
+			return err
+		}, "SELECT d.totals FROM outcome_days d WHERE d.app_name = ? AND d.day = ?", d.App, d.Day)
+	})
+	if err == nil && len(there) == 0 && i.backend != nil {
+		err = i.backend.writers[0].runLongWrite(ctx, func(w *writer) error {
+			return w.orm.Clauses(clause.OnConflict{DoNothing: true}).Create(&d.row).Error
+		})
+	}
+	switch {
+	case err != nil:
+		return Imported{}, fmt.Errorf("writing outcomes of deleted sessions of app %s: %w", d.App, err)
+	case len(there) == 0:
+		return Imported{New: true}, nil
+	case there[0] != d.row.Totals:
+		return Imported{Refused: "the day has other ones"}, nil
+	}
+	return Imported{Present: 1}, nil
+}

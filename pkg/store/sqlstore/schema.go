@@ -256,6 +256,16 @@ type rolloutRow struct {
 // TableName is for GORM.
 func (rolloutRow) TableName() string { return "rollouts" }
 
+// outcomeDayRow has the outcomes of an app's deleted sessions on a day; see [store.OutcomeDay].
+type outcomeDayRow struct {
+	App    string `gorm:"column:app_name;size:128;primaryKey"`
+	Day    int64  `gorm:"column:day;primaryKey;autoIncrement:false"`
+	Totals string `gorm:"column:totals;type:text;not null"`
+}
+
+// TableName is for GORM.
+func (outcomeDayRow) TableName() string { return "outcome_days" }
+
 // addAges adds the index by which retention finds old sessions. It does not fill the column, which
 // would rewrite every session in one transaction: an app's first pruning examines the sessions
 // whose time is 0, page by page.
@@ -337,16 +347,18 @@ func migrations() []migration {
 		{version: ageVersion, name: "sessions by age", tables: []table{&sweepRow{}}, up: addAges},
 		{version: outcomeVersion, name: "outcomes of sessions", tables: []table{&feedbackRow{}}, up: addOutcomes},
 		{version: rolloutVersion, name: "rollouts of apps", tables: []table{&rolloutRow{}}},
+		{version: outcomeDayVersion, name: "outcomes of deleted sessions", tables: []table{&outcomeDayRow{}}},
 	}
 }
 
 // The schema versions that added columns and tables which programs read, if they are there: event
-// provenance, sessions' active time, outcomes, and rollouts.
+// provenance, sessions' active time, outcomes, rollouts, and outcomes of deleted sessions.
 const (
 	provenanceVersion = 6
 	ageVersion        = 9
 	outcomeVersion    = 10
 	rolloutVersion    = 11
+	outcomeDayVersion = 12
 )
 
 // newestVersion returns this program's schema version.

@@ -73,21 +73,20 @@ func (w *writer) explainExists(key session.Key, want *sessionRow, unsure bool) e
 
 // DeleteSession implements [store.SessionBackend].
 func (b *Database) DeleteSession(ctx context.Context, key session.Key) error {
-	return b.writerFor(key).runLongWrite(ctx, func(w *writer) error {
-		one := func() *gorm.DB {
-			return w.orm.Where("app_name = ? AND user_id = ? AND id = ?", key.App, key.User, key.ID)
-		}
-		// First the session row, which cascades to its events: a concurrent append is
-		// either waited for or finds no session.
-		err := one().Delete(&sessionRow{}).Error
-		if err == nil {
-			err = w.orm.Where("app_name = ? AND user_id = ? AND session_id = ?", key.App, key.User, key.ID).Delete(&stateRow{}).Error
-		}
-		if err != nil {
-			return fmt.Errorf("deleting session %s: %w", key.ID, err)
-		}
-		return nil
-	})
+	return b.writerFor(key).runLongWrite(ctx, func(w *writer) error { return w.deleteSession(key) })
+}
+
+// deleteSession deletes the session row first, which cascades to its events: a concurrent append is either
+// waited for or finds no session.
+func (w *writer) deleteSession(key session.Key) error {
+	err := w.orm.Where("app_name = ? AND user_id = ? AND id = ?", key.App, key.User, key.ID).Delete(&sessionRow{}).Error
+	if err == nil {
+		err = w.orm.Where("app_name = ? AND user_id = ? AND session_id = ?", key.App, key.User, key.ID).Delete(&stateRow{}).Error
+	}
+	if err != nil {
+		return fmt.Errorf("deleting session %s: %w", key.ID, err)
+	}
+	return nil
 }
 
 // ListSessions implements [store.SessionBackend].

@@ -208,7 +208,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	}
 	closeStore(t, s)
 	_, err = allEngines().Open(t.Context(), url, nil)
-	if err == nil || !strings.Contains(err.Error(), "database has schema version 99, this program supports versions up to 11: use a newer agenthost or another database") {
+	if err == nil || !strings.Contains(err.Error(), "database has schema version 99, this program supports versions up to 12: use a newer agenthost or another database") {
 		t.Errorf("Open = %v", err)
 	}
 }
@@ -380,7 +380,7 @@ func TestStoreDeleteRemovesAllRows(t *testing.T) {
 		appendEvent(t, s, sess, stateEvent(map[string]any{"l": 1}))
 		release()
 		saveText(t, s, alice, "note.txt")
-		if err := s.Delete(t.Context(), alice); err != nil {
+		if err := s.Delete(t.Context(), alice, 0); err != nil {
 			t.Fatal(err)
 		}
 		b := s.db

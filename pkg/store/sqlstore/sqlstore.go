@@ -98,7 +98,7 @@ func newSQLBackend(ctx context.Context, p pools, k *breaker, d dialect, o *Optio
 		if o.schema < outcomeVersion {
 			b.outcome = "NULL"
 		}
-		b.noRollouts = o.schema < rolloutVersion
+		b.noRollouts, b.noOutcomeDays = o.schema < rolloutVersion, o.schema < outcomeDayVersion
 	}
 	if err != nil {
 		return b, err

@@ -179,7 +179,7 @@ func (all Engines) Verify(ctx context.Context, url string) (*Verification, error
 			return nil, err
 		}
 	}
-	for _, read := range []func(context.Context) error{v.checkSessions, v.checkEvents, v.checkStates} {
+	for _, read := range []func(context.Context) error{v.checkSessions, v.checkEvents, v.checkStates, v.checkOutcomeDays} {
 		if err := read(ctx); err != nil {
 			return nil, err
 		}
@@ -395,5 +395,26 @@ func (v *verifier) checkStates(ctx context.Context) error {
 		}
 		return nil
 	}, "SELECT t.app_name, t.user_id, t.session_id, t.key, t.value FROM states t")
+	return v.endRule(ctx, err)
+}
+
+func (v *verifier) checkOutcomeDays(ctx context.Context) error {
+	if v.r.schema > 0 && v.r.schema < outcomeDayVersion {
+		return nil
+	}
+	v.beginRule("the outcomes of deleted sessions decode")
+	err := v.r.Each(ctx, func(rows *sql.Rows) error {
+		var app string
+		d := &store.OutcomeDay{}
+		var text sql.RawBytes
+		if err := rows.Scan(&app, &d.Day, &text); err != nil {
+			return err
+		}
+		v.lastRow = fmt.Sprintf("app %q, day %s", app, store.FormatDay(d.Day))
+		if err := d.Decode(text); err != nil {
+			v.reportBroken("app %q, day %s: %s", app, store.FormatDay(d.Day), err)
+		}
+		return nil
+	}, "SELECT d.app_name, d.day, d.totals FROM outcome_days d")
 	return v.endRule(ctx, err)
 }

@@ -241,7 +241,8 @@ func (su *Suite) testOutcomesClosed(t *testing.T) {
 	closeStore(t, s)
 	_, err := s.Outcomes.EachSession(t.Context(), &store.OutcomeRequest{App: "app"}, nil)
 	_, listErr := s.Outcomes.ListFeedback(t.Context(), alice)
-	for _, err := range []error{err, listErr, s.Outcomes.SaveFeedback(t.Context(), alice, &store.Feedback{})} {
+	dayErr := s.Outcomes.EachDay(t.Context(), &store.KeptOutcomesRequest{App: "app"}, nil)
+	for _, err := range []error{err, listErr, dayErr, s.Delete(t.Context(), alice, time.Hour), s.Outcomes.SaveFeedback(t.Context(), alice, &store.Feedback{})} {
 		if !errors.Is(err, store.ErrClosed) {
 			t.Errorf("after Close: %v, want %v", err, store.ErrClosed)
 		}

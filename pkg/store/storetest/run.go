@@ -34,6 +34,7 @@ func (su *Suite) Run(t *testing.T) {
 	}
 	if b.Outcomes != nil {
 		su.runTests(t, su.outcomeTests())
+		su.runTests(t, outcomeDaySuite{su}.listTests())
 	}
 	if b.Rollouts != nil {
 		su.runTests(t, su.rolloutTests())

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"agenthost/pkg/session"
+	"agenthost/pkg/store"
 	"agenthost/pkg/store/sqlstore"
 )
 
@@ -47,7 +48,7 @@ func (o *agenthostSource) listSharedStates(ctx context.Context) ([]sharedState, 
 	return all, err
 }
 
-// importRest imports memories, revisions, evaluation results and rollouts.
+// importRest imports memories, revisions, evaluation results, rollouts, and outcomes of deleted sessions.
 func (o *agenthostSource) importRest(ctx context.Context, m *importer, _ map[session.Key]bool) error {
 	if err := o.importMemories(ctx, m); err != nil {
 		return err
@@ -64,9 +65,31 @@ func (o *agenthostSource) importRest(ctx context.Context, m *importer, _ map[ses
 	if err != nil {
 		return err
 	}
-	return o.view.Rollouts(ctx, func(r sqlstore.PackedRollout) error {
+	err = o.view.Rollouts(ctx, func(r sqlstore.PackedRollout) error {
 		return m.countRow(r.App, &m.report.Rollouts, func() (bool, error) { return m.target.Rollout(ctx, r) })
 	})
+	if err != nil {
+		return err
+	}
+	return o.view.OutcomeDays(ctx, func(d sqlstore.PackedOutcomeDay) error { return m.importOutcomeDay(ctx, d) })
+}
+
+func (m *importer) importOutcomeDay(ctx context.Context, d sqlstore.PackedOutcomeDay) error {
+	if !m.includesApp(d.App) {
+		return nil
+	}
+	count := &m.report.OutcomeDays
+	count.Read++
+	done, err := m.target.OutcomeDay(ctx, d)
+	count.Present += done.Present
+	switch {
+	case done.New:
+		count.Written++
+	case done.Refused != "":
+		count.LeftOut++
+		m.report.addOmission("outcomes of deleted sessions of app "+d.App+" on "+store.FormatDay(d.Day), done.Refused)
+	}
+	return err
 }
 
 // countRow imports an app's row unless the app is excluded, and counts it.

@@ -18,11 +18,12 @@ type Report struct {
 	Sessions Count  `json:"sessions"`
 	Events   Count  `json:"events"`
 	Keys     Count  `json:"stateKeys"`
-	// Memories, Revisions, Results and Rollouts exist in agenthost databases only.
-	Memories  Count `json:"memories"`
-	Revisions Count `json:"revisions"`
-	Results   Count `json:"results"`
-	Rollouts  Count `json:"rollouts"`
+	// The following exist in agenthost databases only. OutcomeDays have the outcomes of deleted sessions.
+	Memories    Count `json:"memories"`
+	Revisions   Count `json:"revisions"`
+	Results     Count `json:"results"`
+	Rollouts    Count `json:"rollouts"`
+	OutcomeDays Count `json:"outcomeDays"`
 	// LeftOut lists everything in the source that was not imported.
 	LeftOut []Omission `json:"leftOut"`
 	// Notes describe data that was imported with assumptions.

@@ -9,6 +9,7 @@ CREATE TABLE `memory_owners` (`pk` integer PRIMARY KEY AUTOINCREMENT,`app_name` 
 CREATE UNIQUE INDEX `memory_owners_key` ON `memory_owners`(`app_name`,`user_id`);
 CREATE TABLE `memory_terms` (`owner_pk` integer,`term` text,`memory_pk` integer,PRIMARY KEY (`owner_pk`,`term`,`memory_pk`)) STRICT, WITHOUT ROWID;
 CREATE INDEX `memory_terms_memory` ON `memory_terms`(`memory_pk`);
+CREATE TABLE `outcome_days` (`app_name` text,`day` integer,`totals` text NOT NULL,PRIMARY KEY (`app_name`,`day`)) STRICT, WITHOUT ROWID;
 CREATE TABLE `retention_sweeps` (`app_name` text,`owner` text NOT NULL,`until_time` integer NOT NULL,PRIMARY KEY (`app_name`)) STRICT, WITHOUT ROWID;
 CREATE TABLE `revisions` (`app_name` text,`id` text,`serve_time` integer NOT NULL,`files` blob NOT NULL,PRIMARY KEY (`app_name`,`id`)) STRICT, WITHOUT ROWID;
 CREATE TABLE `rollouts` (`app_name` text,`version` integer NOT NULL,`data` blob NOT NULL,`change_time` integer NOT NULL,`save_id` text NOT NULL,PRIMARY KEY (`app_name`)) STRICT, WITHOUT ROWID;
