@@ -16,8 +16,8 @@ const maxRevisionSeries = 4
 // revisionMetrics are the metrics with a revision as label. They count what this process ran, and only
 // an app's last revisions, so that a process that reloads for years has as many series as a new one.
 type revisionMetrics struct {
-	runs                      *prometheus.CounterVec
-	seconds, cost, toolErrors *prometheus.CounterVec
+	runs, cost, toolErrors *prometheus.CounterVec
+	seconds                *prometheus.HistogramVec
 
 	mu sync.Mutex
 	// recent has each app's revisions, the one that ran last at the end.
@@ -29,13 +29,19 @@ func newRevisionMetrics() *revisionMetrics {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "agenthost", Name: name, Help: help}, append([]string{"app", "revision"}, labels...))
 	}
 	return &revisionMetrics{
-		recent:     map[string][]string{},
+		recent: map[string][]string{},
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: "agenthost", Name: "revision_run_seconds", Help: "Duration of turns by revision.", Buckets: runBuckets(),
+		}, []string{"app", "revision"}),
 		runs:       counter("revision_runs_total", "Completed turns by revision and result, for an app's last 4 revisions.", "code"),
-		seconds:    counter("revision_run_seconds_total", "Total duration of turns by revision."),
 		cost:       counter("revision_cost_usd_total", "Cost in US dollars of model calls with a price, by revision."),
 		toolErrors: counter("revision_tool_errors_total", "Failed tool calls by revision."),
 	}
 }
+
+// runBuckets are the upper bounds in seconds. They are fewer than those of run_duration_seconds, because each
+// app has them for each of its revisions.
+func runBuckets() []float64 { return []float64{.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300} }
 
 func (m *revisionMetrics) listCollectors() []prometheus.Collector {
 	return []prometheus.Collector{m.runs, m.seconds, m.cost, m.toolErrors}
@@ -52,7 +58,7 @@ func (m *revisionMetrics) observeRun(r runtime.Measurement) {
 	switch r.Kind {
 	case runtime.MeasuredRun:
 		m.runs.WithLabelValues(r.App, r.Revision, cmp.Or(r.Code, "OK")).Inc()
-		m.seconds.WithLabelValues(r.App, r.Revision).Add(max(0, r.End.Sub(r.Start).Seconds()))
+		m.seconds.WithLabelValues(r.App, r.Revision).Observe(max(0, r.End.Sub(r.Start).Seconds()))
 	case runtime.MeasuredModel:
 		if r.Cost > 0 {
 			m.cost.WithLabelValues(r.App, r.Revision).Add(r.Cost)
@@ -76,7 +82,7 @@ func (m *revisionMetrics) trackRevision(app, revision string) {
 	}
 	all = append(all, revision)
 	if len(all) > maxRevisionSeries {
-		for _, c := range []*prometheus.CounterVec{m.runs, m.seconds, m.cost, m.toolErrors} {
+		for _, c := range []interface{ DeletePartialMatch(prometheus.Labels) int }{m.runs, m.seconds, m.cost, m.toolErrors} {
 			c.DeletePartialMatch(prometheus.Labels{"app": app, "revision": all[0]})
 		}
 		all = slices.Delete(all, 0, 1)

@@ -29,7 +29,7 @@ func TestRevisionMetrics(t *testing.T) {
 	registry.MustRegister(m.listCollectors()...)
 	want := []string{
 		"agenthost_revision_cost_usd_total shop r1 0.25",
-		"agenthost_revision_run_seconds_total shop r1 2", "agenthost_revision_run_seconds_total shop r2 1",
+		"agenthost_revision_run_seconds shop r1 1 run, 2 s, at most 2.5 s: 1", "agenthost_revision_run_seconds shop r2 1 run, 1 s, at most 1 s: 1",
 		"agenthost_revision_runs_total shop OK r1 1", "agenthost_revision_runs_total shop UNAVAILABLE r2 1",
 		"agenthost_revision_tool_errors_total shop r1 1",
 	}
@@ -51,7 +51,19 @@ func gatherSeries(t *testing.T, registry *prometheus.Registry) (all []string) {
 			for _, l := range series.GetLabel() {
 				text += " " + l.GetValue()
 			}
-			all = append(all, fmt.Sprint(text, " ", series.GetCounter().GetValue()))
+			h := series.GetHistogram()
+			if h == nil {
+				all = append(all, fmt.Sprint(text, " ", series.GetCounter().GetValue()))
+				continue
+			}
+			text += fmt.Sprintf(" %d run, %g s", h.GetSampleCount(), h.GetSampleSum())
+			for _, b := range h.GetBucket() {
+				if n := b.GetCumulativeCount(); n > 0 {
+					text += fmt.Sprintf(", at most %g s: %d", b.GetUpperBound(), n)
+					break
+				}
+			}
+			all = append(all, text)
 		}
 	}
 	return all
@@ -66,9 +78,9 @@ func TestRevisionMetricsBounded(t *testing.T) {
 	}
 	m.observeRun(runtime.Measurement{Kind: runtime.MeasuredRun, App: "other", Revision: "r1"})
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(m.runs)
+	registry.MustRegister(m.listCollectors()...)
 	all := gatherSeries(t, registry)
-	if len(all) != maxRevisionSeries+1 || !slices.Contains(all, "agenthost_revision_runs_total shop OK steady 1000") {
-		t.Errorf("series %q, want %d and 1000 turns on the revision that always runs", all, maxRevisionSeries+1)
+	if len(all) != 2*(maxRevisionSeries+1) || !slices.Contains(all, "agenthost_revision_runs_total shop OK steady 1000") {
+		t.Errorf("series %q, want %d and 1000 turns on the revision that always runs", all, 2*(maxRevisionSeries+1))
 	}
 }
