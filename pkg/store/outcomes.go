@@ -214,6 +214,16 @@ func (o *Outcomes) SaveFeedback(ctx context.Context, key session.Key, f *Feedbac
 	if err := codec.CheckSession(key); err != nil {
 		return err
 	}
+	if err := f.Validate(); err != nil {
+		return err
+	}
+	f.Score = math.Round(f.Score*1e6) / 1e6
+	f.Stored = o.clock().UTC().Truncate(time.Microsecond)
+	return o.backend.PutFeedback(ctx, key, *f, maxFeedbackCallers)
+}
+
+// Validate reports feedback that cannot be stored as ErrInvalid.
+func (f *Feedback) Validate() error {
 	if math.IsNaN(f.Score) || f.Score < -1 || f.Score > 1 {
 		return fmt.Errorf("score must be from -1 to 1, got %v: %w", f.Score, session.ErrInvalid)
 	}
@@ -233,9 +243,7 @@ func (o *Outcomes) SaveFeedback(ctx context.Context, key session.Key, f *Feedbac
 	if len(f.Comment) > MaxFeedbackComment {
 		return &session.LimitError{Part: "comment", Limit: MaxFeedbackComment}
 	}
-	f.Score = math.Round(f.Score*1e6) / 1e6
-	f.Stored = o.clock().UTC().Truncate(time.Microsecond)
-	return o.backend.PutFeedback(ctx, key, *f, maxFeedbackCallers)
+	return nil
 }
 
 // ListFeedback returns a session's feedback with comments, in order of invocation and caller. A missing

@@ -32,7 +32,7 @@ func (r *ReadOnly) Fill(ctx context.Context, imp *Import, bad func(event string,
 	var pk int64
 	var broken error
 	complete := true
-	imp.State, imp.Events, imp.Outcomes = map[string]any{}, []*session.Event{}, nil
+	imp.State, imp.Events, imp.Outcomes, imp.Feedback = map[string]any{}, []*session.Event{}, nil, nil
 	k := imp.Key
 	err := r.Each(ctx, func(rows *sql.Rows) error {
 		var text []byte
@@ -76,7 +76,26 @@ func (r *ReadOnly) Fill(ctx context.Context, imp *Import, bad func(event string,
 	if !complete {
 		imp.Outcomes = nil // they name events by number, which now change
 	}
+	if err == nil {
+		err = r.eachFeedback(ctx, pk, func(row feedbackRow) { imp.Feedback = append(imp.Feedback, row.toFeedback()) })
+	}
 	return errors.Join(err, broken)
+}
+
+// eachFeedback calls each for the feedback on a session. Older schemas have none.
+func (r *ReadOnly) eachFeedback(ctx context.Context, pk int64, each func(feedbackRow)) error {
+	if r.schema > 0 && r.schema < outcomeVersion {
+		return nil
+	}
+	return r.Each(ctx, func(rows *sql.Rows) error {
+		row := feedbackRow{SessionID: pk}
+		err := rows.Scan(&row.Invocation, &row.Caller, &row.Revision, &row.Score, &row.Comment, &row.Time)
+		if err == nil {
+			each(row)
+		}
+		return err
+	}, `SELECT f.invocation_id, f.caller, f.revision, f.score, f.comment, f.store_time FROM session_feedback f
+ WHERE f.session_pk = ? ORDER BY f.invocation_id, f.caller`, pk)
 }
 
 // eachStateCell reads a session's state keys, or the users' and apps' if the key is empty.

@@ -125,6 +125,10 @@ func (i *Importer) Session(ctx context.Context, imp *Import) (Imported, error) {
 }
 
 func (i *Importer) comparePlan(ctx context.Context, p *importPlan) error {
+	if i.backend == nil && i.existing == nil {
+		p.selectFeedback(nil)
+		return nil
+	}
 	given := *p
 	err := i.readExisting(ctx, func(r *ReadOnly) error {
 		*p = given
@@ -178,6 +182,8 @@ type Import struct {
 	Events []*session.Event
 	// Outcomes are the stored forms of the outcomes that the events have; nil if they are unknown.
 	Outcomes []string
+	// Feedback is in order of invocation and caller.
+	Feedback []store.Feedback
 }
 
 // outcomeAt returns an event's outcome in its stored form.
@@ -195,8 +201,10 @@ type Imported struct {
 	// Events and Keys count what was written; Present counts the events or keys
 	// that already existed.
 	Events, Keys, Present int
+	// Feedback counts the written feedback on a session.
+	Feedback int
 	// Refused is the reason why a session was skipped. Left lists skipped state
-	// keys with reasons.
+	// keys, or feedback on a session, with reasons.
 	Refused string
 	Left    []string
 }
@@ -226,15 +234,25 @@ type importPlan struct {
 	lease       store.LeaseGrant // on the stored session
 	removedKeys []string
 	refusal     string
+	// feedback is what the stored session does not have; left are the reasons for what cannot be stored.
+	feedback []store.Feedback
+	left     []string
 }
 
 // isDone reports that there is nothing to write.
-func (p *importPlan) isDone() bool { return p.refusal != "" || p.pk != 0 && p.present == len(p.Events) }
+func (p *importPlan) isDone() bool { return p.refusal != "" || p.hasEvents() && len(p.feedback) == 0 }
+
+// hasEvents reports that the session is stored with all its events.
+func (p *importPlan) hasEvents() bool { return p.pk != 0 && p.present == len(p.Events) }
 
 // summarize returns the executed plan's result.
 func (p *importPlan) summarize() Imported {
 	out := Imported{New: p.pk == 0, Present: p.present, Refused: p.refusal}
-	if !p.isDone() {
+	if p.refusal != "" {
+		return out
+	}
+	out.Feedback, out.Left = len(p.feedback), p.left
+	if !p.hasEvents() {
 		out.Events, out.Keys = len(p.Events)-p.present, len(p.state)
 	}
 	return out
@@ -246,7 +264,10 @@ func (p *importPlan) compareSession(ctx context.Context, r *ReadOnly) error {
 	k := p.Key
 	err := r.Each(ctx, func(rows *sql.Rows) error { return rows.Scan(&p.pk, &created) },
 		"SELECT s.pk, s.create_time FROM sessions s WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?", k.App, k.User, k.ID)
-	if err != nil || p.pk == 0 {
+	if err != nil {
+		return err
+	}
+	if err := p.compareFeedback(ctx, r); err != nil || p.pk == 0 {
 		return err
 	}
 	var ids []string
@@ -268,6 +289,34 @@ func (p *importPlan) compareSession(ctx context.Context, r *ReadOnly) error {
 		}
 		return err
 	}, "SELECT t.key FROM states t WHERE t.app_name = ? AND t.user_id = ? AND t.session_id = ?", k.App, k.User, k.ID)
+}
+
+// compareFeedback finds the feedback that the stored session does not have.
+func (p *importPlan) compareFeedback(ctx context.Context, r *ReadOnly) error {
+	there := map[feedbackKey]bool{}
+	if p.pk != 0 && len(p.Feedback) > 0 {
+		if err := r.eachFeedback(ctx, p.pk, func(row feedbackRow) { there[feedbackKey{row.Invocation, row.Caller}] = true }); err != nil {
+			return err
+		}
+	}
+	p.selectFeedback(there)
+	return nil
+}
+
+type feedbackKey struct{ invocation, caller string }
+
+// selectFeedback selects what is not stored yet. A caller's stored feedback stays.
+func (p *importPlan) selectFeedback(there map[feedbackKey]bool) {
+	for _, f := range p.Feedback {
+		if there[feedbackKey{f.Invocation, f.Caller}] {
+			continue
+		}
+		if err := f.Validate(); err != nil {
+			p.left = append(p.left, err.Error())
+			continue
+		}
+		p.feedback = append(p.feedback, f)
+	}
 }
 
 // matchEvents compares events by id. A session without events is the same one
@@ -334,11 +383,14 @@ func (b *Database) importSession(ctx context.Context, p *importPlan) error {
 			return err
 		}
 		pk, err := w.importHead(b.dialect, p, string(initial))
-		if err == nil {
+		if err == nil && !p.hasEvents() {
 			err = w.importEvents(pk, events)
+			if err == nil {
+				err = w.writeStates(states)
+			}
 		}
 		if err == nil {
-			err = w.writeStates(states)
+			err = w.importFeedback(pk, p.feedback)
 		}
 		return err
 	}
@@ -370,7 +422,7 @@ func (w *writer) importHead(d dialect, p *importPlan, initial string) (pk int64,
 
 // wasImported reports whether the job's earlier attempt was committed.
 func (w *writer) wasImported(j *job, p *importPlan) (bool, error) {
-	if !j.maybeDone {
+	if !j.maybeDone || p.hasEvents() { // feedback that is stored is not written again
 		return false, nil
 	}
 	var head sessionRow
@@ -383,6 +435,17 @@ func (w *writer) wasImported(j *job, p *importPlan) (bool, error) {
 	last := p.Events[len(p.Events)-1]
 	err := w.orm.Model(&eventRow{}).Where("session_pk = ? AND seq = ? AND id = ?", head.ID, len(p.Events), last.ID).Count(&n).Error
 	return n > 0, err
+}
+
+// importFeedback inserts feedback that the session does not have.
+func (w *writer) importFeedback(pk int64, all []store.Feedback) error {
+	for i := range all {
+		err := w.orm.Clauses(clause.OnConflict{DoNothing: true}).Omit("Session").Create(newFeedbackRow(pk, &all[i])).Error
+		if err != nil {
+			return fmt.Errorf("writing feedback: %w", err)
+		}
+	}
+	return nil
 }
 
 // importEvents inserts events in statements that fit into a server's packet.

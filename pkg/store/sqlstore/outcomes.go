@@ -140,6 +140,13 @@ func readScores(db *gorm.DB, byID map[int64]*store.SessionOutcomes, ids []int64)
 	return err
 }
 
+func newFeedbackRow(pk int64, f *store.Feedback) *feedbackRow {
+	return &feedbackRow{
+		SessionID: pk, Invocation: f.Invocation, Caller: f.Caller, Revision: f.Revision, Score: int64(math.Round(f.Score * 1e6)),
+		Comment: f.Comment, Time: f.Stored.UnixMicro(),
+	}
+}
+
 func (r *feedbackRow) toFeedback() store.Feedback {
 	return store.Feedback{
 		Invocation: r.Invocation, Caller: r.Caller, Revision: r.Revision, Score: float64(r.Score) / 1e6, Comment: r.Comment, Stored: microsToTime(r.Time),
@@ -157,10 +164,7 @@ func (s sqlOutcomes) PutFeedback(ctx context.Context, key session.Key, f store.F
 		if res.Error != nil {
 			return fmt.Errorf("storing feedback on session %s: %w", key.ID, res.Error)
 		}
-		row := &feedbackRow{
-			SessionID: head.ID, Invocation: f.Invocation, Caller: f.Caller, Revision: f.Revision, Score: int64(math.Round(f.Score * 1e6)),
-			Comment: f.Comment, Time: f.Stored.UnixMicro(),
-		}
+		row := newFeedbackRow(head.ID, &f)
 		own := "session_pk = ? AND invocation_id = ? AND caller = ?"
 		if err := w.orm.Where(own, row.SessionID, row.Invocation, row.Caller).Delete(&feedbackRow{}).Error; err != nil {
 			return fmt.Errorf("storing feedback on session %s: %w", key.ID, err)

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -60,6 +61,70 @@ func TestImportOutcomes(t *testing.T) {
 			t.Errorf("damaged %v: outcomes %q, want %q", damaged, got, want)
 		}
 	}
+}
+
+// A session from another agenthost database comes with its feedback, also with later feedback. The
+// target's own stays, and feedback outside the limits is left out.
+func TestImportFeedback(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url string) {
+		source := sqliteFile(t)
+		from, target := openStore(t, source, nil), openStore(t, url, nil)
+		sess := createSession(t, from, alice, map[string]any{"k": 1})
+		appendEvent(t, from, sess, textEvent("user", "hi"))
+		save := func(s *testStore, caller string, score float64, comment string) {
+			f := &store.Feedback{Invocation: "e-1", Caller: caller, Revision: "r1", Score: score, Comment: comment}
+			mustSucceed(t, "saving feedback", s.Outcomes.SaveFeedback(t.Context(), alice, f))
+		}
+		read := func() *Import {
+			r, err := allEngines().OpenReadOnly(t.Context(), source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			imp := &Import{Key: alice}
+			all, err := r.Sessions(t.Context())
+			if err == nil {
+				imp = all[0]
+				err = r.Fill(t.Context(), imp, func(string, error) {})
+			}
+			mustSucceed(t, "reading the source", err)
+			return imp
+		}
+		save(from, "bob", 1, "good \u00e9")
+		rehearsal, err := allEngines().OpenImporter(t.Context(), sqliteFile(t), nil, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		diff(t, "rehearsal", Imported{New: true, Events: 1, Keys: 1, Feedback: 1}, runImport(t, rehearsal, read()))
+		mustSucceed(t, "closing the rehearsal", rehearsal.Close())
+		i := openImporter(t, url)
+		diff(t, "first import", Imported{New: true, Events: 1, Keys: 1, Feedback: 1}, runImport(t, i, read()))
+		diff(t, "import of the same", Imported{Present: 1}, runImport(t, i, read()))
+		save(target, "carol", -1, "mine")
+		save(from, "carol", 1, "theirs")
+		save(from, "dave", 0.25, "")
+		execSQL(t, source, "INSERT INTO session_feedback (session_pk, invocation_id, caller, revision, score, comment, store_time) SELECT pk, 'e-1', 'eve', 'r1', 7000000, '', 1 FROM sessions")
+		left := []string{"score must be from -1 to 1, got 7"}
+		got := runImport(t, i, read())
+		for j := range got.Left {
+			got.Left[j], _, _ = strings.Cut(got.Left[j], ":")
+		}
+		diff(t, "import of new feedback", Imported{Present: 1, Feedback: 1, Left: left}, got)
+		all, err := target.Outcomes.ListFeedback(t.Context(), alice)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var texts []string
+		for _, f := range all {
+			texts = append(texts, fmt.Sprint(f.Invocation, " ", f.Caller, " ", f.Revision, " ", f.Score, " ", f.Comment))
+		}
+		diff(t, "feedback", []string{"e-1 bob r1 1 good \u00e9", "e-1 carol r1 -1 mine", "e-1 dave r1 0.25 "}, texts)
+		imported, err := from.Outcomes.ListFeedback(t.Context(), alice)
+		if err != nil {
+			t.Fatal(err)
+		}
+		diff(t, "bob's time", imported[0].Stored, all[0].Stored)
+	})
 }
 
 // The statements that list outcomes find their rows by indexes.

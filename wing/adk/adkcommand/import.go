@@ -70,8 +70,8 @@ func printImport(env command.Env, r *adkdb.Report) error {
 	for _, row := range []struct {
 		name string
 		adkdb.Count
-	}{{"sessions", r.Sessions}, {"events", r.Events}, {"state keys", r.Keys}, {"memories", r.Memories}, {"revisions", r.Revisions}, {"results", r.Results}, {"rollouts", r.Rollouts}, {"outcome days", r.OutcomeDays}} {
-		if slices.Contains([]string{"memories", "revisions", "results", "rollouts", "outcome days"}, row.name) && row.Read == 0 {
+	}{{"sessions", r.Sessions}, {"events", r.Events}, {"state keys", r.Keys}, {"memories", r.Memories}, {"revisions", r.Revisions}, {"results", r.Results}, {"rollouts", r.Rollouts}, {"outcome days", r.OutcomeDays}, {"feedback", r.Feedback}} {
+		if slices.Contains([]string{"memories", "revisions", "results", "rollouts", "outcome days", "feedback"}, row.name) && row.Read == 0 {
 			continue // ADK databases contain none
 		}
 		table.AddRow(row.name, strconv.Itoa(row.Read), strconv.Itoa(row.Written), strconv.Itoa(row.Present), strconv.Itoa(row.LeftOut))

@@ -162,6 +162,7 @@ func (m *importer) importSession(ctx context.Context, h sessionHead) error {
 	if err != nil {
 		return err
 	}
+	m.countFeedback(imp, &done)
 	keys := len(imp.State)
 	switch {
 	case done.Refused != "":
@@ -179,6 +180,21 @@ func (m *importer) importSession(ctx context.Context, h sessionHead) error {
 		r.Events.Present += done.Present
 	}
 	return nil
+}
+
+func (m *importer) countFeedback(imp *sqlstore.Import, done *sqlstore.Imported) {
+	count := &m.report.Feedback
+	count.Read += len(imp.Feedback)
+	if done.Refused != "" {
+		count.LeftOut += len(imp.Feedback)
+		return
+	}
+	count.Written += done.Feedback
+	count.LeftOut += len(done.Left)
+	count.Present += len(imp.Feedback) - done.Feedback - len(done.Left)
+	for _, reason := range done.Left {
+		m.report.addOmission("feedback on session "+imp.Key.String(), reason)
+	}
 }
 
 func (m *importer) importSharedState(ctx context.Context, sh sharedState) error {

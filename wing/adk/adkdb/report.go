@@ -24,6 +24,7 @@ type Report struct {
 	Results     Count `json:"results"`
 	Rollouts    Count `json:"rollouts"`
 	OutcomeDays Count `json:"outcomeDays"`
+	Feedback    Count `json:"feedback"`
 	// LeftOut lists everything in the source that was not imported.
 	LeftOut []Omission `json:"leftOut"`
 	// Notes describe data that was imported with assumptions.
