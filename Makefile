@@ -24,7 +24,7 @@ RUN     ?=
 CORPUS  ?= $(abspath ../shared/corpus)
 export AGENTHOST_CORPUS ?= $(CORPUS)
 
-.PHONY: all help build run test interpreters unit race qa-test lint fmt fmt-check generate film fresh apps eval examples-test gcs-test kube-test openai-test ui-test vscode mcp-suite acp-clients fuzz bench bench-stores bench-http bench-mcp bench-openai bench-agui bench-a2a bench-replicas proof proof-full probes dist module cover clean
+.PHONY: all help build run test interpreters unit race qa-test lint fmt fmt-check generate film fresh apps eval examples-test gcs-test kube-test openai-test ui-test vscode mcp-suite acp-clients fuzz bench bench-stores bench-http bench-mcp bench-openai bench-agui bench-a2a bench-outcomes bench-replicas proof proof-full probes dist module cover clean
 
 all: test ## same as test
 
@@ -144,6 +144,10 @@ bench-agui: ## benchmark a turn as a run of an AG-UI client against /run and /ru
 
 bench-openai: ## benchmark a turn as a completion and as a response of OpenAI's API against /run
 	$(NOCGO) $(GO) test -run '^$$' -bench Turn -benchtime 20000x -cpu 1 ./wing/openaiserver
+
+bench-outcomes: ## benchmark the processor time of turns with and without outcomes, and of /run
+	$(NOCGO) $(GO) test -run '^$$' -bench Outcomes -benchtime 1500x -cpu 1 ./pkg/runtime
+	$(NOCGO) $(GO) test -run '^$$' -bench Turn/run -benchtime 20000x -cpu 1 ./wing/openaiserver
 
 bench-replicas: build bin/proof ## benchmark turns with 1, 2 and 3 replicas on PostgreSQL
 	bin/proof replicas -bin $(BIN) -seed $(SEED)

@@ -219,7 +219,7 @@ func (o *Outcome) Append(dst []byte) []byte {
 	}
 	dst = append(dst, outcomeForm...)
 	for _, n := range o.listNumbers() {
-		dst = strconv.AppendInt(append(dst, ' '), *n, 10)
+		dst = appendNumber(dst, *n)
 	}
 	for _, name := range [...]string{o.Revision, o.Protocol, o.Code} {
 		dst = appendWord(append(dst, ' '), name)
@@ -235,16 +235,27 @@ func (o *Outcome) Append(dst []byte) []byte {
 		a := &o.Agents[i]
 		dst = appendWord(append(dst, " @"...), a.Agent)
 		for _, n := range a.listNumbers() {
-			dst = strconv.AppendInt(append(dst, ' '), *n, 10)
+			dst = appendNumber(dst, *n)
 		}
 	}
 	return dst
+}
+
+// appendNumber appends a space and a number. Most have one digit.
+func appendNumber(dst []byte, n int64) []byte {
+	if 0 <= n && n < 10 {
+		return append(dst, ' ', byte('0'+n))
+	}
+	return strconv.AppendInt(append(dst, ' '), n, 10)
 }
 
 // appendWord appends a name without spaces. An empty one is a hyphen.
 func appendWord(dst []byte, name string) []byte {
 	if name == "" {
 		return append(dst, '-')
+	}
+	if isPlainWord(name) {
+		return append(dst, name...)
 	}
 	valid := utf8.ValidString(name) // databases reject other strings
 	for i := range len(name) {
@@ -256,6 +267,16 @@ func appendWord(dst []byte, name string) []byte {
 		}
 	}
 	return dst
+}
+
+// isPlainWord reports that a name is stored as it is: each turn stores the same few ASCII names twice.
+func isPlainWord(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; c <= ' ' || c == '%' || c >= 0x7f {
+			return false
+		}
+	}
+	return name != "-"
 }
 
 // errOutcome is the error for text that is not an outcome.
@@ -346,26 +367,30 @@ func (w *words) nextWord() []byte {
 
 // nextNumber returns the next word as a number; another word is a failure.
 func (w *words) nextNumber() int64 {
-	word := w.nextWord()
 	var n int64
-	for _, c := range word {
+	for i, c := range w.rest {
 		digit := int64(c) - '0'
-		if digit < 0 || digit > 9 || n > (math.MaxInt64-digit)/10 {
+		switch {
+		case c == ' ' && i > 0:
+			w.rest = w.rest[i+1:]
+			return n
+		case digit < 0 || digit > 9 || n > (math.MaxInt64-digit)/10:
 			w.failed = true
 			return 0
 		}
 		n = 10*n + digit
 	}
+	w.failed = w.failed || len(w.rest) == 0
+	w.rest = nil
 	return n
 }
 
 // nextName returns the next word as a name, which is likely the same as another one.
 func (w *words) nextName(likely string) string {
-	word := w.nextWord()
-	if string(word) == likely && likely != "-" && !strings.Contains(likely, "%") {
-		return likely
+	if word := w.nextWord(); string(word) != likely || !isPlainWord(likely) {
+		return w.unescapeName(word)
 	}
-	return w.unescapeName(word)
+	return likely
 }
 
 func (w *words) unescapeName(escaped []byte) string {
