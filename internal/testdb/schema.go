@@ -17,6 +17,7 @@ func undoStatements(engine string) map[int64][]string {
 		dropIndex = "DROP INDEX %s ON sessions"
 	}
 	return map[int64][]string{
+		13: {"ALTER TABLE eval_results DROP COLUMN cases", "ALTER TABLE eval_results DROP COLUMN passed"},
 		12: {"DROP TABLE outcome_days"},
 		11: {"DROP TABLE rollouts"},
 		10: {"DROP TABLE session_feedback", "ALTER TABLE events DROP COLUMN outcome"},

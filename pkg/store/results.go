@@ -39,6 +39,8 @@ type Result struct {
 	App, ID, SetID string
 	// Revision is the app's, Model the model that replaced its models; both may be empty.
 	Revision, Model string
+	// Cases counts the case runs that passed or failed, Passed the former. Both are 0 if they are unknown.
+	Cases, Passed int64
 	// Stored is the time when it was stored.
 	Stored time.Time
 	// Content is the result's JSON; nil in lists. A reader validates it.
@@ -72,6 +74,9 @@ func (r *Results) Save(ctx context.Context, result *Result) error {
 		if err := codec.CheckText(field.name, field.value, codec.MaxUser); err != nil {
 			return err
 		}
+	}
+	if result.Passed < 0 || result.Passed > result.Cases {
+		return fmt.Errorf("passed cases of result %s must be from 0 to %d, got %d: %w", result.ID, result.Cases, result.Passed, session.ErrInvalid)
 	}
 	if result.App == "" || result.ID == "" {
 		return fmt.Errorf("app and ID of a result are required: %w", session.ErrInvalid)

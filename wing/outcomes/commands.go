@@ -42,7 +42,7 @@ func newOutcomesCommand(env command.Env) *cobra.Command {
 		Use:   "outcomes APPDIR",
 		Short: "Show failures, latencies and scores by revision",
 		Long: `Outcomes shows what came out of the turns of an app's stored sessions: failures with
-their most frequent code, seconds, tool errors, confirmations and people's scores. ± and ..
+their most frequent code, seconds, tool errors, confirmations, people's scores, and passed evaluation cases. ± and ..
 are 95 % intervals. APPDIR is the app's folder; the app is not loaded.`,
 		Args: command.RequireArgs(1, 1),
 	}, printOutcomes)
@@ -90,7 +90,7 @@ func (f *outcomeFlags) printSummary(ctx context.Context, env command.Env, st *st
 		}
 		req.Since = time.Now().Add(-time.Duration(age))
 	}
-	s, err := Summarize(ctx, st.Outcomes, req)
+	s, err := Summarize(ctx, st, req)
 	if err != nil {
 		return command.FailWith(err)
 	}
@@ -106,7 +106,7 @@ func (f *outcomeFlags) printSummary(ctx context.Context, env command.Env, st *st
 	return command.FailWith(printRows(env, req.By, s))
 }
 
-// keyColumns returns the columns for the keys of rows.
+// keyColumns returns the columns for keys.
 func keyColumns(by []string) (columns []terminal.Column) {
 	for _, name := range by {
 		columns = append(columns, terminal.Column{Title: strings.ToUpper(name), Whole: name == "revision" || name == "user"})
@@ -114,7 +114,7 @@ func keyColumns(by []string) (columns []terminal.Column) {
 	return columns
 }
 
-// keyTexts returns the keys of a row. A hyphen is an unknown one.
+// keyTexts returns a row's keys. A hyphen is an unknown one.
 func keyTexts(by []string, r *Row) (texts []string) {
 	for _, name := range by {
 		text := map[string]string{"agent": r.Agent, "revision": r.Revision, "user": r.User, "day": r.Day, "protocol": r.Protocol}[name]
@@ -134,10 +134,13 @@ func rightColumns(titles ...string) (columns []terminal.Column) {
 }
 
 func printOutcomes(env command.Env, by []string, s *Summary) error {
-	counts := []string{"SESSIONS", "TURNS", "FAILED", "95 %", "SECONDS", "TOOL ERRORS", "APPROVED", "SCORE"}
+	counts := []string{"SESSIONS", "TURNS", "FAILED", "95 %", "SECONDS", "TOOL ERRORS", "APPROVED", "SCORE", "EVALS"}
 	table := terminal.NewTable(append(append(keyColumns(by), rightColumns(counts...)...), terminal.Column{Title: "MOST FAILURES"})...)
 	for _, r := range s.Rows {
-		failed, interval, most := "", "", ""
+		failed, interval, most, evals := "", "", "", ""
+		if r.EvalCases > 0 {
+			evals = fmt.Sprintf("%d of %d", r.EvalPassed, r.EvalCases)
+		}
 		if r.Turns > 0 {
 			failed = fmt.Sprintf("%.1f %%", 100*r.FailedRate)
 			interval = fmt.Sprintf("%.1f..%.1f", 100*r.FailedInterval.Low, 100*r.FailedInterval.High)
@@ -146,7 +149,7 @@ func printOutcomes(env command.Env, by []string, s *Summary) error {
 			most = fmt.Sprintf("%s (%d)", r.Failures[0].Code, r.Failures[0].Turns)
 		}
 		table.AddRow(append(keyTexts(by, r), formatCount(r.Sessions), formatCount(r.Turns), failed, interval, formatMean(r.Seconds, r.SecondsInterval, r.Turns > 0),
-			fmt.Sprintf("%d of %d", r.ToolErrors, r.ToolCalls), fmt.Sprintf("%d of %d", r.Approved, r.Asked), formatMean(r.Score, r.ScoreInterval, r.Scores > 0), most)...)
+			fmt.Sprintf("%d of %d", r.ToolErrors, r.ToolCalls), fmt.Sprintf("%d of %d", r.Approved, r.Asked), formatMean(r.Score, r.ScoreInterval, r.Scores > 0), evals, most)...)
 	}
 	return table.Print(env.Out)
 }

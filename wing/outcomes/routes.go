@@ -49,7 +49,7 @@ func (s *handlers) handleOutcomes(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	return s.WriteLarge(w, r, false, func() ([]byte, error) {
-		summary, err := Summarize(r.Context(), s.Host().Store().Outcomes, req)
+		summary, err := Summarize(r.Context(), s.Host().Store(), req)
 		if errors.Is(err, store.ErrNoOutcomes) {
 			return nil, server.NewError(http.StatusNotImplemented, err.Error())
 		}

@@ -46,12 +46,12 @@ func ParseKeys(text string) ([]string, error) {
 // A Summary has the rows of a request.
 type Summary struct {
 	Rows []*Row `json:"rows"`
-	// Sessions is how many sessions were counted, DeletedSessions how many of them are deleted. More reports
+	// Sessions is how many sessions were counted, DeletedSessions how many are deleted ones. More reports
 	// that older ones were not counted.
 	Sessions        int64 `json:"sessions"`
 	DeletedSessions int64 `json:"deletedSessions,omitempty"`
 	More            bool  `json:"more"`
-	// Damaged is how many sessions, and days of deleted ones, have outcomes that cannot be read.
+	// Damaged is how many sessions, and days with deleted ones, have outcomes that cannot be read.
 	Damaged int64 `json:"damaged,omitempty"`
 }
 
@@ -94,6 +94,11 @@ type Row struct {
 	Score         float64              `json:"score"`
 	ScoreInterval *statistics.Interval `json:"scoreInterval,omitempty"`
 
+	// EvalCases counts evaluations' case runs that passed or failed, EvalPassed the former.
+	EvalCases          int64                `json:"evalCases,omitempty"`
+	EvalPassed         int64                `json:"evalPassed,omitempty"`
+	EvalPassedInterval *statistics.Interval `json:"evalPassedInterval,omitempty"`
+
 	total                  session.Outcome
 	lastSession            int64 // the last counted session
 	lastFailed             int64 // the last counted session with a failed turn
@@ -107,20 +112,23 @@ type Failure struct {
 	Turns int64  `json:"turns"`
 }
 
-// Summarize reads outcomes session by session, and without a user those of deleted sessions. Rows by agent or user begin with the highest cost, others
+// Summarize reads outcomes session by session, and without a user deleted sessions and evaluations. Rows by agent or user begin with the highest cost, others
 // with the latest day.
-func Summarize(ctx context.Context, stored *store.Outcomes, req *Request) (*Summary, error) {
+func Summarize(ctx context.Context, st *store.Store, req *Request) (*Summary, error) {
 	s := &summarizer{Summary: Summary{Rows: []*Row{}}, by: req.By, rows: map[rowKey]*Row{}}
 	var err error
-	s.More, err = stored.EachSession(ctx, &req.OutcomeRequest, func(one *store.SessionOutcomes) error {
+	s.More, err = st.Outcomes.EachSession(ctx, &req.OutcomeRequest, func(one *store.SessionOutcomes) error {
 		s.addSession(one)
 		return ctx.Err()
 	})
 	if err == nil && req.User == "" {
-		err = stored.EachDay(ctx, &store.KeptOutcomesRequest{App: req.App, Since: req.Since}, func(d *store.OutcomeDay) error {
+		err = st.Outcomes.EachDay(ctx, &store.KeptOutcomesRequest{App: req.App, Since: req.Since}, func(d *store.OutcomeDay) error {
 			s.addDay(d)
 			return ctx.Err()
 		})
+	}
+	if err == nil && req.User == "" && !slices.Contains(req.By, "agent") {
+		err = s.addEvaluations(ctx, st.Results, req)
 	}
 	if err != nil {
 		return nil, err
@@ -184,6 +192,23 @@ func (s *summarizer) addDay(d *store.OutcomeDay) {
 	}
 }
 
+// evalProtocol is the protocol that evaluations run turns with.
+const evalProtocol = "eval"
+
+// addEvaluations counts the cases in the app's stored evaluation results, except for runs with another model than
+// the revision has.
+func (s *summarizer) addEvaluations(ctx context.Context, results *store.Results, req *Request) error {
+	all, err := results.List(ctx, req.App)
+	for _, one := range all {
+		if one.Cases == 0 || one.Model != "" || !req.Since.IsZero() && store.DayOf(one.Stored) < store.DayOf(req.Since) {
+			continue
+		}
+		r := s.findRow("", &session.Outcome{Revision: one.Revision, Day: store.DayOf(one.Stored), Protocol: evalProtocol}, "")
+		r.EvalCases, r.EvalPassed = r.EvalCases+one.Cases, r.EvalPassed+one.Passed
+	}
+	return err
+}
+
 // selectCount returns the count that has a session once in each row, as far as the keys allow.
 func (s *summarizer) selectCount(t *store.OutcomeTotal) store.SessionCount {
 	switch byDay, byRevision := slices.Contains(s.by, "day"), slices.Contains(s.by, "revision"); {
@@ -197,7 +222,7 @@ func (s *summarizer) selectCount(t *store.OutcomeTotal) store.SessionCount {
 	return t.Latest
 }
 
-// eachRow calls add for the row of an outcome, or for those of its agents with their calls only.
+// eachRow calls add for an outcome's row, or for its agents' rows with their calls only.
 func (s *summarizer) eachRow(user string, o *session.Outcome, add func(r *Row, o *session.Outcome)) {
 	if !slices.Contains(s.by, "agent") {
 		add(s.findRow(user, o, ""), o)
@@ -270,6 +295,10 @@ func (r *Row) finishCounts() {
 	}
 	if r.Scores > 0 {
 		r.Score = r.scoreSum / float64(r.Scores)
+	}
+	if r.EvalCases > 0 {
+		i := statistics.RateInterval(r.EvalPassed, r.EvalCases)
+		r.EvalPassedInterval = &i
 	}
 	if i, ok := statistics.MeanInterval(r.Scores, r.scoreSum, r.scoreSquares); ok {
 		r.ScoreInterval = &i

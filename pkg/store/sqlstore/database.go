@@ -79,9 +79,10 @@ type Database struct {
 	// provenance, activeTime and outcome are expressions for columns that older schemas do
 	// not have: of an event row, of a session row s, and of an event row h.
 	provenance, activeTime, outcome string
-	noRollouts, noOutcomeDays       bool // an older schema that is only read
-	closing                         func() error
-	owner                           string // identifies this store in leases
+	// noResults, noRollouts, noOutcomeDays and noCases are true for an older schema that is only read.
+	noResults, noRollouts, noOutcomeDays, noCases bool
+	closing                                       func() error
+	owner                                         string // identifies this store in leases
 	// artifactFolder is the default folder for artifacts.
 	artifactFolder string
 	readLimit      *readLimit

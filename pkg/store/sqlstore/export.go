@@ -158,7 +158,7 @@ func (r *ReadOnly) Memories(ctx context.Context, each func(Remembered) error) er
 
 // A PackedResult is a stored evaluation result.
 type PackedResult struct {
-	row resultRow
+	row fullResultRow
 	App string
 }
 
@@ -168,13 +168,17 @@ func (r *ReadOnly) Results(ctx context.Context, each func(PackedResult) error) e
 	if r.schema > 0 && !slices.Contains(tableNamesAt(r.schema), resultRow{}.TableName()) {
 		return nil
 	}
+	cases := "r.cases, r.passed"
+	if r.schema > 0 && r.schema < caseVersion {
+		cases = "0, 0"
+	}
 	return r.Each(ctx, func(rows *sql.Rows) error {
-		var row resultRow
-		if err := rows.Scan(&row.App, &row.ID, &row.SetID, &row.Revision, &row.Model, &row.Stored, &row.Content); err != nil {
+		var row fullResultRow
+		if err := rows.Scan(&row.Row.App, &row.Row.ID, &row.Row.SetID, &row.Row.Revision, &row.Row.Model, &row.Row.Stored, &row.Row.Content, &row.Cases, &row.Passed); err != nil {
 			return err
 		}
-		return each(PackedResult{row, row.App})
-	}, `SELECT r.app_name, r.id, r.set_id, r.revision, r.model, r.store_time, r.content
+		return each(PackedResult{row, row.Row.App})
+	}, `SELECT r.app_name, r.id, r.set_id, r.revision, r.model, r.store_time, r.content, `+cases+`
  FROM eval_results r ORDER BY r.app_name, r.store_time`)
 }
 

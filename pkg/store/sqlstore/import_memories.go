@@ -152,7 +152,7 @@ func (i *Importer) Result(ctx context.Context, r PackedResult) (written bool, er
 		return existing.Each(ctx, func(rows *sql.Rows) error {
 			there = true
 			return nil
-		}, "SELECT r.id FROM eval_results r WHERE r.app_name = ? AND r.id = ?", r.App, r.row.ID)
+		}, "SELECT r.id FROM eval_results r WHERE r.app_name = ? AND r.id = ?", r.App, r.row.Row.ID)
 	})
 	if err == nil && !there && i.backend != nil {
 		err = i.backend.writers[0].runLongWrite(ctx, func(w *writer) error {
@@ -160,7 +160,7 @@ func (i *Importer) Result(ctx context.Context, r PackedResult) (written bool, er
 		})
 	}
 	if err != nil {
-		return false, fmt.Errorf("writing result %s of app %s: %w", r.row.ID, r.App, err)
+		return false, fmt.Errorf("writing result %s of app %s: %w", r.row.Row.ID, r.App, err)
 	}
 	return !there, nil
 }

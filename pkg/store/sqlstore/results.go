@@ -19,11 +19,12 @@ func (s sqlResults) PutResult(ctx context.Context, r *store.Result, keep int) er
 }
 
 // writeResult replaces a result, and deletes all but the app's newest keep results.
-func writeResult(db *gorm.DB, row *resultRow, keep int) error {
+func writeResult(db *gorm.DB, full *fullResultRow, keep int) error {
+	row := &full.Row
 	if err := db.Where("app_name = ? AND id = ?", row.App, row.ID).Delete(&resultRow{}).Error; err != nil {
 		return err
 	}
-	if err := db.Create(row).Error; err != nil {
+	if err := db.Create(full).Error; err != nil {
 		return err
 	}
 	var ids []string
@@ -53,21 +54,30 @@ func (s sqlResults) GetResult(ctx context.Context, app, id string) (*store.Resul
 }
 
 func (s sqlResults) ListResults(ctx context.Context, app string) ([]*store.Result, error) {
+	if s.b.noResults {
+		return nil, nil
+	}
+	columns := []string{"app_name", "id", "set_id", "revision", "model", "store_time"}
+	if !s.b.noCases {
+		columns = append(columns, "cases", "passed")
+	}
 	return s.queryResults(ctx, func(db *gorm.DB) *gorm.DB {
-		return db.Select("app_name", "id", "set_id", "revision", "model", "store_time").Where("app_name = ?", app).Order("store_time DESC, id DESC")
+		return db.Select(columns).Where("app_name = ?", app).Order("store_time DESC, id DESC")
 	})
 }
 
 func (s sqlResults) queryResults(ctx context.Context, narrow func(*gorm.DB) *gorm.DB) ([]*store.Result, error) {
-	var rows []resultRow
+	var rows []fullResultRow
 	err := s.b.retryRead(ctx, func(ctx context.Context) error { return narrow(s.b.readers.WithContext(ctx)).Find(&rows).Error })
 	if err != nil {
 		return nil, s.b.wrapError("reading results", err)
 	}
 	var all []*store.Result
-	for _, row := range rows {
+	for _, full := range rows {
+		row := &full.Row
 		all = append(all, &store.Result{
 			App: row.App, ID: row.ID, SetID: row.SetID, Revision: row.Revision, Model: row.Model, Stored: microsToTime(row.Stored), Content: row.Content,
+			Cases: full.Cases, Passed: full.Passed,
 		})
 	}
 	return all, nil
@@ -76,6 +86,9 @@ func (s sqlResults) queryResults(ctx context.Context, narrow func(*gorm.DB) *gor
 // Close does nothing: the sessions close the database.
 func (sqlResults) Close() error { return nil }
 
-func newResultRow(r *store.Result) *resultRow {
-	return &resultRow{App: r.App, ID: r.ID, SetID: r.SetID, Revision: r.Revision, Model: r.Model, Stored: r.Stored.UnixMicro(), Content: r.Content}
+func newResultRow(r *store.Result) *fullResultRow {
+	return &fullResultRow{
+		Row:   resultRow{App: r.App, ID: r.ID, SetID: r.SetID, Revision: r.Revision, Model: r.Model, Stored: r.Stored.UnixMicro(), Content: r.Content},
+		Cases: r.Cases, Passed: r.Passed,
+	}
 }

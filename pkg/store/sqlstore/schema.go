@@ -142,6 +142,26 @@ type resultRow struct {
 // TableName is for GORM.
 func (resultRow) TableName() string { return "eval_results" }
 
+// caseColumns are the columns that schema version 13 added to evaluation results. They are 0 in rows written by
+// an older agenthost.
+type caseColumns struct {
+	Cases  int64 `gorm:"column:cases;not null;default:0"`
+	Passed int64 `gorm:"column:passed;not null;default:0"`
+}
+
+// TableName is for GORM.
+func (caseColumns) TableName() string { return "eval_results" }
+
+// fullResultRow is a result row with the columns from all schema versions.
+type fullResultRow struct {
+	Row    resultRow `gorm:"embedded"`
+	Cases  int64     `gorm:"column:cases"`
+	Passed int64     `gorm:"column:passed"`
+}
+
+// TableName is for GORM.
+func (fullResultRow) TableName() string { return "eval_results" }
+
 // grantRow is a user's tokens for a connection, or a request for them.
 type grantRow struct {
 	ID         string `gorm:"column:id;size:64;primaryKey"`
@@ -290,6 +310,18 @@ func addOutcomes(db *gorm.DB) error {
 	return nil
 }
 
+func addCases(db *gorm.DB) error {
+	for _, field := range []string{"Cases", "Passed"} {
+		if db.Migrator().HasColumn(&caseColumns{}, field) {
+			continue // an interrupted migration has added it
+		}
+		if err := db.Migrator().AddColumn(&caseColumns{}, field); err != nil {
+			return fmt.Errorf("adding column %s: %w", strings.ToLower(field), err)
+		}
+	}
+	return nil
+}
+
 func addProvenance(db *gorm.DB) error {
 	if db.Migrator().HasColumn(&provenanceColumn{}, "Provenance") {
 		return nil // an interrupted migration has added it
@@ -342,23 +374,27 @@ func migrations() []migration {
 		{version: 4, name: "sessions in the order of their creation", up: addOrderIndexes},
 		{version: 5, name: "revisions of apps", tables: []table{&revisionRow{}}, read: true},
 		{version: provenanceVersion, name: "provenance of events", up: addProvenance},
-		{version: 7, name: "results of evaluations", tables: []table{&resultRow{}}},
+		{version: resultVersion, name: "results of evaluations", tables: []table{&resultRow{}}},
 		{version: 8, name: "grants of users", tables: []table{&grantRow{}}},
 		{version: ageVersion, name: "sessions by age", tables: []table{&sweepRow{}}, up: addAges},
 		{version: outcomeVersion, name: "outcomes of sessions", tables: []table{&feedbackRow{}}, up: addOutcomes},
 		{version: rolloutVersion, name: "rollouts of apps", tables: []table{&rolloutRow{}}},
 		{version: outcomeDayVersion, name: "outcomes of deleted sessions", tables: []table{&outcomeDayRow{}}},
+		{version: caseVersion, name: "cases of evaluation results", up: addCases},
 	}
 }
 
 // The schema versions that added columns and tables which programs read, if they are there: event
-// provenance, sessions' active time, outcomes, rollouts, and outcomes of deleted sessions.
+// provenance, evaluation results, sessions' active time, outcomes, rollouts, outcomes of deleted sessions,
+// and cases of evaluation results.
 const (
 	provenanceVersion = 6
+	resultVersion     = 7
 	ageVersion        = 9
 	outcomeVersion    = 10
 	rolloutVersion    = 11
 	outcomeDayVersion = 12
+	caseVersion       = 13
 )
 
 // newestVersion returns this program's schema version.

@@ -208,7 +208,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	}
 	closeStore(t, s)
 	_, err = allEngines().Open(t.Context(), url, nil)
-	if err == nil || !strings.Contains(err.Error(), "database has schema version 99, this program supports versions up to 12: use a newer agenthost or another database") {
+	if err == nil || !strings.Contains(err.Error(), "database has schema version 99, this program supports versions up to 13: use a newer agenthost or another database") {
 		t.Errorf("Open = %v", err)
 	}
 }

@@ -98,7 +98,8 @@ func newSQLBackend(ctx context.Context, p pools, k *breaker, d dialect, o *Optio
 		if o.schema < outcomeVersion {
 			b.outcome = "NULL"
 		}
-		b.noRollouts, b.noOutcomeDays = o.schema < rolloutVersion, o.schema < outcomeDayVersion
+		b.noResults = o.schema < resultVersion
+		b.noRollouts, b.noOutcomeDays, b.noCases = o.schema < rolloutVersion, o.schema < outcomeDayVersion, o.schema < caseVersion
 	}
 	if err != nil {
 		return b, err

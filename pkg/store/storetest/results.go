@@ -16,7 +16,7 @@ import (
 func saveResult(t testing.TB, s *testStore, ref, content string) {
 	t.Helper()
 	app, id, _ := strings.Cut(ref, "/")
-	r := &store.Result{App: app, ID: id, SetID: "orders", Revision: "abc", Model: "large", Content: []byte(content)}
+	r := &store.Result{App: app, ID: id, SetID: "orders", Revision: "abc", Model: "large", Cases: 40, Passed: 38, Content: []byte(content)}
 	if err := s.Results.Save(t.Context(), r); err != nil {
 		t.Fatalf("Save(%s) = %v", id, err)
 	}
@@ -33,6 +33,9 @@ func resultIDs(t testing.TB, s *testStore, app string) string {
 	for _, r := range all {
 		if r.Content != nil {
 			t.Errorf("List has the content of %s", r.ID)
+		}
+		if r.Cases != 40 || r.Passed != 38 {
+			t.Errorf("List has %d of %d cases of %s", r.Passed, r.Cases, r.ID)
 		}
 		ids = append(ids, r.ID)
 	}
@@ -52,7 +55,7 @@ func (su *Suite) testResultRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	diff(t, "result", &store.Result{
-		App: "app", ID: "app_orders_1.5", SetID: "orders", Revision: "abc", Model: "large",
+		App: "app", ID: "app_orders_1.5", SetID: "orders", Revision: "abc", Model: "large", Cases: 40, Passed: 38,
 		Stored: clock().Truncate(time.Microsecond), Content: []byte("{\"a\": \"\\u0000 \xc3\xa9\"}\x00"),
 	}, got)
 	diff(t, "IDs", "app_orders_1.5", resultIDs(t, s, "app"))
@@ -89,6 +92,7 @@ func (su *Suite) testResultInvalid(t *testing.T) {
 		want   string
 	}{
 		{&store.Result{App: "app"}, "app and ID of a result are required"},
+		{&store.Result{App: "app", ID: "a", Cases: 1, Passed: 2}, "passed cases of result a must be from 0 to 1, got 2"},
 		{&store.Result{ID: "a"}, "app and ID of a result are required"},
 		{&store.Result{App: "app", ID: strings.Repeat("a", 256)}, "result ID"},
 		{&store.Result{App: "app", ID: "a", Content: make([]byte, store.MaxResultBytes+1)}, "storing result a: content exceeds the limit of 67108864 bytes"},

@@ -398,7 +398,7 @@ func (e *evaluation) runJob(ctx context.Context, subject *evalSubject, job *eval
 	if e.results == nil { // without --session-db
 		return journal.Len(), nil
 	}
-	return journal.Len(), evalrun.SaveResult(ctx, e.results, journal.Subject(), job.Set.ID, path)
+	return journal.Len(), evalrun.SaveResult(ctx, e.results, journal, path)
 }
 
 // openJournal creates a job's journal, or opens the interrupted run's.

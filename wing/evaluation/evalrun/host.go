@@ -243,13 +243,13 @@ func (l *forwardingLog) Append(result *eval.CaseResult) error {
 
 // storeResult completes the file, and stores its content in the session database.
 func (r *hostRun) storeResult(ctx context.Context) error {
-	id, subject := r.journal.ResultID(), r.journal.Subject()
-	path, err := r.journal.Finish()
+	journal := r.journal
+	path, err := journal.Finish()
 	if err != nil {
 		return err
 	}
 	r.journal = nil
-	err = SaveResult(ctx, r.Host.Store().Results, subject, r.job.Set.ID, path)
+	err = SaveResult(ctx, r.Host.Store().Results, journal, path)
 	if err == nil || errors.Is(err, store.ErrNoResults) {
 		return nil
 	}
@@ -257,13 +257,13 @@ func (r *hostRun) storeResult(ctx context.Context) error {
 		return fmt.Errorf("storing the result in the session database: %w", err)
 	}
 	if r.Logger != nil {
-		r.Logger.Warn("eval result is stored as a file, but not in the session database", "app", subject.App, "result", id, "error", err)
+		r.Logger.Warn("eval result is stored as a file, but not in the session database", "app", journal.Subject().App, "result", journal.ResultID(), "error", err)
 	}
 	return nil
 }
 
-// SaveResult stores a result file in a session database.
-func SaveResult(ctx context.Context, results *store.Results, subject Subject, setID, path string) error {
+// SaveResult stores a finished journal's result file in a session database.
+func SaveResult(ctx context.Context, results *store.Results, j *Journal, path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -273,8 +273,11 @@ func SaveResult(ctx context.Context, results *store.Results, subject Subject, se
 	if err != nil {
 		return err
 	}
-	return results.Save(ctx, &store.Result{
-		App: subject.App, ID: strings.TrimSuffix(filepath.Base(path), eval.ResultSuffix), SetID: setID,
+	subject := j.Subject()
+	result := &store.Result{
+		App: subject.App, ID: strings.TrimSuffix(filepath.Base(path), eval.ResultSuffix), SetID: j.header.SetID,
 		Revision: subject.Revision, Model: subject.Model, Content: content,
-	})
+	}
+	result.Cases, result.Passed = j.CountPassed()
+	return results.Save(ctx, result)
 }

@@ -41,6 +41,8 @@ type Journal struct {
 	end     int64
 	entries []journalEntry
 	counts  map[string]int
+	// cases counts the results that passed or failed, passed the former.
+	cases, passed int64
 }
 
 // A Subject is what a run evaluates.
@@ -235,7 +237,7 @@ func (j *Journal) readEntries() error {
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", j.filePath(journalSuffix), err)
 		}
-		j.addEntry(result.CaseID, len(line))
+		j.addEntry(result, len(line))
 	}
 }
 
@@ -244,9 +246,15 @@ func (j *Journal) decodeResult(line []byte) (*eval.CaseResult, error) {
 	return result, eval.Decode(j.filePath(journalSuffix), line, result)
 }
 
-func (j *Journal) addEntry(caseID string, size int) {
-	j.entries = append(j.entries, journalEntry{caseID, j.end, int64(size)})
-	j.counts[caseID]++
+func (j *Journal) addEntry(result *eval.CaseResult, size int) {
+	j.entries = append(j.entries, journalEntry{result.CaseID, j.end, int64(size)})
+	j.counts[result.CaseID]++
+	switch result.Status {
+	case eval.Passed:
+		j.cases, j.passed = j.cases+1, j.passed+1
+	case eval.Failed:
+		j.cases++
+	}
 	j.end += int64(size)
 }
 
@@ -268,6 +276,13 @@ func (j *Journal) Count(caseID string) int {
 	return j.counts[caseID]
 }
 
+// CountPassed returns how many results passed or failed, and how many of them passed.
+func (j *Journal) CountPassed() (cases, passed int64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.cases, j.passed
+}
+
 // Len returns the number of results.
 func (j *Journal) Len() int {
 	j.mu.Lock()
@@ -287,7 +302,7 @@ func (j *Journal) Append(result *eval.CaseResult) error {
 	if err != nil {
 		return err
 	}
-	j.addEntry(result.CaseID, size)
+	j.addEntry(result, size)
 	return nil
 }
 

@@ -1,5 +1,5 @@
 CREATE TABLE `credential_grants` (`id` text,`app_name` text NOT NULL,`user_id` text NOT NULL,`connection` text NOT NULL,`version` integer NOT NULL,`busy_until` integer NOT NULL,`expire_time` integer NOT NULL,`sealed` blob NOT NULL,PRIMARY KEY (`id`)) STRICT, WITHOUT ROWID;
-CREATE TABLE `eval_results` (`app_name` text,`id` text,`set_id` text NOT NULL,`revision` text NOT NULL,`model` text NOT NULL,`store_time` integer NOT NULL,`content` blob NOT NULL,PRIMARY KEY (`app_name`,`id`)) STRICT, WITHOUT ROWID;
+CREATE TABLE `eval_results` (`app_name` text,`id` text,`set_id` text NOT NULL,`revision` text NOT NULL,`model` text NOT NULL,`store_time` integer NOT NULL,`content` blob NOT NULL, `cases` integer NOT NULL DEFAULT 0, `passed` integer NOT NULL DEFAULT 0,PRIMARY KEY (`app_name`,`id`)) STRICT, WITHOUT ROWID;
 CREATE TABLE `events` (`session_pk` integer NOT NULL,`seq` integer NOT NULL,`id` text NOT NULL,`invocation_id` text NOT NULL,`timestamp` integer NOT NULL,`event` text NOT NULL, `provenance` text, `outcome` text,PRIMARY KEY (`session_pk`,`seq`),CONSTRAINT `fk_events_session` FOREIGN KEY (`session_pk`) REFERENCES `sessions`(`pk`) ON DELETE CASCADE) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX `events_id` ON `events`(`session_pk`,`id`);
 CREATE INDEX `grants_expire` ON `credential_grants`(`expire_time`);
