@@ -56,8 +56,6 @@ type handlers struct {
 	mu sync.Mutex
 	// feeds are the runs here that clients may follow.
 	feeds map[task.ID]*feed
-	// streams are the open streams by user.
-	streams map[string]int
 }
 
 // Extend returns a server extension; opts may be nil.
@@ -66,7 +64,7 @@ func Extend(opts *Options) func(*server.Services) *server.Extension {
 		opts = &Options{}
 	}
 	return func(s *server.Services) *server.Extension {
-		h := &handlers{Services: s, opts: *opts, tasks: task.New(s), feeds: map[task.ID]*feed{}, streams: map[string]int{}}
+		h := &handlers{Services: s, opts: *opts, tasks: task.New(s), feeds: map[task.ID]*feed{}}
 		if h.opts.User == "" {
 			h.opts.User = localUser
 		}

@@ -22,15 +22,8 @@ import (
 //
 // So no follower delays a run, and none misses a stored event.
 
-const (
-	// queueSize is how many events a follower may be late.
-	queueSize = 512
-	// followInterval is how often a followed task is read.
-	followInterval = 250 * time.Millisecond
-	// maxUserStreams and maxStreams limit the open streams.
-	maxUserStreams = 256
-	maxStreams     = 8192
-)
+// queueSize is how many events a follower may be late.
+const queueSize = 512
 
 // A feed hands a run's events to the clients that follow it.
 type feed struct {
@@ -115,23 +108,10 @@ func (h *handlers) findFeed(id task.ID) *feed {
 
 // openStream counts a stream until release is called.
 func (h *handlers) openStream(user string) (release func(), err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	all := 0
-	for _, n := range h.streams {
-		all += n
+	if release, err = h.tasks.OpenStream(user); err != nil {
+		return nil, a2a.NewError(a2a.ErrServerError, err.Error())
 	}
-	if all >= maxStreams || h.streams[user] >= maxUserStreams {
-		return nil, a2a.NewError(a2a.ErrServerError, "too many open streams")
-	}
-	h.streams[user]++
-	return func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if h.streams[user]--; h.streams[user] == 0 {
-			delete(h.streams, user)
-		}
-	}, nil
+	return release, nil
 }
 
 // A follower writes a task's events to a stream.
@@ -237,7 +217,7 @@ func (f *follower) followStore(ctx context.Context) {
 			return
 		}
 		select {
-		case <-time.After(followInterval):
+		case <-time.After(task.FollowInterval):
 		case <-ctx.Done():
 			return
 		case <-f.d.h.Stopping().Done():

@@ -35,23 +35,3 @@ func TestLateFollower(t *testing.T) {
 		t.Error("the queue of a feed that has ended is open")
 	}
 }
-
-// A user's streams are bounded, and another user's are not counted.
-func TestStreamLimit(t *testing.T) {
-	h := &handlers{streams: map[string]int{}}
-	for range maxUserStreams {
-		if _, err := h.openStream("u"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := h.openStream("u"); err == nil || err.Error() != "too many open streams" {
-		t.Errorf("one stream too many: %v", err)
-	}
-	release, err := h.openStream("v")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if release(); h.streams["v"] != 0 {
-		t.Error("a released stream is counted")
-	}
-}
