@@ -27,7 +27,7 @@ type waiting struct {
 func newMessage(req *model.Request) (*a2a.Message, error) {
 	start, questions := 0, map[string]waiting{}
 	for i, c := range req.Contents {
-		if c.Role != genai.RoleModel {
+		if c.Role != genai.RoleModel || isConsentCall(c) {
 			continue
 		}
 		start = i + 1
@@ -62,6 +62,11 @@ func newMessage(req *model.Request) (*a2a.Message, error) {
 		return nil, errors.New("there is nothing new to send: no message since its last answer")
 	}
 	return m, nil
+}
+
+// isConsentCall reports whether a content only calls the consent tool: what is before it was not sent.
+func isConsentCall(c *genai.Content) bool {
+	return len(c.Parts) == 1 && c.Parts[0].FunctionCall != nil && c.Parts[0].FunctionCall.Name == consentToolName
 }
 
 // readPayload reads a question's payload; another call has none.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
+	"google.golang.org/genai"
 
 	"agenthost/internal/a2apart"
 	"agenthost/internal/limit"
@@ -54,12 +55,25 @@ func (m *remoteModel) Generate(ctx context.Context, req *model.Request) iter.Seq
 		resp, err := m.runTask(ctx, req, yield)
 		switch {
 		case errors.Is(err, errStopped):
+		case errors.As(err, new(*connection.ConsentError)) && !endsWithConsent(req.Contents):
+			yield(&model.Response{Content: genai.NewContentFromFunctionCall(consentToolName, map[string]any{}, genai.RoleModel)}, nil)
 		case err != nil:
 			yield(nil, m.wrapError(ctx, err))
 		default:
 			yield(resp, nil)
 		}
 	}
+}
+
+// endsWithConsent reports whether a conversation ends with the consent tool's result: another call of it
+// would not help.
+func endsWithConsent(contents []*genai.Content) bool {
+	if len(contents) == 0 {
+		return false
+	}
+	parts := contents[len(contents)-1].Parts
+	last := parts[len(parts)-1].FunctionResponse
+	return last != nil && last.Name == consentToolName
 }
 
 // errStopped reports that nothing more is to be yielded.
@@ -87,6 +101,9 @@ func (m *remoteModel) wrapError(ctx context.Context, err error) error {
 func (m *remoteModel) runTask(ctx context.Context, req *model.Request, yield func(*model.Response, error) bool) (*model.Response, error) {
 	message, err := newMessage(req)
 	if err != nil {
+		return nil, err
+	}
+	if err := m.remote.connection.Prepare(ctx, connection.User{App: req.Origin.App, UserID: req.Origin.UserID}); err != nil {
 		return nil, err
 	}
 	client, streams, err := m.remote.openClient(ctx)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"agenthost/internal/toolconfig"
+	"agenthost/pkg/connection"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/tool"
@@ -74,6 +75,29 @@ func (a *relay) applyActions(_ context.Context, m *runtime.CallbackContext, resp
 	resp = resp.Clone()
 	delete(resp.CustomMetadata, actionsKey)
 	return resp, nil
+}
+
+// consentToolName is the tool that waits until the user has authorized the connection.
+const consentToolName = "authorize_remote_agent"
+
+// A consentTool gets the user's permission for a connection: the runtime requests it for a tool, not for
+// a model.
+type consentTool struct {
+	toolconfig.Declarer
+	connection *connection.Connection
+}
+
+func newConsentTool(c *connection.Connection) *consentTool {
+	return &consentTool{toolconfig.NewDeclarer(consentToolName, "Gets the user's permission for the remote agent.", toolconfig.ObjectSchema(map[string]any{})), c}
+}
+
+// Run fails with a [*connection.ConsentError] until the user has authorized the connection; see
+// [tool.Tool].
+func (t *consentTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	if err := t.connection.Prepare(ctx, connection.User{App: call.Origin.App, UserID: call.Origin.UserID}); err != nil {
+		return nil, err
+	}
+	return &tool.Result{Response: map[string]any{"authorized": true}}, nil
 }
 
 // A questionTool makes a call that a person answers later.

@@ -36,6 +36,8 @@ type remote struct {
 	http    *http.Client
 	logger  *slog.Logger
 	secrets secretList
+	// connection is nil if the requests need no credential.
+	connection *connection.Connection
 	// offline is set in apps that must not reach a server, such as in tests.
 	offline bool
 
@@ -50,9 +52,9 @@ func newRemote(_ context.Context, env tool.Env, c *serverYAML) (tool.Set, error)
 	if err != nil {
 		return nil, spec.Diagnostics{c.Card.Errorf(0, "url", "agent_card must be an address")}
 	}
-	r := &remote{card: card, timeout: time.Duration(c.Timeout), logger: env.Logger, offline: env.Offline}
+	r := &remote{card: card, timeout: time.Duration(c.Timeout), logger: env.Logger, offline: env.Offline, connection: env.Connection}
 	r.http = toolhttp.GuardRedirects(env.HTTP)
-	r.http.Transport = &transport{next: r.http.Transport, remote: r, connection: env.Connection}
+	r.http.Transport = &transport{next: r.http.Transport, remote: r}
 	return r, nil
 }
 
@@ -142,9 +144,8 @@ func withUser(ctx context.Context, user connection.User) context.Context {
 // A transport adds the connection's credential to requests to the card's host, and to no other, and
 // bounds the responses.
 type transport struct {
-	next       http.RoundTripper
-	remote     *remote
-	connection *connection.Connection
+	next   http.RoundTripper
+	remote *remote
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -158,7 +159,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if own := t.remote.card; req.URL.Host == own.Host && req.URL.Scheme == own.Scheme {
 		user, _ := req.Context().Value(userKey{}).(connection.User)
 		var secrets []string
-		resp, secrets, err = t.connection.RoundTrip(next, req, user)
+		resp, secrets, err = t.remote.connection.RoundTrip(next, req, user)
 		t.remote.secrets.addSecrets(secrets)
 	} else {
 		resp, err = next.RoundTrip(req)
