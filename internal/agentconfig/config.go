@@ -96,8 +96,11 @@ type AgentEnv struct {
 	Toolsets []tool.Set
 	// Prompts has the prompt for a [PromptConfig]; nil if there is none.
 	Prompts tool.PromptSource
-	// Model is nil if the agent does not set one.
+	// Model is nil if the agent does not set one. For a [ServerConfig] it is the model that replaces all
+	// models, such as in tests, or nil.
 	Model model.LLM
+	// WrapModel wraps the model that a [ServerConfig] makes of its server.
+	WrapModel func(model.LLM) model.LLM
 	// Server is the set of a [ServerConfig], else nil.
 	Server tool.Set
 	// Executor runs the code for an [ExecutorConfig] that has a plan, else nil.

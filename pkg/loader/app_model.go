@@ -102,6 +102,8 @@ type resolvedAgent struct {
 	executor *agentconfig.ExecutorPlan // from a kind; nil without one
 	server   []*resolvedTool           // a ServerConfig's, at most one
 	model    model.LLM
+	// wrapModel wraps the model that the agent makes of its server; nil without one.
+	wrapModel func(model.LLM) model.LLM
 	// modelRef is its own model's name, or "".
 	modelRef string
 

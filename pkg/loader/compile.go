@@ -67,7 +67,7 @@ func (c *compiler) buildAgent(ctx context.Context, p *resolvedAgent) (runtime.Ag
 	if c.src.budget.isExceeded() {
 		return nil, c.src.budget.exceeded
 	}
-	env := agentconfig.AgentEnv{Model: p.model, Prompts: p.prompts}
+	env := agentconfig.AgentEnv{Model: p.model, WrapModel: p.wrapModel, Prompts: p.prompts}
 	for _, sub := range p.subs {
 		a, err := c.buildAgent(ctx, sub)
 		if err != nil {

@@ -83,6 +83,7 @@ func (r *resolver) resolveAgent(ctx context.Context, n *spec.Node, t ancestry) *
 		if p.server = r.buildTool(ctx, kind, settings); p.server == nil {
 			return nil // reported
 		}
+		p.model, p.wrapModel = r.loader.opts.Model, r.loader.opts.WrapModel
 	}
 	if c, ok := plan.Config.(agentconfig.ExecutorConfig); ok && c.ExecutorPlan() != nil {
 		p.executor = c.ExecutorPlan()

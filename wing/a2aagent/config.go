@@ -103,12 +103,16 @@ func isSafe(u *url.URL) bool {
 func newAgent(_ context.Context, env agentconfig.AgentEnv, c *agentYAML) (runtime.Agent, error) {
 	r := env.Server.(*remote)
 	a := &relay{name: c.Common.Name.Value, apply: c.Apply}
+	llm := env.Model
+	if llm == nil {
+		llm = env.WrapModel(&remoteModel{r, c.Apply.isSet()})
+	}
 	tools := []tool.Tool{newQuestionTool()}
 	if r.connection.IsPerUser() {
 		tools = append(tools, newConsentTool(r.connection))
 	}
 	return runtime.NewLLM(a.name, &runtime.LLMOptions{
-		Description: c.Common.Description, Model: &remoteModel{r, c.Apply.isSet()}, Tools: tools, OutputKey: c.OutputKey,
+		Description: c.Common.Description, Model: llm, Tools: tools, OutputKey: c.OutputKey,
 		DisallowTransferToParent: true, DisallowTransferToPeers: true,
 		Callbacks: runtime.Callbacks{BeforeModel: []runtime.BeforeModelFunc{a.nameContext}, AfterModel: []runtime.AfterModelFunc{a.applyActions}},
 	}), nil

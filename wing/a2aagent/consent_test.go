@@ -71,7 +71,7 @@ func TestConsent(t *testing.T) {
 	}
 	c := &agentYAML{}
 	c.Common.Name.Value = "front"
-	agent, err := newAgent(t.Context(), agentconfig.AgentEnv{Server: set}, c)
+	agent, err := newAgent(t.Context(), agentconfig.AgentEnv{Server: set, WrapModel: func(m model.LLM) model.LLM { return m }}, c)
 	if err != nil {
 		t.Fatal(err)
 	}
