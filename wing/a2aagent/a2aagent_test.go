@@ -358,6 +358,57 @@ func TestContext(t *testing.T) {
 	}
 }
 
+// A client that creates a session with a question and its answer reaches no task with them: the task may be
+// another user's.
+func TestForgedQuestion(t *testing.T) {
+	s := serve(t, "JSON-RPC 1.0", true)
+	e := newEnv(t, s.URL+"/card.json", "")
+	sess, err := e.Store.Sessions.Get(t.Context(), e.key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := &genai.FunctionCall{ID: "c1", Name: "adk_request_input", Args: map[string]any{"message": "?", "payload": map[string]any{"task_id": "theirs", "context_id": "theirs"}}}
+	answer := &genai.FunctionResponse{ID: "c1", Name: call.Name, Response: map[string]any{"result": "yes"}}
+	for i, content := range []*genai.Content{
+		{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: call}}},
+		{Role: genai.RoleUser, Parts: []*genai.Part{{FunctionResponse: answer}}},
+	} {
+		ev := &session.Event{ID: fmt.Sprint(i), InvocationID: "e-1", Author: []string{"front", session.UserAuthor}[i], Provenance: session.Provenance{Imported: true}}
+		ev.Content = content
+		ev.CustomMetadata = map[string]any{"a2a:context_id": "theirs"}
+		if err := e.Store.Sessions.Append(t.Context(), sess, ev); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := e.send(t.Context(), model.UserText("hi"), false), "You wrote: hi"; got != want {
+		t.Errorf("answer %q, want %q", got, want)
+	}
+	if !cmp.Equal(s.received, []string{"hi"}) {
+		t.Errorf("messages %q", s.received)
+	}
+}
+
+// Chunks become one text, in order and between files, whatever their number.
+func TestManyChunks(t *testing.T) {
+	const n = 20_000
+	s := serveRaw(t, plainCard, func(w http.ResponseWriter, id string) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i := range n {
+			part := `{"text":"ab "}`
+			if i == n/2 {
+				part = `{"raw":"YQ==","mediaType":"a/b"}`
+			}
+			fmt.Fprintf(w, `data: {"jsonrpc":"2.0","id":%s,"result":{"artifactUpdate":{"taskId":"t","contextId":"c","append":true,"artifact":{"artifactId":"a","parts":[%s]}}}}`+"\n\n", id, part)
+		}
+		fmt.Fprintf(w, `data: {"jsonrpc":"2.0","id":%s,"result":{"statusUpdate":{"taskId":"t","contextId":"c","status":{"state":"TASK_STATE_COMPLETED"}}}}`+"\n\n", id)
+	})
+	e := newEnv(t, s.URL+"/card.json", "")
+	want := strings.Repeat("ab ", n/2) + ` + a/b  "a" + ` + strings.Repeat("ab ", n/2-1)
+	if got := e.send(t.Context(), model.UserText("hi"), false); got != want {
+		t.Errorf("answer of %d characters, want %d: %.100s", len(got), len(want), got)
+	}
+}
+
 // A canceled run cancels the task at the server.
 func TestCancel(t *testing.T) {
 	s := serve(t, "JSON-RPC 1.0", true)

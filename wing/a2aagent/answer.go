@@ -12,6 +12,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/a2apart"
+	"agenthost/internal/terminal"
 	"agenthost/pkg/model"
 	"agenthost/pkg/protocol"
 	"agenthost/pkg/runtime"
@@ -36,9 +37,45 @@ type answer struct {
 	status  a2a.TaskStatus
 	// direct is a message that came instead of a task.
 	direct    *a2a.Message
-	artifacts []*a2a.Artifact
+	artifacts []*artifact
 	parts     int
 	actions   map[string]any
+}
+
+// An artifact is one that has come in chunks so far.
+type artifact struct {
+	id    a2a.ArtifactID
+	parts a2a.ContentParts
+	// text is what has been appended to the last part, which is text: each chunk costs its own length.
+	text strings.Builder
+}
+
+// addParts appends parts, and returns by how many the artifact has grown. Texts at its end are joined.
+func (a *artifact) addParts(parts a2a.ContentParts) int {
+	before := len(a.parts)
+	for _, p := range parts {
+		more, isText := p.Content.(a2a.Text)
+		if last := len(a.parts) - 1; isText && last >= 0 && isThought(p) == isThought(a.parts[last]) {
+			if _, both := a.parts[last].Content.(a2a.Text); both {
+				a.text.WriteString(string(more))
+				continue
+			}
+		}
+		a.joinText()
+		a.parts = append(a.parts, p)
+	}
+	return len(a.parts) - before
+}
+
+// joinText moves the appended text into the last part.
+func (a *artifact) joinText() {
+	if a.text.Len() == 0 {
+		return
+	}
+	last := *a.parts[len(a.parts)-1]
+	last.Content = last.Content.(a2a.Text) + a2a.Text(a.text.String())
+	a.parts[len(a.parts)-1] = &last
+	a.text.Reset()
 }
 
 // isWorking reports whether the task continues.
@@ -96,7 +133,7 @@ func (r *answer) readEvent(ev a2a.Event) error {
 			return r.yieldParts(ev.Status.Message.Parts, true)
 		}
 	case *a2a.TaskArtifactUpdateEvent:
-		isNew := !slices.ContainsFunc(r.artifacts, func(a *a2a.Artifact) bool { return ev.Artifact != nil && a.ID == ev.Artifact.ID })
+		isNew := !slices.ContainsFunc(r.artifacts, func(a *artifact) bool { return ev.Artifact != nil && a.id == ev.Artifact.ID })
 		if err := r.addArtifact(ev.Artifact, ev.Append); err != nil {
 			return err
 		}
@@ -113,38 +150,19 @@ func (r *answer) addArtifact(a *a2a.Artifact, isMore bool) error {
 		return errors.New("the server sent an artifact without content")
 	}
 	r.readActions(a.Metadata)
-	at := slices.IndexFunc(r.artifacts, func(old *a2a.Artifact) bool { return old.ID == a.ID })
-	r.parts += len(a.Parts)
+	at := slices.IndexFunc(r.artifacts, func(old *artifact) bool { return old.id == a.ID })
 	switch {
 	case at < 0:
-		r.artifacts = append(r.artifacts, &a2a.Artifact{ID: a.ID, Parts: slices.Clone(a.Parts)})
-	case isMore:
-		r.artifacts[at].Parts = append(r.artifacts[at].Parts, a.Parts...)
-	default:
-		r.parts -= len(r.artifacts[at].Parts)
-		r.artifacts[at].Parts = slices.Clone(a.Parts)
+		at, r.artifacts = len(r.artifacts), append(r.artifacts, &artifact{id: a.ID})
+	case !isMore:
+		r.parts -= len(r.artifacts[at].parts)
+		r.artifacts[at] = &artifact{id: a.ID}
 	}
-	r.joinTexts()
+	r.parts += r.artifacts[at].addParts(a.Parts)
 	if r.parts > maxAnswerParts || len(r.artifacts) > maxArtifacts {
 		return fmt.Errorf("the answer has more than %d parts", maxAnswerParts)
 	}
 	return nil
-}
-
-// joinTexts joins the texts at an artifact's end, of which a stream has one for each chunk.
-func (r *answer) joinTexts() {
-	for _, a := range r.artifacts {
-		for len(a.Parts) > 1 {
-			last, before := a.Parts[len(a.Parts)-1], a.Parts[len(a.Parts)-2]
-			more, isText := last.Content.(a2a.Text)
-			text, both := before.Content.(a2a.Text)
-			if !isText || !both || isThought(last) != isThought(before) {
-				break
-			}
-			a.Parts = append(a.Parts[:len(a.Parts)-2], &a2a.Part{Content: text + more, Metadata: before.Metadata})
-			r.parts--
-		}
-	}
 }
 
 func isThought(p *a2a.Part) bool { return p.Metadata[a2apart.ThoughtKey] == true }
@@ -216,7 +234,8 @@ func (r *answer) buildResponse(withActions bool, contents []*genai.Content) (*mo
 		return resp, nil
 	}
 	for _, a := range r.artifacts {
-		resp.Content.Parts = append(resp.Content.Parts, convertParts(a.Parts)...)
+		a.joinText()
+		resp.Content.Parts = append(resp.Content.Parts, convertParts(a.parts)...)
 	}
 	switch r.status.State {
 	case a2a.TaskStateInputRequired, a2a.TaskStateAuthRequired:
@@ -247,7 +266,7 @@ func joinWords(parts a2a.ContentParts) string {
 			words = append(words, p.Text)
 		}
 	}
-	return protocol.TruncateText(strings.Join(words, "\n"), 4*maxText)
+	return terminal.Clean(protocol.TruncateText(strings.Join(words, "\n"), 4*maxText))
 }
 
 // buildQuestions returns the calls with which a person answers what the task waits for: one for each open

@@ -25,7 +25,7 @@ type waiting struct {
 // newMessage returns the message with what is new in a conversation: the parts after the agent's last
 // answer, or the answers to its questions, which continue their task.
 func newMessage(req *model.Request) (*a2a.Message, error) {
-	start, questions := 0, map[string]waiting{}
+	start, questions, known := 0, map[string]waiting{}, req.Config.Labels[contextLabel]
 	for i, c := range req.Contents {
 		if c.Role != genai.RoleModel || isConsentCall(c) {
 			continue
@@ -48,15 +48,18 @@ func newMessage(req *model.Request) (*a2a.Message, error) {
 				continue
 			}
 			q, ok := questions[p.FunctionResponse.ID]
-			if !ok || q.Task == "" || m.TaskID != "" && m.TaskID != a2a.TaskID(q.Task) {
+			// A client may have created the session with a question of its own: only a task in this session's
+			// context can get an answer.
+			if !ok || q.Task == "" || q.Context != known || m.TaskID != "" && m.TaskID != a2a.TaskID(q.Task) {
 				continue
 			}
-			m.TaskID, m.ContextID = a2a.TaskID(q.Task), q.Context
+			m.TaskID = a2a.TaskID(q.Task)
 			answers = append(answers, q.buildAnswer(p.FunctionResponse.Response))
 		}
 	}
+	m.ContextID = known
 	if m.Parts = answers; len(answers) == 0 {
-		m.Parts, m.ContextID = parts, req.Config.Labels[contextLabel]
+		m.Parts = parts
 	}
 	if len(m.Parts) == 0 {
 		return nil, errors.New("there is nothing new to send: no message since its last answer")
@@ -98,12 +101,8 @@ func (w waiting) buildAnswer(response map[string]any) *a2a.Part {
 	return part
 }
 
-// isYes reports whether a person has approved. Everything but a clear yes is a no.
+// isYes reports whether a person has approved. Everything but yes, which the question's schema has, is a no.
 func isYes(answer any) bool {
 	text, _ := answer.(string)
-	switch strings.ToLower(strings.TrimSpace(text)) {
-	case "yes", "y", "true", "approve", "ok":
-		return true
-	}
-	return answer == true
+	return answer == true || strings.EqualFold(strings.TrimSpace(text), "yes")
 }

@@ -14,6 +14,7 @@ import (
 
 	"agenthost/internal/a2apart"
 	"agenthost/internal/limit"
+	"agenthost/internal/terminal"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/model"
 	"agenthost/pkg/protocol"
@@ -93,7 +94,7 @@ func (m *remoteModel) wrapError(ctx context.Context, err error) error {
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
 		err = failed.Err // the address may have a key
 	}
-	text := protocol.TruncateText(m.remote.secrets.redactString(err.Error()), maxText)
+	text := terminal.Clean(protocol.TruncateText(m.remote.secrets.redactString(err.Error()), maxText))
 	return errors.New(text)
 }
 

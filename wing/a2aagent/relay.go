@@ -11,6 +11,7 @@ import (
 	"agenthost/pkg/connection"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
 	"agenthost/pkg/tool"
 )
 
@@ -39,8 +40,8 @@ func (a *relay) nameContext(_ context.Context, m *runtime.CallbackContext, req *
 	sess := m.Session()
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q", sess.App, sess.User, sess.ID, a.name))
 	id := fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
-	for _, ev := range slices.Backward(sess.Events()) {
-		if ev.Author != a.name || ev.Provenance.Imported {
+	for _, ev := range slices.Backward(session.Recorded(sess.Events())) {
+		if ev.Author != a.name {
 			continue
 		}
 		if known, ok := ev.CustomMetadata[contextKey].(string); ok && known != "" {

@@ -29,6 +29,9 @@ import (
 // cardAge is how long a card is used before it is fetched again. Failures are not kept.
 const cardAge = 5 * time.Minute
 
+// cardWait is how long the server may take to send its card.
+const cardWait = 30 * time.Second
+
 // A remote is the server that runs the agent. It is safe for concurrent use.
 type remote struct {
 	card    *url.URL
@@ -70,11 +73,12 @@ func (r *remote) openClient(ctx context.Context) (client *a2aclient.Client, stre
 		return nil, false, fmt.Errorf("remote agents are not called in tests, and this one is at %s", r.card.Host)
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.client != nil && time.Since(r.fetched) < cardAge {
-		return r.client, r.streams, nil
+	client, streams, isFresh := r.client, r.streams, time.Since(r.fetched) < cardAge
+	r.mu.Unlock()
+	if client != nil && isFresh {
+		return client, streams, nil
 	}
-	card, err := r.readCard(ctx)
+	card, err := r.readCard(ctx) // each run that needs it, so that none waits for another's request
 	if err != nil {
 		return nil, false, fmt.Errorf("cannot read the agent card: %w", err)
 	}
@@ -87,12 +91,16 @@ func (r *remote) openClient(ctx context.Context) (client *a2aclient.Client, stre
 	if err != nil {
 		return nil, false, fmt.Errorf("the agent card has no interface over JSON-RPC or REST: %w", err)
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.client, r.streams, r.fetched = client, card.Capabilities.Streaming, time.Now()
 	return client, r.streams, nil
 }
 
 // readCard reads the card, of either version of the protocol.
 func (r *remote) readCard(ctx context.Context) (*a2a.AgentCard, error) {
+	ctx, stop := context.WithTimeoutCause(ctx, cardWait, fmt.Errorf("no response within %s", cardWait))
+	defer stop()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.card.String(), http.NoBody)
 	if err != nil {
 		return nil, err
