@@ -107,9 +107,9 @@ func (r *Decoder) consumeLiteral(w string) bool {
 // ConsumeNull consumes a null if it is next.
 func (r *Decoder) ConsumeNull() bool { return r.peekByte() == 'n' && r.consumeLiteral("null") }
 
-// readObject calls each for every key in order, with the reader at its value.
+// ReadObject calls each for every key in order, with the reader at its value.
 // The key must not be retained.
-func (r *Decoder) readObject(each func(key []byte)) {
+func (r *Decoder) ReadObject(each func(key []byte)) {
 	if !r.enterContainer('{', "an object") {
 		return
 	}
@@ -381,14 +381,14 @@ func (r *Decoder) ReadValue() any {
 // ReadFreeMap reads an object with free-form keys.
 func (r *Decoder) ReadFreeMap() map[string]any {
 	m := map[string]any{}
-	r.readObject(func(key []byte) { m[string(key)] = r.ReadValue() })
+	r.ReadObject(func(key []byte) { m[string(key)] = r.ReadValue() })
 	return m
 }
 
 // ReadRawMap reads an object with the texts of its values, which alias the input.
 func (r *Decoder) ReadRawMap() map[string]json.RawMessage {
 	m := map[string]json.RawMessage{}
-	r.readObject(func(key []byte) { m[string(key)] = r.ReadRawValue() })
+	r.ReadObject(func(key []byte) { m[string(key)] = r.ReadRawValue() })
 	return m
 }
 
@@ -398,7 +398,7 @@ func (r *Decoder) SkipValue() {
 	case '"':
 		r.readStringBytes()
 	case '{':
-		r.readObject(func([]byte) { r.SkipValue() })
+		r.ReadObject(func([]byte) { r.SkipValue() })
 	case '[':
 		r.readList(func(int) { r.SkipValue() })
 	default:

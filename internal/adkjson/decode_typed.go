@@ -138,7 +138,7 @@ func (r *Decoder) readTypedMap(v reflect.Value) {
 		return
 	}
 	m := reflect.MakeMap(v.Type())
-	r.readObject(func(key []byte) {
+	r.ReadObject(func(key []byte) {
 		item := reflect.New(v.Type().Elem())
 		r.ReadInto(item.Interface())
 		m.SetMapIndex(reflect.ValueOf(string(key)), item.Elem())
@@ -228,7 +228,7 @@ func (r *Decoder) ReadFields(find func(name []byte) any, unknown func(key, name 
 	// If both spellings occur, camelCase wins, as in adk-python.
 	var few [16]any
 	camel := few[:0]
-	r.readObject(func(key []byte) {
+	r.ReadObject(func(key []byte) {
 		name := camelCase(key)
 		p := find(name)
 		seen := slices.Contains(camel, p)

@@ -44,7 +44,7 @@ func readEventForm(r *http.Request) (session.Form, error) {
 // is a *[http.MaxBytesError], a [*limit.Error], an *[jsonbody.InvalidError] or a
 // *[bodyReadError].
 func (s *Services) ReadBody(w http.ResponseWriter, r *http.Request) (*jsonbody.Body, error) {
-	text, err := s.readRawBody(w, r)
+	text, err := s.ReadText(w, r)
 	if err != nil {
 		return nil, err
 	}
@@ -55,11 +55,20 @@ func (s *Services) ReadBody(w http.ResponseWriter, r *http.Request) (*jsonbody.B
 // ReadJSON reads a request body within the server's limits into v, as [json.Unmarshal]. An
 // empty body leaves v as it is. The response to its error is 400, 408, 413 or 422.
 func (s *Services) ReadJSON(w http.ResponseWriter, r *http.Request, v any) error {
-	text, err := s.readRawBody(w, r)
-	if err != nil || len(text) == 0 {
+	text, err := s.ReadText(w, r)
+	if err != nil {
 		return err
 	}
-	err = json.Unmarshal(text, v)
+	return DecodeJSON(text, v)
+}
+
+// DecodeJSON is [json.Unmarshal] for a request body. An empty one leaves v as it is. The response to its
+// error is 422.
+func DecodeJSON(text []byte, v any) error {
+	if len(text) == 0 {
+		return nil
+	}
+	err := json.Unmarshal(text, v)
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
@@ -70,9 +79,10 @@ func (s *Services) ReadJSON(w http.ResponseWriter, r *http.Request, v any) error
 	return nil
 }
 
-// readRawBody reads a request body within the deadline set by ServeHTTP. JSON in UTF-16 or
-// UTF-32, or with a byte order mark, becomes UTF-8: ADK reads them all.
-func (s *Services) readRawBody(w http.ResponseWriter, r *http.Request) (text []byte, err error) {
+// ReadText reads a request body within the deadline set by ServeHTTP. JSON in UTF-16 or
+// UTF-32, or with a byte order mark, becomes UTF-8: ADK reads them all. The text is within the server's
+// limits, and the caller checks its syntax. The response to the error is 400, 408 or 413.
+func (s *Services) ReadText(w http.ResponseWriter, r *http.Request) (text []byte, err error) {
 	if n := r.ContentLength; 0 <= n && n <= min(maxPreallocated, s.opts.MaxBody) {
 		text = make([]byte, n)
 		_, err = io.ReadFull(r.Body, text)

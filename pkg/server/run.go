@@ -118,7 +118,11 @@ func (s *Services) handleRunSSE(w http.ResponseWriter, r *http.Request) error {
 
 // startRun starts the run of a request. If it is detached, POST …/stop ends it.
 func (s *Services) startRun(r *http.Request, q *runRequest) (ctx context.Context, end func(), err error) {
-	ctx, end, err = s.StartRun(r.Context(), q.App, q.UserID, q.detached)
+	ctx = r.Context()
+	if q.detached {
+		ctx = context.WithoutCancel(ctx)
+	}
+	ctx, end, err = s.StartRun(ctx, q.App, q.UserID, q.detached)
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -135,8 +139,8 @@ func (s *Services) startRun(r *http.Request, q *runRequest) (ctx context.Context
 }
 
 // StartRun counts a run against the rate limits and as running, and returns its context until
-// the caller calls end. The context ends with ctx or after Options.MaxRunTime. A detached run
-// outlives ctx and ends on [Server.Abort]: a client that disconnects does not stop it.
+// the caller calls end. The context ends with ctx or after Options.MaxRunTime, and a detached run's
+// also on [Server.Abort]: pass true if ctx does not end with the client's connection.
 func (s *Services) StartRun(ctx context.Context, app, user string, detached bool) (run context.Context, end func(), err error) {
 	if err := s.ReserveRun(app, user); err != nil {
 		return nil, nil, err
@@ -146,8 +150,8 @@ func (s *Services) StartRun(ctx context.Context, app, user string, detached bool
 	}
 	run, end = ctx, s.runs.release
 	if detached {
-		alone, _, leave := s.detachedRuns.addRun(context.WithoutCancel(ctx), session.Key{})
-		run, end = alone, func() { leave(); s.runs.release() }
+		inner, _, leave := s.detachedRuns.addRun(ctx, session.Key{})
+		run, end = inner, func() { leave(); s.runs.release() }
 	}
 	if s.opts.MaxRunTime > 0 {
 		limited, stop := context.WithTimeoutCause(run, s.opts.MaxRunTime, &runtime.RunError{

@@ -155,7 +155,7 @@ func (s sessionHandlers) handleCreateNamedSession(w http.ResponseWriter, r *http
 	if err != nil {
 		return err
 	}
-	text, err := s.readRawBody(w, r)
+	text, err := s.ReadText(w, r)
 	if err != nil {
 		return err
 	}

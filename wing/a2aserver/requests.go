@@ -16,7 +16,6 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/genai"
 
-	"agenthost/internal/safe"
 	"agenthost/pkg/protocol"
 	"agenthost/pkg/protocol/task"
 	"agenthost/pkg/runtime"
@@ -194,12 +193,6 @@ func (d *door) runTurn(ctx context.Context, s *sent, f *feed, onStart func(strin
 		return err
 	}
 	defer end()
-	inner, cancel := context.WithCancel(inner)
-	defer cancel()
-	defer context.AfterFunc(ctx, func() {
-		defer safe.Recover(func(p *safe.Panic) { p.Log(d.h.Logger(), "canceling an A2A task panicked") })
-		cancel()
-	})()
 	streaming := true
 	return protocol.Run(inner, d.h.Services, &runtime.RunRequest{
 		App: s.id.Key.App, UserID: s.id.Key.User, SessionID: s.id.Key.ID, Message: s.content, Agent: d.agent, CreateSession: s.creates,

@@ -181,7 +181,7 @@ func (h *handlers) streamTurn(w http.ResponseWriter, r *http.Request, v *visit, 
 	if _, err := h.Host().Store().Sessions.Get(r.Context(), v.key, nil); err != nil {
 		return h.plainError(r, v.key, err)
 	}
-	ctx, end, err := h.StartRun(r.Context(), v.key.App, v.key.User, true)
+	ctx, end, err := h.StartRun(context.WithoutCancel(r.Context()), v.key.App, v.key.User, true)
 	if err != nil {
 		return h.plainError(r, v.key, err)
 	}

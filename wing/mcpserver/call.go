@@ -17,7 +17,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/genai"
 
-	"agenthost/internal/safe"
 	"agenthost/pkg/protocol"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
@@ -231,13 +230,15 @@ func (c *call) isStateless() bool { return c.req.ProtocolVersion() >= statelessV
 
 // readArguments reads the message and chooses the session.
 func (c *call) readArguments(ctx context.Context) error {
-	args := map[string]any{}
+	var args map[string]any
 	if len(c.req.Params.Arguments) > 0 {
-		given, err := session.DecodeMap(c.req.Params.Arguments)
-		if err != nil {
+		var err error
+		if args, err = session.DecodeMap(c.req.Params.Arguments); err != nil {
 			return fmt.Errorf("arguments must be an object: %w", err)
 		}
-		args = copyMap(given)
+	}
+	if args == nil {
+		args = map[string]any{}
 	}
 	handle := ""
 	if c.tool.takesHandle(c.settings) {
@@ -323,12 +324,6 @@ func (c *call) runStarted(ctx context.Context, message *genai.Content, onStart f
 		return nil, c.describeError(ctx, err)
 	}
 	defer end()
-	runCtx, cancel := context.WithCancel(runCtx)
-	defer cancel()
-	defer context.AfterFunc(ctx, func() {
-		defer safe.Recover(func(caught *safe.Panic) { caught.Log(h.Logger(), "canceling an MCP call panicked") })
-		cancel()
-	})()
 	t := &turn{}
 	err = protocol.Run(runCtx, h.Services, &runtime.RunRequest{
 		App: c.key.App, UserID: c.key.User, SessionID: c.key.ID, Message: message, Agent: c.tool.Agent,

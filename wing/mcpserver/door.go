@@ -44,8 +44,8 @@ func (h *handlers) handleMCP(w http.ResponseWriter, r *http.Request) error {
 	}
 	var rest *call
 	if r.Method == http.MethodPost {
-		var body json.RawMessage
-		if err := h.ReadJSON(w, r, &body); err != nil {
+		body, err := h.ReadText(w, r)
+		if err != nil {
 			return err
 		}
 		mcpdirect.DecodeName(r.Header)
@@ -54,6 +54,9 @@ func (h *handlers) handleMCP(w http.ResponseWriter, r *http.Request) error {
 		}
 		var sent bool
 		if rest, sent, err = p.callInSession(w, r, user, body); sent || err != nil {
+			return err
+		}
+		if err := server.DecodeJSON(body, new(json.RawMessage)); err != nil {
 			return err
 		}
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))

@@ -10,7 +10,6 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/internal/safe"
 	"agenthost/pkg/protocol"
 	"agenthost/pkg/protocol/task"
 	"agenthost/pkg/server"
@@ -52,12 +51,6 @@ func (t *turn) startTask(ctx context.Context, content *genai.Content, invocation
 			return err
 		}
 		defer end()
-		inner, cancel := context.WithCancel(inner)
-		defer cancel()
-		defer context.AfterFunc(ctx, func() {
-			defer safe.Recover(func(p *safe.Panic) { p.Log(t.h.Logger(), "canceling a response panicked") })
-			cancel()
-		})()
 		req := t.newRun(content)
 		req.InvocationID, req.OnStart = invocation, started
 		return t.h.runTask(inner, req)

@@ -10,8 +10,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -67,15 +65,14 @@ func ReadCall(header http.Header, version string, body []byte) *Call {
 	if !hasUsualHeaders(header) || header.Get("MCP-Protocol-Version") != version || header.Get("Mcp-Method") != method || header.Get(sessionHeader) != "" {
 		return nil
 	}
-	c := readRequest(body)
-	if c == nil || c.Params.Name != header.Get(nameHeader) || !isUsualMeta(c.Params.Meta, version) {
+	c, meta := readRequest(body)
+	if c == nil || c.Params.Name != header.Get(nameHeader) || meta.version != version || meta.capabilities == nil {
 		return nil
 	}
-	capabilities, err := readCapabilities(c.Params.Meta)
-	if err != nil {
+	c.Capabilities = &mcp.ClientCapabilities{}
+	if string(meta.capabilities) != "{}" && (meta.capabilities[0] != '{' || json.Unmarshal(meta.capabilities, c.Capabilities) != nil) {
 		return nil
 	}
-	c.Capabilities = capabilities
 	return c
 }
 
@@ -84,14 +81,9 @@ func ReadSessionCall(header http.Header, body []byte) *Call {
 	if !hasUsualHeaders(header) || !slices.Contains(sessionVersions, header.Get("MCP-Protocol-Version")) || header.Get(sessionHeader) == "" {
 		return nil
 	}
-	c := readRequest(body)
-	if c == nil || header.Get(nameHeader) != "" && c.Params.Name != header.Get(nameHeader) {
+	c, meta := readRequest(body)
+	if c == nil || header.Get(nameHeader) != "" && c.Params.Name != header.Get(nameHeader) || meta.hasClient() {
 		return nil
-	}
-	for key := range c.Params.Meta {
-		if !isTrace(key) {
-			return nil
-		}
 	}
 	return c
 }
@@ -101,46 +93,34 @@ func ReadCanceled(body []byte) json.RawMessage {
 	if !bytes.Contains(body, []byte(`notifications/cancelled`)) {
 		return nil
 	}
-	msg, err := readFields(body, "jsonrpc", "method", "params")
-	if err != nil || string(msg["method"]) != `"notifications/cancelled"` {
+	msg, ok := readFields(body, "jsonrpc", "method", "params")
+	if !ok || string(msg[1]) != `"notifications/cancelled"` {
 		return nil
 	}
-	params, err := readFields(msg["params"], "requestId", "reason", "_meta")
-	if err != nil || !isID(params["requestId"]) {
+	params, ok := readFields(msg[2], "requestId", "reason", "_meta")
+	if !ok || !isID(params[0]) {
 		return nil
 	}
-	return params["requestId"]
+	return params[0]
 }
 
-// readRequest returns the call in a message without fields that are not usual, or nil.
-func readRequest(body []byte) *Call {
-	msg, err := readFields(body, "jsonrpc", "id", "method", "params")
-	if err != nil || string(msg["jsonrpc"]) != `"2.0"` || string(msg["method"]) != `"`+method+`"` || !isID(msg["id"]) {
-		return nil
+// readRequest returns the call in a message without fields that are not usual, and its metadata; nil for
+// another message.
+func readRequest(body []byte) (*Call, *metadata) {
+	msg, ok := readFields(body, "jsonrpc", "id", "method", "params")
+	if !ok || string(msg[0]) != `"2.0"` || !isID(msg[1]) || string(msg[2]) != `"`+method+`"` {
+		return nil, nil
 	}
-	params, err := readFields(msg["params"], "name", "arguments", "_meta")
-	if err != nil {
-		return nil
+	params, ok := readFields(msg[3], "name", "arguments", "_meta")
+	if !ok {
+		return nil, nil
 	}
-	given, err := session.DecodeValue(params["name"])
-	if err != nil {
-		return nil
+	name, args := readText(params[0]), params[1]
+	meta := readMeta(params[2])
+	if name == "" || meta == nil || len(args) > 0 && args[0] != '{' {
+		return nil, nil
 	}
-	name, ok := given.(string)
-	if !ok || name == "" {
-		return nil
-	}
-	var meta map[string]any
-	if len(params["_meta"]) > 0 {
-		if meta, err = session.DecodeMap(params["_meta"]); err != nil {
-			return nil
-		}
-	}
-	args := params["arguments"]
-	if len(args) > 0 && args[0] != '{' {
-		return nil
-	}
-	return &Call{ID: msg["id"], Params: &mcp.CallToolParamsRaw{Meta: meta, Name: name, Arguments: args}}
+	return &Call{ID: msg[1], Params: &mcp.CallToolParamsRaw{Meta: meta.given, Name: name, Arguments: args}}, meta
 }
 
 func hasUsualHeaders(header http.Header) bool {
@@ -170,22 +150,30 @@ func acceptsBoth(values []string) bool {
 	return isJSON && isStream
 }
 
-// errUnusual reports JSON that is not an object with usual fields.
-var errUnusual = errors.New("not an object with usual fields")
+// maxFields is how many fields a message's objects have.
+const maxFields = 4
 
-// readFields returns the fields of an object that has no others than the named ones.
-func readFields(text []byte, names ...string) (map[string]json.RawMessage, error) {
-	r := &adkjson.Decoder{Buf: text}
-	fields := r.ReadRawMap()
-	if r.CheckEnd() != nil {
-		return nil, errUnusual
-	}
-	for name := range fields {
-		if !slices.Contains(names, name) {
-			return nil, errUnusual
+// readFields returns the values of an object's fields in the order of their names, and reports whether the
+// text is an object without other fields.
+func readFields(text []byte, names ...string) (fields [maxFields]json.RawMessage, ok bool) {
+	r, isUsual := &adkjson.Decoder{Buf: text}, true
+	r.ReadObject(func(key []byte) {
+		i := slices.IndexFunc(names, func(name string) bool { return name == string(key) })
+		value := r.ReadRawValue()
+		if i < 0 {
+			isUsual = false
+			return
 		}
-	}
-	return fields, nil
+		fields[i] = value
+	})
+	return fields, r.CheckEnd() == nil && isUsual
+}
+
+// readText returns a string that is not empty; an empty one for other JSON.
+func readText(text json.RawMessage) string {
+	given, _ := session.DecodeValue(text)
+	value, _ := given.(string)
+	return value
 }
 
 // isID reports whether an ID is a string or an integer.
@@ -193,52 +181,64 @@ func isID(text json.RawMessage) bool {
 	return len(text) > 0 && len(text) <= maxID && (text[0] == '"' || strings.Trim(string(text), "0123456789") == "")
 }
 
-// isUsualMeta reports whether a request's metadata expects no notification, and has valid values.
-func isUsualMeta(meta map[string]any, version string) bool {
-	if meta[mcp.MetaKeyProtocolVersion] != version {
-		return false
+// A metadata is a request's, with usual keys only.
+type metadata struct {
+	// given has the version and the trace.
+	given mcp.Meta
+	// version is the protocol's; empty without one.
+	version string
+	// capabilities are the client's as JSON, and info is its name and version; nil without them.
+	capabilities, info json.RawMessage
+}
+
+// hasClient reports whether the metadata describes the client, as it does outside a session.
+func (m *metadata) hasClient() bool { return m.version != "" || m.capabilities != nil || m.info != nil }
+
+// readMeta decodes metadata, which may be absent. It returns nil for metadata that expects notifications
+// or has an unusual value.
+func readMeta(text json.RawMessage) *metadata {
+	m := &metadata{}
+	if len(text) == 0 {
+		return m
 	}
-	for key, value := range meta {
-		switch key {
-		case mcp.MetaKeyProtocolVersion, mcp.MetaKeyClientCapabilities:
+	r, isUsual := &adkjson.Decoder{Buf: text}, true
+	r.ReadObject(func(key []byte) {
+		value := r.ReadRawValue()
+		switch string(key) {
+		case mcp.MetaKeyProtocolVersion:
+			m.version = readText(value)
+			m.addKey(mcp.MetaKeyProtocolVersion, m.version)
+		case mcp.MetaKeyClientCapabilities:
+			m.capabilities = value
 		case mcp.MetaKeyClientInfo:
-			if !isUsualInfo(value) {
-				return false
-			}
+			m.info = value
+			isUsual = isUsual && isUsualInfo(value)
+		case "traceparent", "tracestate", "baggage":
+			trace, err := session.DecodeValue(value)
+			isUsual = isUsual && err == nil
+			m.addKey(string(key), trace)
 		default:
-			if !isTrace(key) {
-				return false
-			}
+			isUsual = false
 		}
+	})
+	if r.CheckEnd() != nil || !isUsual {
+		return nil
 	}
-	return true
+	return m
 }
 
-// isTrace reports whether a key of the metadata has the trace context.
-func isTrace(key string) bool { return key == "traceparent" || key == "tracestate" || key == "baggage" }
-
-// readCapabilities decodes what a client can do.
-func readCapabilities(meta map[string]any) (*mcp.ClientCapabilities, error) {
-	given, ok := meta[mcp.MetaKeyClientCapabilities].(map[string]any)
-	all := &mcp.ClientCapabilities{}
-	switch {
-	case !ok:
-		return nil, errUnusual
-	case len(given) == 0:
-		return all, nil
+func (m *metadata) addKey(key string, value any) {
+	if m.given == nil {
+		m.given = mcp.Meta{}
 	}
-	text, err := json.Marshal(given)
-	if err != nil {
-		return nil, err
-	}
-	return all, json.Unmarshal(text, all)
+	m.given[key] = value
 }
 
-func isUsualInfo(value any) bool {
-	info, ok := value.(map[string]any)
-	for key, field := range info {
-		_, isText := field.(string)
-		ok = ok && isText && slices.Contains([]string{"name", "title", "version"}, key)
+// isUsualInfo reports whether a client's description has a name, a title and a version only.
+func isUsualInfo(text json.RawMessage) bool {
+	fields, ok := readFields(text, "name", "title", "version")
+	for _, field := range fields {
+		ok = ok && (len(field) == 0 || field[0] == '"')
 	}
 	return ok
 }
@@ -249,21 +249,17 @@ func (c *Call) EncodeResult(result *mcp.CallToolResult, info json.RawMessage) ([
 	if c.Capabilities == nil {
 		return c.encodeField("result", result)
 	}
-	own, kind := *result, "complete"
-	own.Meta = maps.Clone(own.Meta)
-	if own.Meta == nil {
-		own.Meta = mcp.Meta{}
-	}
-	own.Meta[mcp.MetaKeyServerInfo] = info
-	if own.InputRequests != nil {
+	kind := "complete"
+	if result.InputRequests != nil {
 		kind = "input_required"
 	}
-	text, err := own.MarshalJSON()
+	text, err := result.MarshalJSON()
 	if err != nil {
 		return nil, err
 	}
-	response := c.beginResponse(len(text))
-	response = append(response, `"result":{"resultType":"`+kind+`",`...)
+	response := c.beginResponse(len(text) + len(info))
+	response = append(response, `"result":{"resultType":"`+kind+`","_meta":{"`+mcp.MetaKeyServerInfo+`":`...)
+	response = append(append(response, info...), "},"...)
 	return append(append(response, text[1:]...), '}'), nil
 }
 
