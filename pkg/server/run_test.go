@@ -287,6 +287,32 @@ func TestStopDetachedRun(t *testing.T) {
 	})
 }
 
+// A detached run's context ends with the one that it is made of, or by Abort; that of another run by the
+// first alone.
+func TestStartRun(t *testing.T) {
+	e := newEnv(t, nil)
+	for _, detached := range []bool{false, true} {
+		whole, cancel := context.WithCancel(t.Context())
+		first, end, err := e.server.StartRun(whole, "app", "u", detached)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if first.Err() == nil {
+			t.Errorf("detached %t: the context outlives its request's", detached)
+		}
+		end()
+		second, end, err := e.server.StartRun(t.Context(), "app", "u", detached)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.server.Abort(); (second.Err() != nil) != detached {
+			t.Errorf("detached %t: the context ends with %v", detached, second.Err())
+		}
+		end()
+	}
+}
+
 // Abort cancels detached runs.
 func TestAbort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
