@@ -100,6 +100,16 @@ test('a response streams, and its approval is answered as one of an MCP server',
   assert.match(done.output_text, /500 euros/);
 });
 
+test('the input of a response is listed, and a deleted response is not found', async () => {
+  const { id } = await client.responses.create({ model: 'helpdesk', input: 'hello' });
+  const texts = [];
+  for await (const item of client.responses.inputItems.list(id, { order: 'asc' })) texts.push(item.content[0].text);
+  assert.deepEqual(texts, ['hello']);
+  await client.responses.delete(id);
+  await assert.rejects(client.responses.retrieve(id), OpenAI.NotFoundError);
+  await assert.rejects(client.responses.create({ model: 'helpdesk', input: 'more', previous_response_id: id }), (error) => error.code === 'previous_response_not_found');
+});
+
 test('errors are those that the client names, and a failed turn is not repeated', async () => {
   await assert.rejects(client.chat.completions.create({ model: 'none', messages: [user('x')] }), (error) => error instanceof OpenAI.NotFoundError && error.code === 'model_not_found');
   await assert.rejects(client.chat.completions.create({ model: 'helpdesk', n: 2, messages: [user('x')] }), (error) => error instanceof OpenAI.BadRequestError && error.param === 'n');

@@ -272,6 +272,33 @@ func readMessage(err error) string {
 	return ""
 }
 
+// The input items of a response are listed, and a deleted response is not found and not continued.
+func TestDeletedResponse(t *testing.T) {
+	client, ctx := newClient(t), t.Context()
+	first := expectValue(client.Responses.New(ctx, newInput("hello")))(t)
+	pages := client.Responses.InputItems.ListAutoPaging(ctx, first.ID, responses.InputItemListParams{Order: "asc", Limit: openai.Int(1)})
+	var texts []string
+	for pages.Next() {
+		texts = append(texts, pages.Current().AsMessage().Content[0].Text)
+	}
+	if err := pages.Err(); err != nil || strings.Join(texts, " ") != "hello" {
+		t.Errorf("the input items are %q: %v", texts, err)
+	}
+	if err := client.Responses.Delete(ctx, first.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, err := client.Responses.Get(ctx, first.ID, responses.ResponseGetParams{})
+	if failed := (*openai.Error)(nil); !errors.As(err, &failed) || failed.StatusCode != http.StatusNotFound {
+		t.Errorf("a deleted response is read: %v", err)
+	}
+	q := newInput("more")
+	q.PreviousResponseID = openai.String(first.ID)
+	_, err = client.Responses.New(ctx, q)
+	if failed := (*openai.Error)(nil); !errors.As(err, &failed) || failed.Code != "previous_response_not_found" {
+		t.Errorf("a deleted response is continued: %v", err)
+	}
+}
+
 func encode(t *testing.T, value any) string {
 	t.Helper()
 	text, err := json.Marshal(value)

@@ -1,19 +1,14 @@
 package openaiserver
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"slices"
 
 	"google.golang.org/genai"
 
-	"agenthost/pkg/protocol"
 	"agenthost/pkg/protocol/task"
 	"agenthost/pkg/server"
-	"agenthost/pkg/session"
 )
 
 // A response in the background is a task: its run continues without the request, and every replica reads
@@ -37,7 +32,7 @@ func (o *responseWriter) startBackground(ctx context.Context, content *genai.Con
 	}
 	o.object.ID = encodeResponseID(o.turn.place.key, invocation)
 	if o.follows {
-		return o.followResponse(ctx, &storedReader{responseWriter: o, invocation: invocation}, run, 0)
+		return (&storedReader{responseWriter: o, invocation: invocation}).followResponse(ctx, run, 0)
 	}
 	return server.WriteJSON(o.turn.w, o.object)
 }
@@ -61,56 +56,6 @@ func (t *turn) startTask(ctx context.Context, content *genai.Content, invocation
 	return run, err
 }
 
-// handleStoredResponse reads a response from its session. An interrupted one is resumed, if its app is
-// resumable.
-func (h *handlers) handleStoredResponse(w http.ResponseWriter, r *http.Request) error {
-	o, invocation, err := h.findResponse(w, r)
-	if err != nil {
-		return err
-	}
-	skip, streams, err := h.readFollow(w, r)
-	if err != nil {
-		return err
-	}
-	if streams {
-		return o.followResponse(r.Context(), &storedReader{responseWriter: o, invocation: invocation}, nil, skip)
-	}
-	return o.sendStored(r.Context(), invocation)
-}
-
-// findResponse finds the response that a path names, in a session of the caller.
-func (h *handlers) findResponse(w http.ResponseWriter, r *http.Request) (*responseWriter, string, error) {
-	text := r.PathValue("response")
-	missing := &requestError{http.StatusNotFound, fmt.Sprintf("Response with id %q not found", protocol.TruncateText(text, maxShown)), "", ""}
-	app, id, invocation := decodeResponseID(text)
-	m, user, err := h.openDoor(r, cmp.Or(app, "-"), r.URL.Query().Get("user"))
-	if own := (*requestError)(nil); errors.As(err, &own) {
-		return nil, "", missing
-	}
-	if err != nil {
-		return nil, "", err
-	}
-	key := session.Key{App: app, User: user, ID: id}
-	sess, err := h.Host().Store().Sessions.Get(r.Context(), key, nil)
-	if errors.Is(err, session.ErrNotFound) {
-		return nil, "", missing
-	}
-	if err != nil {
-		return nil, "", server.WithSessionKey(key, err)
-	}
-	if !slices.ContainsFunc(sess.Events(), func(ev *session.Event) bool { return ev.InvocationID == invocation }) {
-		return nil, "", missing
-	}
-	o := &responseWriter{turn: &turn{h: h, r: r, w: w, model: m, place: newPlace(sess), finish: finishStop}}
-	for _, ev := range sess.Events() {
-		if ev.InvocationID == invocation {
-			o.turn.readTurn(ev)
-		}
-	}
-	o.object = o.newObject()
-	return o, invocation, nil
-}
-
 // readState returns a response's state as a task; nil for one that answers a question of an earlier one,
 // and is none.
 func (o *responseWriter) readState(ctx context.Context, invocation string) (*task.State, error) {
@@ -121,27 +66,4 @@ func (o *responseWriter) readState(ctx context.Context, invocation string) (*tas
 		return nil, nil
 	}
 	return state, err
-}
-
-// handleCancel cancels a response that is in progress.
-func (h *handlers) handleCancel(w http.ResponseWriter, r *http.Request) error {
-	o, invocation, err := h.findResponse(w, r)
-	if err != nil {
-		return err
-	}
-	state, err := o.readState(r.Context(), invocation)
-	if err != nil {
-		return err
-	}
-	if state == nil || state.Status != task.Working && state.Status != task.Waiting {
-		return newRefusal("", "Only a response in progress can be canceled")
-	}
-	err = h.tasks.Cancel(r.Context(), task.ID{Key: o.turn.place.key, Invocation: invocation}, "The client canceled the response.")
-	if errors.Is(err, task.ErrNotLast) {
-		return newRefusal("", "The response cannot be canceled: a later one has begun in its conversation")
-	}
-	if err != nil {
-		return err
-	}
-	return o.sendStored(r.Context(), invocation)
 }

@@ -73,6 +73,8 @@ func newPlace(sess *session.Session) *place {
 
 const (
 	idPrefix = "chat-"
+	// sessionDigest is the length of the digest that follows the prefix, in bytes.
+	sessionDigest = 16
 	// maxNamesakes limits the sessions whose conversations begin with the same messages and that are
 	// compared.
 	maxNamesakes = 8
@@ -205,7 +207,7 @@ func (s *search) listBeginnings() []string {
 		fmt.Fprintf(sum, "%d:%s%d:%s", len(m.role), m.role, len(m.text), normalizeText(m.text))
 		sum.Write([]byte(digestFiles(m.parts)))
 		if m.role == roleUser {
-			ids = append(ids, idPrefix+hex.EncodeToString(sum.Sum(nil)[:16]))
+			ids = append(ids, idPrefix+hex.EncodeToString(sum.Sum(nil)[:sessionDigest]))
 		}
 	}
 	if len(ids) > maxBeginnings {

@@ -20,6 +20,8 @@ import (
 type listedItem struct {
 	id     string
 	object any
+	// input is the invocation that a user's item began or continued; empty for an answer's item.
+	input string
 }
 
 // An inputMessage is a user message.
@@ -75,7 +77,7 @@ type itemReader struct {
 // readItems returns the items in events, in order.
 func (i *itemReader) readItems(events []*session.Event) ([]listedItem, error) {
 	i.writers, i.questions, i.called = map[string]*responseWriter{}, map[string]*protocol.Question{}, map[string]bool{}
-	for _, ev := range session.WithoutRewound(events) {
+	for _, ev := range events {
 		if ev.Partial || ev.Content == nil || ev.Actions.Compaction != nil {
 			continue
 		}
@@ -83,8 +85,12 @@ func (i *itemReader) readItems(events []*session.Event) ([]listedItem, error) {
 		if ev.IsFromUser() {
 			read = i.readMessage
 		}
+		n := len(i.items)
 		if err := read(ev); err != nil {
 			return nil, err
+		}
+		for ; ev.IsFromUser() && n < len(i.items); n++ {
+			i.items[n].input = ev.InvocationID
 		}
 	}
 	return i.items, nil
@@ -117,7 +123,7 @@ func (i *itemReader) readAnswer(ev *session.Event) error {
 		}
 	}
 	for _, object := range o.object.Output {
-		i.items = append(i.items, listedItem{readItemID(object), object})
+		i.items = append(i.items, listedItem{id: readItemID(object), object: object})
 	}
 	o.object.Output = nil
 	return nil
@@ -152,7 +158,7 @@ func (i *itemReader) readMessage(ev *session.Event) error {
 		}
 	}
 	if len(m.Content) > 0 {
-		i.items = append(i.items, listedItem{m.ID, m})
+		i.items = append(i.items, listedItem{id: m.ID, object: m})
 	}
 	return nil
 }
@@ -172,14 +178,14 @@ func (i *itemReader) readResponse(f *genai.FunctionResponse, m *inputMessage) er
 	case q != nil && runtime.ReadApproval(q.Call) != nil:
 		confirmed, _ := f.Response["confirmed"].(bool)
 		item := &approvalAnswer{"mcpr_" + f.ID, "mcp_approval_response", f.ID, confirmed}
-		i.items = append(i.items, listedItem{item.ID, item})
+		i.items = append(i.items, listedItem{id: item.ID, object: item})
 	case q != nil:
 		if f.Name != runtime.RequestCredential { // not the secrets of a permission
 			m.Content = append(m.Content, inputPart{Type: "input_text", Text: text})
 		}
 	case i.called[f.ID]:
 		item := &callOutput{"fco_" + f.ID, "function_call_output", statusCompleted, f.ID, text}
-		i.items = append(i.items, listedItem{item.ID, item})
+		i.items = append(i.items, listedItem{id: item.ID, object: item})
 	}
 	return nil
 }

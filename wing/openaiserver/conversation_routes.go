@@ -30,7 +30,8 @@ type conversationObject struct {
 	Metadata map[string]any `json:"metadata"`
 }
 
-type deletedConversation struct {
+// A deletedObject is the answer to the deletion of a conversation or a response.
+type deletedObject struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
 	Deleted bool   `json:"deleted"`
@@ -347,14 +348,18 @@ func (h *handlers) handleDeletedConversation(w http.ResponseWriter, r *http.Requ
 	if err := h.Host().DeleteSession(r.Context(), c.sess.Key); err != nil {
 		return server.WithSessionKey(c.sess.Key, err)
 	}
-	return server.WriteJSON(w, &deletedConversation{c.sess.ID, "conversation.deleted", true})
+	return server.WriteJSON(w, &deletedObject{c.sess.ID, "conversation.deleted", true})
 }
 
 // listItems returns the items in a conversation's events.
 func (h *handlers) listItems(r *http.Request, c *room, events []*session.Event) ([]listedItem, error) {
+	return h.newItemReader(r, c.model, c.sess.Key).readItems(session.WithoutRewound(events))
+}
+
+func (h *handlers) newItemReader(r *http.Request, m *model, key session.Key) *itemReader {
 	query := r.URL.Query()
 	withImages := slices.Contains(append(query["include"], query["include[]"]...), "message.input_image.image_url")
-	return (&itemReader{h: h, model: c.model, key: c.sess.Key, withImages: withImages}).readItems(events)
+	return &itemReader{h: h, model: m, key: key, withImages: withImages}
 }
 
 func (h *handlers) handleItems(w http.ResponseWriter, r *http.Request) error {

@@ -51,8 +51,8 @@ func (h *handlers) readFollow(w http.ResponseWriter, r *http.Request) (skip int,
 
 // followResponse streams a response until it has ended, or the server stops. run is nil for a run that
 // another request has started.
-func (o *responseWriter) followResponse(ctx context.Context, s *storedReader, run *task.Run, skip int) error {
-	h := o.turn.h
+func (s *storedReader) followResponse(ctx context.Context, run *task.Run, skip int) error {
+	h, o := s.turn.h, s.responseWriter
 	release, err := h.tasks.OpenStream(o.turn.place.key.User)
 	if err != nil {
 		return server.NewError(http.StatusTooManyRequests, "Too many open streams")
@@ -100,17 +100,19 @@ func (o *responseWriter) sendEnd() {
 }
 
 // sendStored writes a response as its session has it.
-func (o *responseWriter) sendStored(ctx context.Context, invocation string) error {
-	if _, err := (&storedReader{responseWriter: o, invocation: invocation}).readNext(ctx); err != nil {
+func (s *storedReader) sendStored(ctx context.Context) error {
+	if _, err := s.readNext(ctx); err != nil {
 		return err
 	}
-	return server.WriteJSON(o.turn.w, o.object)
+	return server.WriteJSON(s.turn.w, s.object)
 }
 
 // A storedReader reads a response from its session's events, as they come.
 type storedReader struct {
 	*responseWriter
 	invocation string
+	// found is the session as it was when a request named the response.
+	found *session.Session
 	// read counts the events that were read, and isLast reports that the response has the last one.
 	read   int
 	isLast bool

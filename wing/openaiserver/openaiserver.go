@@ -61,6 +61,8 @@ func (h *handlers) listRoutes() []server.Route {
 		add(http.MethodGet, "/models/{model...}", "getModel", "Get a model", "", "AnyObject", h.handleModel)
 		add(http.MethodPost, "/responses", "createResponse", "Answer an input with a model", "AnyObject", "AnyObject", h.handleResponses)
 		add(http.MethodGet, "/responses/{response}", "getResponse", "Get a response", "", "AnyObject", h.handleStoredResponse)
+		add(http.MethodDelete, "/responses/{response}", "deleteResponse", "Delete a response", "", "AnyObject", h.handleDeletedResponse)
+		add(http.MethodGet, "/responses/{response}/input_items", "listInputItems", "List the items that a response answers", "", "AnyObject", h.handleInputItems)
 		add(http.MethodPost, "/responses/{response}/cancel", "cancelResponse", "Cancel a response", "", "AnyObject", h.handleCancel)
 		add(http.MethodPost, "/conversations", "createModelConversation", "Create a conversation", "AnyObject", "AnyObject", h.handleNewConversation)
 		add(http.MethodGet, one, "getModelConversation", "Get a conversation", "", "AnyObject", h.handleConversation)

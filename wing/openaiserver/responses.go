@@ -186,7 +186,7 @@ func (h *handlers) handleResponses(w http.ResponseWriter, r *http.Request) error
 // describeRequest adds what the request has to the response.
 func (q *responseRequest) describeRequest(o *responseWriter) {
 	o.object.Previous, o.object.Instructions = newOptional(q.Previous), newOptional(q.Instructions)
-	if len(q.Conversation) > 0 && string(q.Conversation) != "null" {
+	if o.turn.isNamed = len(q.Conversation) > 0 && string(q.Conversation) != "null"; o.turn.isNamed {
 		o.object.Conversation = &conversation{o.turn.place.key.ID}
 	}
 	for _, t := range o.turn.tools {
@@ -253,14 +253,14 @@ func (s *search) openStored(ctx context.Context, key session.Key, invocation str
 		for last >= 0 && events[last].InvocationID != invocation {
 			last--
 		}
-		if last < 0 {
+		if last < 0 || slices.Contains(listDeleted(sess.Events()), invocation) {
 			return nil, session.ErrNotFound
 		}
 	}
 	isContinued := slices.ContainsFunc(events[last+1:], func(ev *session.Event) bool { return ev.Content != nil })
 	if isContinued {
 		sum := sha256.Sum256([]byte(key.ID + "\x00" + events[last].ID))
-		return s.forkSession(ctx, key, events[last].ID, idPrefix+hex.EncodeToString(sum[:16]))
+		return s.forkSession(ctx, key, events[last].ID, idPrefix+hex.EncodeToString(sum[:sessionDigest]))
 	}
 	return newPlace(sess), nil
 }

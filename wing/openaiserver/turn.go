@@ -45,6 +45,8 @@ type turn struct {
 	// hadTools is set for a stored turn whose client brought tools, and isBackground for one that continues
 	// without its request.
 	hadTools, isBackground bool
+	// isNamed is set for a turn whose request named its conversation.
+	isNamed bool
 }
 
 // An answerWriter writes a turn's answer.
@@ -112,6 +114,7 @@ const (
 	toolLimitKey   = "max_tool_calls"
 	clientToolsKey = "client_tools"
 	backgroundKey  = "background"
+	namedKey       = "conversation"
 )
 
 // describeTurn returns the metadata for the turn's events; nil for a usual one.
@@ -126,6 +129,9 @@ func (t *turn) describeTurn() map[string]any {
 	if t.isBackground {
 		set[backgroundKey] = true
 	}
+	if t.isNamed {
+		set[namedKey] = true
+	}
 	if len(set) == 0 {
 		return nil
 	}
@@ -135,7 +141,7 @@ func (t *turn) describeTurn() map[string]any {
 // readTurn reads what describeTurn has stored with an event.
 func (t *turn) readTurn(ev *session.Event) {
 	set, _ := ev.CustomMetadata[turnKey].(map[string]any)
-	t.hadTools, t.isBackground = set[clientToolsKey] == true, set[backgroundKey] == true
+	t.hadTools, t.isBackground, t.isNamed = set[clientToolsKey] == true, set[backgroundKey] == true, set[namedKey] == true
 	switch n := set[toolLimitKey].(type) {
 	case int:
 		t.maxToolCalls = n
