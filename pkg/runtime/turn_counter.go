@@ -66,7 +66,9 @@ func (r *run) countEvent(ev *session.Event) {
 // one begins.
 func (c *turnCounter) readOutcome(r *run, at time.Time) {
 	c.begun = true
-	c.total.Agents, c.total.Revision, c.total.Protocol = c.agents[:0], r.app.revision, r.protocol // likely the same
+	// Likely the same names.
+	c.agents[0].Agent = r.app.root.Name()
+	c.total.Agents, c.total.Revision, c.total.Protocol = c.agents[:0], r.app.revision, r.protocol
 	if err := c.total.Decode(r.sess.Outcome); err != nil {
 		r.logger().Error("the session's outcome is damaged, counting from 0", "error", err)
 	}

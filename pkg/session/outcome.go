@@ -218,9 +218,7 @@ func (o *Outcome) Append(dst []byte) []byte {
 		return dst
 	}
 	dst = append(dst, outcomeForm...)
-	for _, n := range o.listNumbers() {
-		dst = appendNumber(dst, *n)
-	}
+	dst = appendNumbers(dst, o.listNumbers())
 	for _, name := range [...]string{o.Revision, o.Protocol, o.Code} {
 		dst = appendWord(append(dst, ' '), name)
 	}
@@ -234,19 +232,21 @@ func (o *Outcome) Append(dst []byte) []byte {
 	for i := range o.Agents {
 		a := &o.Agents[i]
 		dst = appendWord(append(dst, " @"...), a.Agent)
-		for _, n := range a.listNumbers() {
-			dst = appendNumber(dst, *n)
-		}
+		dst = appendNumbers(dst, a.listNumbers())
 	}
 	return dst
 }
 
-// appendNumber appends a space and a number. Most have one digit.
-func appendNumber(dst []byte, n int64) []byte {
-	if 0 <= n && n < 10 {
-		return append(dst, ' ', byte('0'+n))
+// appendNumbers appends numbers with a space before each. Most have one digit.
+func appendNumbers(dst []byte, numbers [8]*int64) []byte {
+	for _, n := range numbers {
+		if 0 <= *n && *n < 10 {
+			dst = append(dst, ' ', byte('0'+*n))
+		} else {
+			dst = strconv.AppendInt(append(dst, ' '), *n, 10)
+		}
 	}
-	return strconv.AppendInt(append(dst, ' '), n, 10)
+	return dst
 }
 
 // appendWord appends a name without spaces. An empty one is a hyphen.
@@ -283,8 +283,8 @@ func isPlainWord(name string) bool {
 var errOutcome = errors.New("malformed outcome")
 
 // Decode reads the form that Append writes. It reuses the capacity of Agents and Failures, and the
-// strings Revision and Protocol if they are equal: a turn that continues an outcome allocates only the
-// names of agents. After an error the outcome is empty.
+// strings Revision, Protocol and those in Agents' capacity if they are equal. After an error the outcome
+// is empty.
 func (o *Outcome) Decode(text []byte) error {
 	revision, protocol := o.Revision, o.Protocol
 	*o = Outcome{Agents: o.Agents[:0], Failures: o.Failures[:0]}
@@ -307,11 +307,7 @@ func (o *Outcome) Decode(text []byte) error {
 		case bytes.HasPrefix(name, []byte{'!'}):
 			o.readCode(&w, name[1:])
 		case bytes.HasPrefix(name, []byte{'@'}) && len(o.Agents) < maxOutcomeAgents:
-			a := AgentOutcome{Agent: w.unescapeName(name[1:])}
-			for _, n := range a.listNumbers() {
-				*n = w.nextNumber()
-			}
-			o.Agents = append(o.Agents, a)
+			o.readAgent(&w, name[1:])
 		default:
 			w.failed = true
 		}
@@ -321,6 +317,19 @@ func (o *Outcome) Decode(text []byte) error {
 		return errOutcome
 	}
 	return nil
+}
+
+// readAgent reads an agent's counts. Its name is likely that which the entry has had.
+func (o *Outcome) readAgent(w *words, name []byte) {
+	var likely string
+	if n := len(o.Agents); n < cap(o.Agents) {
+		likely = o.Agents[:n+1][n].Agent
+	}
+	a := AgentOutcome{Agent: w.readName(name, likely)}
+	for _, n := range a.listNumbers() {
+		*n = w.nextNumber()
+	}
+	o.Agents = append(o.Agents, a)
 }
 
 // readCode reads a code's count.
@@ -367,6 +376,11 @@ func (w *words) nextWord() []byte {
 
 // nextNumber returns the next word as a number; another word is a failure.
 func (w *words) nextNumber() int64 {
+	if len(w.rest) > 1 && w.rest[1] == ' ' && '0' <= w.rest[0] && w.rest[0] <= '9' { // most have one digit
+		n := int64(w.rest[0] - '0')
+		w.rest = w.rest[2:]
+		return n
+	}
 	var n int64
 	for i, c := range w.rest {
 		digit := int64(c) - '0'
@@ -386,8 +400,11 @@ func (w *words) nextNumber() int64 {
 }
 
 // nextName returns the next word as a name, which is likely the same as another one.
-func (w *words) nextName(likely string) string {
-	if word := w.nextWord(); string(word) != likely || !isPlainWord(likely) {
+func (w *words) nextName(likely string) string { return w.readName(w.nextWord(), likely) }
+
+// readName returns a word as a name, which is likely the same as another one.
+func (w *words) readName(word []byte, likely string) string {
+	if string(word) != likely || !isPlainWord(likely) {
 		return w.unescapeName(word)
 	}
 	return likely
