@@ -51,10 +51,13 @@ import (
 	"agenthost/wing/openapitool"
 	"agenthost/wing/operator"
 	"agenthost/wing/outcomes"
+	"agenthost/wing/outcomes/outcomescommand"
 	"agenthost/wing/programs"
 	"agenthost/wing/replay"
+	"agenthost/wing/replay/replaycommand"
 	"agenthost/wing/revisions"
 	"agenthost/wing/rollout"
+	"agenthost/wing/rollout/rolloutcommand"
 	"agenthost/wing/skills"
 	"agenthost/wing/vertex/vertexstore"
 	"agenthost/wing/vertex/vertextool"
@@ -99,11 +102,11 @@ func wingCommands(env command.Env) []*cobra.Command {
 		testcommand.Commands(env),
 		evalcommand.Commands(env),
 		adkcommand.Commands(env),
-		outcomes.Commands(env),
+		outcomescommand.Commands(env),
 		mcpcommand.Commands(env),
 		acpcommand.Commands(env),
-		rollout.Commands(env),
-		replay.Commands(env, saveReplayCases),
+		rolloutcommand.Commands(env),
+		replaycommand.Commands(env, saveReplayCases),
 	)
 }
 

@@ -196,7 +196,7 @@ func appendCase(file string, src []byte, r *evalfile.Record) (text []byte, cutOf
 	return appendToSet(file, src, r)
 }
 
-// saveReplayCases is the [replay.CaseWriter]. Sessions that a case cannot express, or that the file has already, are
+// saveReplayCases is the [replaycommand.CaseWriter]. Sessions that a case cannot express, or that the file has already, are
 // reported and left out.
 func saveReplayCases(ctx context.Context, env command.Env, st *store.Store, file string, keys []session.Key) (added int, err error) {
 	if !strings.HasSuffix(file, evalfile.Suffix) && !strings.HasSuffix(file, eval.SetSuffix) {

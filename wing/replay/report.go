@@ -230,3 +230,13 @@ func missingLines(lines, others []yamlLine) (at []string) {
 	}
 	return at
 }
+
+// HideValues removes what people and models wrote.
+func (r *Report) HideValues() {
+	for i := range r.Differences {
+		r.Differences[i].Before, r.Differences[i].After = "", ""
+	}
+}
+
+// CountWithout returns how many sessions differ in another way than this class.
+func (r *Report) CountWithout(class Class) int { return len(r.Differences) - r.Counts[class] }

@@ -108,7 +108,7 @@ func (h *handlers) handleReplay(w http.ResponseWriter, r *http.Request) error {
 	}
 	answer := &replayBody{App: app, Report: report, Problems: append(spec.Diagnostics{}, ds...)}
 	if report != nil {
-		report.hideValues()
+		report.HideValues()
 		answer.MoreDifferences = max(0, len(report.Differences)-maxListed)
 		answer.MoreIncomparable = max(0, len(report.Incomparable)-maxListed)
 		report.Differences = report.Differences[:min(len(report.Differences), maxListed)]

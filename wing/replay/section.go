@@ -32,8 +32,8 @@ type sectionConfig struct {
 
 // Limits for replay.
 const (
-	maxSince  = 365 * 24 * time.Hour
-	maxSample = 10_000
+	MaxSince  = 365 * 24 * time.Hour
+	MaxSample = 10_000
 	maxIgnore = 100
 )
 
@@ -81,11 +81,11 @@ func defaultRules() *Rules {
 // that the config was decoded from.
 func (c *sectionConfig) Check(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
-	if since := time.Duration(c.Since); since <= 0 || since > maxSince {
+	if since := time.Duration(c.Since); since <= 0 || since > MaxSince {
 		ds = append(ds, n.Get("since").Errorf(sectionKey, "since must be above 0 and at most 365d, got %s", since))
 	}
-	if c.Sample < 1 || c.Sample > maxSample {
-		ds = append(ds, n.Get("sample").Errorf(sectionKey, "sample must be from 1 to %d, got %d", maxSample, c.Sample))
+	if c.Sample < 1 || c.Sample > MaxSample {
+		ds = append(ds, n.Get("sample").Errorf(sectionKey, "sample must be from 1 to %d, got %d", MaxSample, c.Sample))
 	}
 	if len(c.Ignore) > maxIgnore {
 		ds = append(ds, n.Get("ignore").Errorf(sectionKey, "ignore exceeds the limit of %d, got %d", maxIgnore, len(c.Ignore)))

@@ -94,6 +94,11 @@ func NewController(opts *Options) *Controller {
 	return c
 }
 
+// NewStoredController returns a controller that changes stored rollouts without a host.
+func NewStoredController(st *store.Store) *Controller {
+	return NewController(&Options{Rollouts: st.Rollouts, Outcomes: st.Outcomes, Clock: time.Now, Logger: slog.New(slog.DiscardHandler)})
+}
+
 // Attach sets the host, whose loader and runtime already use the controller.
 func (c *Controller) Attach(h *Host) { c.host.Store(h) }
 
@@ -263,11 +268,11 @@ func (c *Controller) isFirst(ctx context.Context, s *state, one *store.SessionOu
 var errEnough = errors.New("the other sessions are counted")
 
 // changeState reads an app's state, and saves it if the function reports a change. After another host's
-// change it starts over. An app without a rollout has [statusNone].
+// change it starts over. An app without a rollout has [StatusNone].
 func (c *Controller) changeState(ctx context.Context, app string, edit func(*state) (save bool, err error)) (*state, error) {
 	for range attempts {
 		row, err := c.opts.Rollouts.Get(ctx, app)
-		s := &state{Status: statusNone}
+		s := &state{Status: StatusNone}
 		switch {
 		case errors.Is(err, session.ErrNotFound):
 			row, err = &store.Rollout{App: app}, nil
@@ -355,8 +360,8 @@ func (c *Controller) publishState(app string, version int64, s *state) {
 	}
 }
 
-// readView returns the view of an app's rollout, also of one that cannot be read.
-func (c *Controller) readView(ctx context.Context, app string) (*view, error) {
+// ReadView returns the view of an app's rollout, also of one that cannot be read.
+func (c *Controller) ReadView(ctx context.Context, app string) (*View, error) {
 	s, err := c.changeState(ctx, app, func(*state) (bool, error) { return false, nil })
 	if damage := (*damagedError)(nil); errors.As(err, &damage) {
 		return damage.describeDamage(), nil
@@ -393,17 +398,20 @@ func readStored(ctx context.Context, stored *store.Rollouts, app string) (*state
 	return s, nil
 }
 
-// applyAction changes an app's rollout for a person, whose name is by. A row that cannot be read is replaced. The error is an
+// ApplyAction changes an app's rollout for a person, whose name is by. A row that cannot be read is replaced. The error is an
 // [actionError] if the action does not fit.
-func (c *Controller) applyAction(ctx context.Context, app, action, by string) (*state, error) {
+func (c *Controller) ApplyAction(ctx context.Context, app, action, by string) (*View, error) {
 	s, err := c.changeState(ctx, app, func(s *state) (bool, error) {
 		err := s.applyAction(action, by, c.opts.Clock())
 		return err == nil, err
 	})
 	if damage := (*damagedError)(nil); errors.As(err, &damage) {
-		return c.replaceDamaged(ctx, damage, action)
+		s, err = c.replaceDamaged(ctx, damage, action)
 	}
-	return s, err
+	if err != nil {
+		return nil, err
+	}
+	return s.describeRollout(app), nil
 }
 
 // replaceDamaged stores a new state instead of one that cannot be read.

@@ -9,8 +9,8 @@ import (
 	"agenthost/pkg/store"
 )
 
-// statusDamaged is a stored rollout that this program cannot read. It is never stored.
-const statusDamaged status = "damaged"
+// StatusDamaged is a stored rollout that this program cannot read. It is never stored.
+const StatusDamaged Status = "damaged"
 
 // A damagedError is a stored rollout that this program cannot read: damaged, or of a newer agenthost.
 // Nothing decides it until a person ends it.
@@ -60,13 +60,13 @@ func (e *damagedError) decideServing(app *runtime.App, plan *Plan) loader.Admiss
 // replaceState returns the state after a person's action. A rollout begins again from the revision in the row, or
 // from what serves if the row has none. The error is an [actionError].
 func (e *damagedError) replaceState(action string) (*state, error) {
-	s := &state{Status: statusNone, Stable: e.stable}
+	s := &state{Status: StatusNone, Stable: e.stable}
 	switch action {
-	case actionAbort:
+	case ActionAbort:
 		if e.draft != "" && e.draft != e.stable {
 			s.Rejected = []string{e.draft}
 		}
-	case actionPromote:
+	case ActionPromote:
 		if e.draft != "" {
 			s.Stable = e.draft
 		}
@@ -77,6 +77,6 @@ func (e *damagedError) replaceState(action string) (*state, error) {
 }
 
 // describeDamage is the view of the row.
-func (e *damagedError) describeDamage() *view {
-	return &view{App: e.row.App, Status: statusDamaged, Reason: e.Error(), Stable: e.stable, Revision: e.draft}
+func (e *damagedError) describeDamage() *View {
+	return &View{App: e.row.App, Status: StatusDamaged, Reason: e.Error(), Stable: e.stable, Revision: e.draft}
 }

@@ -30,7 +30,7 @@ func newPlan(t testing.TB, steps []step, abort ...string) *Plan {
 
 // newState returns a rollout that began at start.
 func newState(plan *Plan) *state {
-	s := &state{Status: statusNone, Stable: "old"}
+	s := &state{Status: StatusNone, Stable: "old"}
 	s.beginRollout(candidate{revision: "new"}, plan, "salt", start)
 	return s
 }
@@ -356,17 +356,17 @@ func TestActions(t *testing.T) {
 			t.Errorf("%s: %s, want %s", tt.actions, got, tt.want)
 		}
 	}
-	none := &state{Status: statusNone, Stable: "old"}
-	if err := none.applyAction(actionAbort, "ana", start); err == nil || err.Error() != "no rollout has begun; a change to an app with rollout in its app.yaml begins one" {
+	none := &state{Status: StatusNone, Stable: "old"}
+	if err := none.applyAction(ActionAbort, "ana", start); err == nil || err.Error() != "no rollout has begun; a change to an app with rollout in its app.yaml begins one" {
 		t.Errorf("without a rollout: %v", err)
 	}
 	// A revision that was taken back and is promoted is no longer rejected.
 	s := begin()
-	_ = s.applyAction(actionAbort, "ana", start)
+	_ = s.applyAction(ActionAbort, "ana", start)
 	if len(s.Rejected) != 1 {
 		t.Errorf("rejected %v", s.Rejected)
 	}
-	_ = s.applyAction(actionPromote, "ana", start)
+	_ = s.applyAction(ActionPromote, "ana", start)
 	if len(s.Rejected) != 0 {
 		t.Errorf("rejected %v after the promotion", s.Rejected)
 	}

@@ -10,12 +10,12 @@ import (
 )
 
 // describeReport returns the event as a report of the host.
-func (e *event) describeReport(app, stable string) loader.Report {
-	return loader.Report{App: app, Time: e.Time, Kind: "rollout_" + e.Kind, From: stable, To: e.Revision, Reason: e.describeEvent(), By: e.By}
+func (e *Event) describeReport(app, stable string) loader.Report {
+	return loader.Report{App: app, Time: e.Time, Kind: "rollout_" + e.Kind, From: stable, To: e.Revision, Reason: e.Describe(), By: e.By}
 }
 
-// describeEvent describes an event in words.
-func (e *event) describeEvent() string {
+// Describe describes an event in words.
+func (e *Event) Describe() string {
 	share := fmt.Sprintf("%.4g %% of the new sessions", 100*e.Share)
 	if e.Reason == "" {
 		return share
@@ -28,15 +28,15 @@ func (e *event) describeEvent() string {
 
 // addGateEvents adds what this host's gates did to the revisions, in order of time: a gate that fails begins no
 // rollout, so that the stored events do not have it.
-func (v *view) addGateEvents(reports []loader.Report) {
+func (v *View) addGateEvents(reports []loader.Report) {
 	for _, r := range reports {
 		if r.App != v.App || !strings.HasPrefix(r.Kind, "gate_") {
 			continue
 		}
-		isStored := slices.ContainsFunc(v.Events, func(e event) bool { return e.Kind == r.Kind && e.Time.Equal(r.Time) })
+		isStored := slices.ContainsFunc(v.Events, func(e Event) bool { return e.Kind == r.Kind && e.Time.Equal(r.Time) })
 		if !isStored {
-			v.Events = append(v.Events, event{Time: r.Time, Kind: r.Kind, Revision: r.To, Reason: r.Reason, By: "this host"})
+			v.Events = append(v.Events, Event{Time: r.Time, Kind: r.Kind, Revision: r.To, Reason: r.Reason, By: "this host"})
 		}
 	}
-	slices.SortStableFunc(v.Events, func(a, b event) int { return cmp.Or(a.Time.Compare(b.Time)) })
+	slices.SortStableFunc(v.Events, func(a, b Event) int { return cmp.Or(a.Time.Compare(b.Time)) })
 }

@@ -112,7 +112,7 @@ func (h *hall) startRun() (*deadly, func(owner string) (*Controller, *[]string))
 	d := &deadly{RolloutBackend: memstore.NewBackends().Rollouts}
 	backends.Rollouts = d
 	st := store.New(&backends, &store.Options{Clock: h.read})
-	s := &state{Status: statusNone, Stable: "old"}
+	s := &state{Status: StatusNone, Stable: "old"}
 	h.now = start
 	s.beginRollout(candidate{revision: "new"}, h.plan, "salt", start)
 	data, err := s.encodeState()
@@ -130,7 +130,7 @@ func (h *hall) startRun() (*deadly, func(owner string) (*Controller, *[]string))
 			Serving: func(string) *runtime.App { return nil }, Reconsider: func(string) {},
 			Report: func(r loader.Report) { *reports = append(*reports, fmt.Sprint(r.Kind, " ", r.By)) },
 		})
-		if _, err := c.readView(h.t.Context(), "app"); err != nil {
+		if _, err := c.ReadView(h.t.Context(), "app"); err != nil {
 			h.t.Fatal(err)
 		}
 		return c, reports
@@ -154,7 +154,7 @@ func (h *hall) run(at int, after bool) (events string, saves int) {
 			}
 		}
 	}
-	v, err := hosts[0].readView(h.t.Context(), "app")
+	v, err := hosts[0].ReadView(h.t.Context(), "app")
 	if err != nil {
 		h.t.Fatal(err)
 	}

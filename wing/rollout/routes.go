@@ -41,7 +41,7 @@ func (h *handlers) openController() *Controller {
 	if h.controller != nil {
 		return h.controller
 	}
-	return newPersonController(h.Host().Store())
+	return NewStoredController(h.Host().Store())
 }
 
 func (h *handlers) handleGet(w http.ResponseWriter, r *http.Request) error {
@@ -49,7 +49,7 @@ func (h *handlers) handleGet(w http.ResponseWriter, r *http.Request) error {
 	if h.Host().App(app) == nil {
 		return server.NewError(http.StatusNotFound, "App not found: "+app)
 	}
-	v, err := h.openController().readView(r.Context(), app)
+	v, err := h.openController().ReadView(r.Context(), app)
 	if err == nil && h.controller != nil {
 		if host := h.controller.host.Load(); host != nil && host.Reports != nil {
 			v.addGateEvents(host.Reports())
@@ -76,11 +76,9 @@ func (h *handlers) handleAction(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s, err := h.openController().applyAction(r.Context(), app, body.Action, by)
-	var v *view
+	v, err := h.openController().ApplyAction(r.Context(), app, body.Action, by)
 	if err == nil {
-		v = s.describeRollout(app)
-		h.Logger().InfoContext(r.Context(), "rollout "+body.Action, "app", app, "revision", s.Draft, "by", by)
+		h.Logger().InfoContext(r.Context(), "rollout "+body.Action, "app", app, "revision", v.Revision, "by", by)
 	}
 	return h.writeView(w, r, v, err)
 }
@@ -98,7 +96,7 @@ func (h *handlers) nameCaller(r *http.Request) (string, error) {
 }
 
 // writeView responds with a view. An action that does not fit is a conflict.
-func (h *handlers) writeView(w http.ResponseWriter, r *http.Request, v *view, err error) error {
+func (h *handlers) writeView(w http.ResponseWriter, r *http.Request, v *View, err error) error {
 	switch {
 	case errors.Is(err, store.ErrNoRollouts):
 		return server.NewError(http.StatusNotImplemented, err.Error())

@@ -14,22 +14,22 @@ import (
 	"agenthost/pkg/loader"
 )
 
-// A status is where an app's rollout is.
-type status string
+// A Status is where an app's rollout is.
+type Status string
 
 const (
-	// statusNone is an app without a rollout so far: its revision is known, so that the next one begins
+	// StatusNone is an app without a rollout so far: its revision is known, so that the next one begins
 	// a rollout, also at a restart.
-	statusNone     status = "none"
-	statusRunning  status = "running"
-	statusPaused   status = "paused"
-	statusPromoted status = "promoted"
-	statusAborted  status = "aborted"
+	StatusNone     Status = "none"
+	statusRunning  Status = "running"
+	statusPaused   Status = "paused"
+	statusPromoted Status = "promoted"
+	statusAborted  Status = "aborted"
 )
 
 // A state is an app's latest rollout, as it is stored.
 type state struct {
-	Status status `json:"status"`
+	Status Status `json:"status"`
 	// Reason explains the status to people.
 	Reason string `json:"reason,omitempty"`
 	// Stable is the revision that serves new sessions apart from the rollout, Draft the new one.
@@ -61,7 +61,7 @@ type state struct {
 	Percentiles map[string]float64 `json:"percentiles,omitempty"`
 
 	// Events are the latest things that happened to this rollout and the ones before, the latest last.
-	Events []event `json:"events,omitempty"`
+	Events []Event `json:"events,omitempty"`
 
 	// Decider is the host that decides, until Until.
 	Decider string    `json:"decider,omitempty"`
@@ -87,7 +87,7 @@ type test struct {
 }
 
 // An event is what happened to a rollout.
-type event struct {
+type Event struct {
 	// Number counts the app's events, from 1.
 	Number int       `json:"number"`
 	Time   time.Time `json:"time"`
@@ -114,7 +114,7 @@ func (s *state) addEvent(kind, reason string, now time.Time) {
 		number = s.Events[n-1].Number + 1
 	}
 	reason = strings.ToValidUTF8(fmt.Sprintf("%.*s", maxEventReason, reason), "")
-	s.Events = append(slices.Clone(s.Events), event{Number: number, Time: now, Kind: kind, Revision: s.Draft, Share: s.currentShare(), Reason: reason})
+	s.Events = append(slices.Clone(s.Events), Event{Number: number, Time: now, Kind: kind, Revision: s.Draft, Share: s.currentShare(), Reason: reason})
 	s.Events = s.Events[max(0, len(s.Events)-maxEvents):]
 }
 
@@ -128,12 +128,12 @@ func (s *state) signEvents(by string) {
 }
 
 // eventsAfter returns the events that another state does not have.
-func (s *state) eventsAfter(old *state) []event {
+func (s *state) eventsAfter(old *state) []Event {
 	last := 0
 	if n := len(old.Events); n > 0 {
 		last = old.Events[n-1].Number
 	}
-	at := slices.IndexFunc(s.Events, func(e event) bool { return e.Number > last })
+	at := slices.IndexFunc(s.Events, func(e Event) bool { return e.Number > last })
 	if at < 0 {
 		return nil
 	}
@@ -175,7 +175,7 @@ func (s *state) beginRollout(draft candidate, plan *Plan, salt string, now time.
 }
 
 // endRollout ends the rollout. A draft that is taken back is remembered.
-func (s *state) endRollout(how status, reason string, now time.Time) {
+func (s *state) endRollout(how Status, reason string, now time.Time) {
 	s.Status, s.Reason, s.Ended, s.Replaced = how, reason, now, nil
 	s.Decider, s.Until = "", time.Time{}
 	if how == statusPromoted {
@@ -194,13 +194,13 @@ func (e actionError) Error() string { return string(e) }
 
 // The actions of a person.
 const (
-	actionPause   = "pause"
-	actionResume  = "resume"
-	actionPromote = "promote"
-	actionAbort   = "abort"
+	ActionPause   = "pause"
+	ActionResume  = "resume"
+	ActionPromote = "promote"
+	ActionAbort   = "abort"
 )
 
-var actions = []string{actionPause, actionResume, actionPromote, actionAbort}
+var actions = []string{ActionPause, ActionResume, ActionPromote, ActionAbort}
 
 // applyAction does what a person decides, whose name is by. A draft that was taken back can still be promoted. The error is an
 // [actionError].
@@ -208,20 +208,20 @@ func (s *state) applyAction(action, by string, now time.Time) error {
 	switch {
 	case s.Draft == "":
 		return actionError("no rollout has begun; a change to an app with rollout in its app.yaml begins one")
-	case action == actionPromote && s.Status != statusPromoted:
+	case action == ActionPromote && s.Status != statusPromoted:
 		s.endRollout(statusPromoted, "promoted by "+by, now)
 	case !s.isActive():
 		return actionError(fmt.Sprintf("the rollout of revision %s has ended: %s", s.Draft, s.Status))
-	case action == actionAbort:
+	case action == ActionAbort:
 		s.endRollout(statusAborted, "aborted by "+by, now)
-	case action == actionPause && s.Status == statusRunning:
+	case action == ActionPause && s.Status == statusRunning:
 		s.pauseRollout("paused by "+by, now)
-	case action == actionResume && s.Status == statusPaused:
+	case action == ActionResume && s.Status == statusPaused:
 		s.Status, s.Reason, s.Resumed = statusRunning, "", now
 		s.addEvent("resumed", "", now)
-	case action == actionPause:
+	case action == ActionPause:
 		return actionError("the rollout is paused already: " + s.Reason)
-	case action == actionResume:
+	case action == ActionResume:
 		return actionError("the rollout is not paused")
 	default:
 		return actionError(fmt.Sprintf("unknown action %q: known are %s", action, strings.Join(actions, ", ")))
@@ -296,7 +296,7 @@ func decodeState(data []byte) (*state, error) {
 		return nil, fmt.Errorf("%w: %w", errState, err)
 	}
 	switch s.Status {
-	case statusNone:
+	case StatusNone:
 		return s, nil
 	case statusRunning, statusPaused, statusPromoted, statusAborted:
 	default:

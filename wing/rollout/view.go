@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// A view is a rollout as people and clients see it.
-type view struct {
+// A View is a rollout as people and clients see it.
+type View struct {
 	App string `json:"app"`
 	// Status is none, running, paused, promoted, aborted or damaged.
-	Status   status   `json:"status"`
+	Status   Status   `json:"status"`
 	Reason   string   `json:"reason,omitempty"`
 	Stable   string   `json:"stable"`
 	Revision string   `json:"revision,omitempty"`
@@ -26,7 +26,7 @@ type view struct {
 	Conditions []conditionView `json:"conditions,omitempty"`
 	Decider    string          `json:"decider,omitempty"`
 	// Events are the latest, the latest last.
-	Events []event `json:"events,omitempty"`
+	Events []Event `json:"events,omitempty"`
 }
 
 type stepView struct {
@@ -51,8 +51,8 @@ type conditionView struct {
 }
 
 // describeRollout returns the view of an app's rollout.
-func (s *state) describeRollout(app string) *view {
-	v := &view{App: app, Status: s.Status, Reason: s.Reason, Stable: s.Stable, Revision: s.Draft, Rejected: s.Rejected, Ended: s.Ended, Counted: s.Counted, Decider: s.Decider, Events: slices.Clone(s.Events)}
+func (s *state) describeRollout(app string) *View {
+	v := &View{App: app, Status: s.Status, Reason: s.Reason, Stable: s.Stable, Revision: s.Draft, Rejected: s.Rejected, Ended: s.Ended, Counted: s.Counted, Decider: s.Decider, Events: slices.Clone(s.Events)}
 	if s.Plan == nil {
 		return v
 	}

@@ -1,4 +1,5 @@
-package outcomes
+// Package outcomescommand has the commands outcomes and cost.
+package outcomescommand
 
 import (
 	"context"
@@ -16,6 +17,7 @@ import (
 	"agenthost/pkg/loader"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
+	"agenthost/wing/outcomes"
 )
 
 // Commands returns the commands outcomes and cost.
@@ -24,7 +26,7 @@ func Commands(env command.Env) []*cobra.Command {
 }
 
 // A rowPrinter prints a summary grouped by these keys.
-type rowPrinter func(env command.Env, by []string, s *Summary) error
+type rowPrinter func(env command.Env, by []string, s *outcomes.Summary) error
 
 // outcomeFlags are the flags for outcomes and cost.
 type outcomeFlags struct {
@@ -75,9 +77,9 @@ func (f *outcomeFlags) setupCommand(env command.Env, cmd *cobra.Command, printRo
 
 // printSummary reads and prints an app's outcomes.
 func (f *outcomeFlags) printSummary(ctx context.Context, env command.Env, st *store.Store, app string, printRows rowPrinter) error {
-	req := &Request{OutcomeRequest: store.OutcomeRequest{App: app, User: f.user, MaxSessions: f.limit}}
+	req := &outcomes.Request{OutcomeRequest: store.OutcomeRequest{App: app, User: f.user, MaxSessions: f.limit}}
 	var err error
-	if req.By, err = ParseKeys(f.by); err != nil {
+	if req.By, err = outcomes.ParseKeys(f.by); err != nil {
 		return fmt.Errorf("--by: %w", err)
 	}
 	if f.limit < 1 {
@@ -90,7 +92,7 @@ func (f *outcomeFlags) printSummary(ctx context.Context, env command.Env, st *st
 		}
 		req.Since = time.Now().Add(-time.Duration(age))
 	}
-	s, err := Summarize(ctx, st, req)
+	s, err := outcomes.Summarize(ctx, st, req)
 	if err != nil {
 		return command.FailWith(err)
 	}
@@ -115,7 +117,7 @@ func keyColumns(by []string) (columns []terminal.Column) {
 }
 
 // keyTexts returns a row's keys. A hyphen is an unknown one.
-func keyTexts(by []string, r *Row) (texts []string) {
+func keyTexts(by []string, r *outcomes.Row) (texts []string) {
 	for _, name := range by {
 		text := map[string]string{"agent": r.Agent, "revision": r.Revision, "user": r.User, "day": r.Day, "protocol": r.Protocol}[name]
 		if text == "" {
@@ -133,7 +135,7 @@ func rightColumns(titles ...string) (columns []terminal.Column) {
 	return columns
 }
 
-func printOutcomes(env command.Env, by []string, s *Summary) error {
+func printOutcomes(env command.Env, by []string, s *outcomes.Summary) error {
 	counts := []string{"SESSIONS", "TURNS", "FAILED", "95 %", "SECONDS", "TOOL ERRORS", "APPROVED", "SCORE", "EVALS"}
 	table := terminal.NewTable(append(append(keyColumns(by), rightColumns(counts...)...), terminal.Column{Title: "MOST FAILURES"})...)
 	for _, r := range s.Rows {
@@ -154,7 +156,7 @@ func printOutcomes(env command.Env, by []string, s *Summary) error {
 	return table.Print(env.Out)
 }
 
-func printCost(env command.Env, by []string, s *Summary) error {
+func printCost(env command.Env, by []string, s *outcomes.Summary) error {
 	counts := []string{"TURNS", "MODEL CALLS", "INPUT", "CACHED", "OUTPUT", "USD", "PRICED"}
 	if slices.Contains(by, "agent") {
 		counts = counts[1:] // a turn belongs to no agent

@@ -1,4 +1,5 @@
-package replay
+// Package replaycommand has the command replay.
+package replaycommand
 
 import (
 	"cmp"
@@ -16,6 +17,7 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
+	"agenthost/wing/replay"
 )
 
 // replayFlags are the flags for replay.
@@ -77,11 +79,11 @@ func (f *replayFlags) replayApp(ctx context.Context, env command.Env, st *store.
 	if err != nil {
 		return err
 	}
-	req := &Request{Loader: env.NewLoader(opts), Dir: dir, Store: st, Now: time.Now()}
+	req := &replay.Request{Loader: env.NewLoader(opts), Dir: dir, Store: st, Now: time.Now()}
 	if err := f.applyFlags(req); err != nil {
 		return err
 	}
-	report, ds, err := PlaySessions(ctx, req)
+	report, ds, err := replay.PlaySessions(ctx, req)
 	if err != nil {
 		return command.FailWith(err)
 	}
@@ -95,17 +97,17 @@ func (f *replayFlags) replayApp(ctx context.Context, env command.Env, st *store.
 		return command.FailWithf("user %s has no session %s in app %s", f.user, f.session, report.App)
 	}
 	if !f.values {
-		report.hideValues()
+		report.HideValues()
 	}
 	if f.json {
 		err = env.PrintJSON(report)
 	} else {
-		err = command.FailWith(report.printReport(env))
+		err = command.FailWith(printReport(env, report))
 	}
 	if err == nil {
 		err = f.saveCases(ctx, env, st, report)
 	}
-	if err == nil && report.countWithout(ClassText) > 0 {
+	if err == nil && report.CountWithout(replay.ClassText) > 0 {
 		err = &command.ExitError{Code: command.ExitChanges}
 	}
 	return err
@@ -115,13 +117,13 @@ func (f *replayFlags) replayApp(ctx context.Context, env command.Env, st *store.
 const maxCases = 100
 
 // saveCases adds the sessions that differ in more than texts to the file of --save-cases.
-func (f *replayFlags) saveCases(ctx context.Context, env command.Env, st *store.Store, report *Report) error {
+func (f *replayFlags) saveCases(ctx context.Context, env command.Env, st *store.Store, report *replay.Report) error {
 	if f.cases == "" {
 		return nil
 	}
 	var keys []session.Key
 	for _, d := range report.Differences {
-		if d.Class != ClassText && len(keys) < maxCases {
+		if d.Class != replay.ClassText && len(keys) < maxCases {
 			keys = append(keys, session.Key{App: report.App, User: d.User, ID: d.Session})
 		}
 	}
@@ -133,7 +135,7 @@ func (f *replayFlags) saveCases(ctx context.Context, env command.Env, st *store.
 }
 
 // applyFlags sets the sessions that the flags select.
-func (f *replayFlags) applyFlags(req *Request) error {
+func (f *replayFlags) applyFlags(req *replay.Request) error {
 	if err := f.applyLive(req); err != nil {
 		return err
 	}
@@ -146,21 +148,21 @@ func (f *replayFlags) applyFlags(req *Request) error {
 	}
 	var age spec.Duration
 	if f.since != "" {
-		if ds := age.DecodeSpec(&spec.Node{Kind: spec.Scalar, Value: f.since}); ds.HasErrors() || age <= 0 || time.Duration(age) > maxSince {
+		if ds := age.DecodeSpec(&spec.Node{Kind: spec.Scalar, Value: f.since}); ds.HasErrors() || age <= 0 || time.Duration(age) > replay.MaxSince {
 			return fmt.Errorf("--since must be a duration above zero and at most 365d, such as 24h, got %q", f.since)
 		}
 	}
-	if f.sample < 0 || f.sample > maxSample {
-		return fmt.Errorf("--sample must be from 1 to %d, got %d", maxSample, f.sample)
+	if f.sample < 0 || f.sample > replay.MaxSample {
+		return fmt.Errorf("--sample must be from 1 to %d, got %d", replay.MaxSample, f.sample)
 	}
-	req.Adjust = func(rules *Rules) {
+	req.Adjust = func(rules *replay.Rules) {
 		rules.Since, rules.Sample = cmp.Or(time.Duration(age), rules.Since), cmp.Or(f.sample, rules.Sample)
 	}
 	return nil
 }
 
 // applyLive sets the grant for live models.
-func (f *replayFlags) applyLive(req *Request) error {
+func (f *replayFlags) applyLive(req *replay.Request) error {
 	switch {
 	case f.model == "recorded" && (f.maxUSD != 0 || len(f.runTools) > 0):
 		return errors.New("--max-usd and --run-tool require --model live")
@@ -171,47 +173,40 @@ func (f *replayFlags) applyLive(req *Request) error {
 	case !(f.maxUSD > 0 && f.maxUSD <= maxMaxUSD):
 		return fmt.Errorf("--model live requires --max-usd, above 0 and at most %d, got %v", maxMaxUSD, f.maxUSD)
 	}
-	req.Live = &Live{MaxUSD: f.maxUSD, Tools: f.runTools}
+	req.Live = &replay.Live{MaxUSD: f.maxUSD, Tools: f.runTools}
 	return nil
 }
 
 // maxMaxUSD limits --max-usd.
 const maxMaxUSD = 10_000
 
-// hideValues removes what people and models wrote.
-func (r *Report) hideValues() {
-	for i := range r.Differences {
-		r.Differences[i].Before, r.Differences[i].After = "", ""
-	}
-}
-
 // printReport prints a report for people.
-func (r *Report) printReport(env command.Env) error {
+func printReport(env command.Env, r *replay.Report) error {
 	if r.Sessions == 0 {
-		fmt.Fprintf(env.Out, "%s: no session to replay%s\n", r.App, r.describeRest())
+		fmt.Fprintf(env.Out, "%s: no session to replay%s\n", r.App, describeRest(r))
 		return nil
 	}
 	fmt.Fprintf(env.Out, "%s: %s with %s on revision %s: %d same", r.App, command.FormatCount(r.Sessions, "session"), command.FormatCount(r.Turns, "turn"), r.Revision, r.Same)
-	if texts := r.Counts[ClassText]; texts > 0 {
+	if texts := r.Counts[replay.ClassText]; texts > 0 {
 		fmt.Fprintf(env.Out, ", %d text only", texts)
 	}
-	if n := r.countWithout(ClassText); n > 0 {
+	if n := r.CountWithout(replay.ClassText); n > 0 {
 		fmt.Fprintf(env.Out, ", %d differ", n)
 	}
-	fmt.Fprintf(env.Out, "%s\n", r.describeRest())
+	fmt.Fprintf(env.Out, "%s\n", describeRest(r))
 	if r.Live {
 		fmt.Fprintf(env.Out, "%s, %.4f US dollars\n", command.FormatCount(r.Calls, "model call"), r.USD)
 	}
 	if len(r.Differences) == 0 {
 		fmt.Fprintf(env.Out, "at most %.3g %% of the sessions differ, with 95 %% confidence\n", 100*r.Most)
-	} else if err := r.printDifferences(env); err != nil {
+	} else if err := printDifferences(env, r); err != nil {
 		return err
 	}
-	return r.printIncomparable(env)
+	return printIncomparable(env, r)
 }
 
 // describeRest describes the sessions that are not in the counts.
-func (r *Report) describeRest() string {
+func describeRest(r *replay.Report) string {
 	var parts []string
 	for _, part := range []struct {
 		n    int
@@ -235,7 +230,7 @@ func (r *Report) describeRest() string {
 // maxPrinted limits the lines of a table; --output json has all.
 const maxPrinted = 50
 
-func (r *Report) printDifferences(env command.Env) error {
+func printDifferences(env command.Env, r *replay.Report) error {
 	fmt.Fprintln(env.Out)
 	table := terminal.NewTable(terminal.Column{Title: "DIFFERS"}, terminal.Column{Title: "USER"}, terminal.Column{Title: "SESSION", Whole: true}, terminal.Column{Title: "TURN", Right: true}, terminal.Column{Title: "FIRST DIFFERENCE"}, terminal.Column{Title: "CHANGED LINES"})
 	for _, d := range r.Differences[:min(len(r.Differences), maxPrinted)] {
@@ -256,7 +251,7 @@ func (r *Report) printDifferences(env command.Env) error {
 }
 
 // printIncomparable prints how many turns the old revision does not repeat, by reason.
-func (r *Report) printIncomparable(env command.Env) error {
+func printIncomparable(env command.Env, r *replay.Report) error {
 	counts := map[string]int{}
 	var reasons []string
 	for _, c := range r.Incomparable {
@@ -273,6 +268,3 @@ func (r *Report) printIncomparable(env command.Env) error {
 	}
 	return nil
 }
-
-// countWithout returns how many sessions differ in another way than this class.
-func (r *Report) countWithout(class Class) int { return len(r.Differences) - r.Counts[class] }

@@ -1,10 +1,10 @@
-package rollout
+// Package rolloutcommand has the command rollout.
+package rolloutcommand
 
 import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"os/user"
 	"time"
 
@@ -14,6 +14,7 @@ import (
 	"agenthost/internal/terminal"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/store"
+	"agenthost/wing/rollout"
 )
 
 // Commands returns the command rollout.
@@ -26,10 +27,10 @@ person decide. The hosts that share the session database follow within seconds.`
 	}
 	verbs := []*cobra.Command{newStatusCommand(env)}
 	for _, verb := range []struct{ action, short, long string }{
-		{actionPause, "Keep the share of a rollout", "Pause keeps the share until resume. Conditions can still take the change back."},
-		{actionResume, "Continue a paused rollout", "Resume continues a rollout that a person paused, or that lacked sessions: its step waits\nfor them once more."},
-		{actionPromote, "Give a change to all new sessions now", "Promote ends a rollout: the new revision serves all new sessions. A revision that was taken\nback is promoted as well."},
-		{actionAbort, "Take a change back", "Abort ends a rollout: the stable revision serves all new sessions. The files begin no rollout\nuntil they change."},
+		{rollout.ActionPause, "Keep the share of a rollout", "Pause keeps the share until resume. Conditions can still take the change back."},
+		{rollout.ActionResume, "Continue a paused rollout", "Resume continues a rollout that a person paused, or that lacked sessions: its step waits\nfor them once more."},
+		{rollout.ActionPromote, "Give a change to all new sessions now", "Promote ends a rollout: the new revision serves all new sessions. A revision that was taken\nback is promoted as well."},
+		{rollout.ActionAbort, "Take a change back", "Abort ends a rollout: the stable revision serves all new sessions. The files begin no rollout\nuntil they change."},
 	} {
 		verbs = append(verbs, newActionCommand(env, verb.action, verb.short, verb.long))
 	}
@@ -60,15 +61,15 @@ func newActionCommand(env command.Env, action, short, long string) *cobra.Comman
 		Args: command.RequireArgs(1, 1),
 	}, command.ChangeDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		app := loader.AppName(args[0])
-		s, err := newPersonController(st).applyAction(ctx, app, action, nameUser())
+		s, err := rollout.NewStoredController(st).ApplyAction(ctx, app, action, nameUser())
 		if err != nil {
 			return command.FailWith(fmt.Errorf("app %s: %w", app, err))
 		}
-		if s.Status == statusNone {
+		if s.Status == rollout.StatusNone {
 			fmt.Fprintf(env.Out, "%s: the damaged rollout was replaced; the stable revision is %s\n", app, cmp.Or(s.Stable, "the one that serves"))
 			return nil
 		}
-		fmt.Fprintf(env.Out, "%s: revision %s %s\n", app, s.Draft, s.Status)
+		fmt.Fprintf(env.Out, "%s: revision %s %s\n", app, s.Revision, s.Status)
 		return nil
 	})
 }
@@ -82,21 +83,16 @@ func nameUser() string {
 	return u.Username + " at the terminal"
 }
 
-// newPersonController returns a controller that changes rollouts without a host.
-func newPersonController(st *store.Store) *Controller {
-	return NewController(&Options{Rollouts: st.Rollouts, Outcomes: st.Outcomes, Clock: time.Now, Logger: slog.New(slog.DiscardHandler)})
-}
-
 // printState prints an app's rollout.
 func printState(ctx context.Context, env command.Env, st *store.Store, app string, json bool) error {
-	v, err := newPersonController(st).readView(ctx, app)
+	v, err := rollout.NewStoredController(st).ReadView(ctx, app)
 	if err != nil {
 		return command.FailWith(fmt.Errorf("app %s: %w", app, err))
 	}
 	if json {
 		return env.PrintJSON(v)
 	}
-	if v.Status == statusDamaged {
+	if v.Status == rollout.StatusDamaged {
 		fmt.Fprintf(env.Out, "%s: %s: %s\n", app, v.Status, terminal.CleanLine(v.Reason))
 		return nil
 	}
@@ -125,15 +121,15 @@ func printState(ctx context.Context, env command.Env, st *store.Store, app strin
 }
 
 // printEvents prints what happened, the latest last.
-func printEvents(env command.Env, v *view) error {
+func printEvents(env command.Env, v *rollout.View) error {
 	table := terminal.NewTable(terminal.Column{Title: "TIME"}, terminal.Column{Title: "REVISION"}, terminal.Column{Title: "EVENT"}, terminal.Column{Title: "BY"}, terminal.Column{Title: "WHAT"})
 	for _, e := range v.Events {
-		table.AddRow(e.Time.UTC().Format(time.DateTime), e.Revision, e.Kind, e.By, e.describeEvent())
+		table.AddRow(e.Time.UTC().Format(time.DateTime), e.Revision, e.Kind, e.By, e.Describe())
 	}
 	return table.Print(env.Out)
 }
 
-func printSteps(env command.Env, v *view) error {
+func printSteps(env command.Env, v *rollout.View) error {
 	table := terminal.NewTable(terminal.Column{Title: "SHARE", Right: true}, terminal.Column{Title: "FOR", Right: true}, terminal.Column{Title: "MIN", Right: true}, terminal.Column{Title: "BEGAN"}, terminal.Column{Title: "ENDS"})
 	for i, s := range v.Steps {
 		began, ends := "", ""
@@ -151,7 +147,7 @@ func printSteps(env command.Env, v *view) error {
 	return table.Print(env.Out)
 }
 
-func printConditions(env command.Env, v *view) error {
+func printConditions(env command.Env, v *rollout.View) error {
 	table := terminal.NewTable(terminal.Column{Title: "CONDITION"}, terminal.Column{Title: "NEW", Right: true}, terminal.Column{Title: "STABLE", Right: true}, terminal.Column{Title: "VERDICT"})
 	for _, c := range v.Conditions {
 		stable, verdict := "", "ok"
