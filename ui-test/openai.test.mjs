@@ -127,3 +127,14 @@ test('a response in the background is polled', async () => {
   assert.equal(answer.output_text, 'You wrote: hello');
   await assert.rejects(client.responses.cancel(answer.id), /Only a response in progress/);
 });
+
+test('a response in the background is streamed in chunks', async () => {
+  const words = [];
+  let last;
+  for await (const event of await client.responses.create({ model: 'helpdesk', input: 'tell me a story', background: true, stream: true })) {
+    if (event.type === 'response.output_text.delta') words.push(event.delta);
+    last = event;
+  }
+  assert.equal(last.type, 'response.completed');
+  assert.equal(words.join(''), last.response.output[0].content[0].text);
+});

@@ -332,6 +332,23 @@ func TestBackground(t *testing.T) {
 		t.Errorf("the whole stream begins with %s: %v", whole.Current().RawJSON(), whole.Err())
 	}
 	_ = whole.Close()
+	q = newInput("a story")
+	q.Background = openai.Bool(true)
+	story := client.Responses.NewStreaming(t.Context(), q)
+	var text strings.Builder
+	number := int64(-1)
+	for story.Next() {
+		if last = story.Current(); last.SequenceNumber <= number {
+			t.Errorf("event %d follows %d", last.SequenceNumber, number)
+		}
+		number = last.SequenceNumber
+		if delta, ok := last.AsAny().(responses.ResponseTextDeltaEvent); ok {
+			text.WriteString(delta.Delta)
+		}
+	}
+	if err := story.Err(); err != nil || text.String() != "Once, in a town, it rained." || last.Type != "response.completed" {
+		t.Errorf("the stream has %q and ends with %s: %v", text.String(), last.RawJSON(), err)
+	}
 	q = newInput("wait")
 	q.Background = openai.Bool(true)
 	waiting := expectValue(client.Responses.New(t.Context(), q))(t)

@@ -7,35 +7,13 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/pkg/protocol"
 	"agenthost/pkg/protocol/task"
 	"agenthost/pkg/server"
 )
 
 // A response in the background is a task: its run continues without the request, and every replica reads
 // and cancels it.
-
-// startBackground starts the turn, and writes the response once its message is stored.
-func (o *responseWriter) startBackground(ctx context.Context, content *genai.Content) error {
-	run, err := o.turn.startTask(ctx, content, "")
-	if err != nil {
-		return err
-	}
-	invocation := run.WaitForStart(ctx)
-	switch {
-	case invocation != "":
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case run.Err() != nil:
-		return run.Err()
-	default:
-		return task.ErrPanicked
-	}
-	o.object.ID = encodeResponseID(o.turn.place.key, invocation)
-	if o.follows {
-		return (&storedReader{responseWriter: o, invocation: invocation}).followResponse(ctx, run, 0)
-	}
-	return server.WriteJSON(o.turn.w, o.object)
-}
 
 // startTask starts a run that does not end with its request: of a message, or of an interrupted
 // invocation.
@@ -46,9 +24,14 @@ func (t *turn) startTask(ctx context.Context, content *genai.Content, invocation
 			return err
 		}
 		defer end()
+		live := newLiveTurn(t)
+		defer t.h.live.dropTurn(live)
 		req := t.newRun(content)
-		req.InvocationID, req.OnStart = invocation, started
-		return t.h.runTask(inner, req)
+		req.InvocationID, req.OnStart = invocation, func(id string) {
+			t.h.live.addTurn(task.ID{Key: t.place.key, Invocation: id}, live)
+			started(id)
+		}
+		return protocol.Run(inner, t.h.Services, req, live.addEvent)
 	})
 	if errors.Is(err, task.ErrTooMany) {
 		return nil, server.NewError(http.StatusTooManyRequests, "Too many responses in progress")

@@ -121,7 +121,7 @@ func readStream(t *testing.T, e *servertest.Env, method, path, body string) []st
 // found.
 func TestFollow(t *testing.T) {
 	e := newEnv(t, newAuth(t))
-	all := readStream(t, e, http.MethodPost, "/v1/responses", `{"model":"desk","background":true,"stream":true,"input":"I think"}`)
+	all := joinDeltas(t, readStream(t, e, http.MethodPost, "/v1/responses", `{"model":"desk","background":true,"stream":true,"input":"I think"}`))
 	if want := []string{"created", "in_progress", "output_item.added", "completed"}; len(all) < 10 || !strings.HasPrefix(all[0], "event: response."+want[0]) ||
 		!strings.HasPrefix(all[1], "event: response."+want[1]) || !strings.HasPrefix(all[2], "event: response."+want[2]) || !strings.HasPrefix(all[len(all)-1], "event: response."+want[3]) {
 		t.Fatalf("the stream: %s", strings.Join(all, "\n"))
@@ -132,10 +132,13 @@ func TestFollow(t *testing.T) {
 	if got := readStream(t, e, http.MethodGet, path, ""); !slices.Equal(got, all) {
 		t.Errorf("read again:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(all, "\n"))
 	}
-	for n := range all {
-		if got := readStream(t, e, http.MethodGet, fmt.Sprintf("%s&starting_after=%d", path, n), ""); !slices.Equal(got, all[n+1:]) {
-			t.Errorf("after %d: %s", n, strings.Join(got, "\n"))
+	for i, text := range all {
+		if got := readStream(t, e, http.MethodGet, fmt.Sprintf("%s&starting_after=%d", path, readSent(t, text).Number), ""); !slices.Equal(got, all[i+1:]) {
+			t.Errorf("after %s: %s", text, strings.Join(got, "\n"))
 		}
+	}
+	if got := readStream(t, e, http.MethodGet, path+"&starting_after=9999", ""); !slices.Equal(got, all[len(all)-1:]) {
+		t.Errorf("after an event that does not exist: %s", strings.Join(got, "\n"))
 	}
 	for query, want := range map[string]string{
 		"?stream=maybe":                  `400 {"error":{"message":"stream must be true or false, got \"maybe\"","type":"invalid_request_error","param":"stream","code":null}}`,

@@ -16,7 +16,8 @@ import (
 
 // A response in the background is followed by its session's events, which every replica reads alike. So
 // the sequence numbers of its stream are the same everywhere, and a client that was cut off continues after
-// the last one that it has. Chunks of a message are not stored: each message is one delta.
+// the last one that it has. Chunks of a message are not stored, but come from the run on this replica; its
+// text has a sequence number for each byte, so that any replica continues after a chunk.
 
 // readFollow returns whether a request is for a response's stream, and how many events to skip. OpenAI's
 // Go client has stream in a body.
@@ -67,18 +68,28 @@ func (s *storedReader) followResponse(ctx context.Context, run *task.Run, skip i
 	if run != nil {
 		runEnds = run.Ended()
 	}
-	for {
-		switch hasEnded, err := s.readNext(ctx); {
-		case err != nil && !o.turn.stream.HasStarted():
-			o.turn.w.Header().Del("Content-Type")
-			return err
-		case err != nil:
-			return nil // the client continues with another request
-		case hasEnded:
-			o.sendEnd()
+	live := h.live.findTurn(task.ID{Key: o.turn.place.key, Invocation: s.invocation})
+	for isCurrent := false; ; {
+		changed := live.waitForChange() // before the session is read, so that no change is missed
+		if !isCurrent {
+			switch hasEnded, err := s.readNext(ctx); {
+			case err != nil && !o.turn.stream.HasStarted():
+				o.turn.w.Header().Del("Content-Type")
+				return err
+			case err != nil:
+				return nil // the client continues with another request
+			case hasEnded:
+				o.sendEnd()
+				return nil
+			}
+		}
+		if err := s.readChunks(live); err != nil {
 			return nil
 		}
+		isCurrent = false
 		select {
+		case <-changed:
+			isCurrent = live.isAfter(s.last)
 		case <-runEnds:
 			runEnds = nil
 		case <-time.After(task.FollowInterval):
@@ -91,7 +102,11 @@ func (s *storedReader) followResponse(ctx context.Context, run *task.Run, skip i
 }
 
 // sendEnd streams the last event. OpenAI has none for a canceled response, which is incomplete.
+// It is also for a client that has a number after the end: its stream had other chunks than the message.
 func (o *responseWriter) sendEnd() {
+	if o.skip > o.sequence+1 {
+		o.skip = o.sequence
+	}
 	kind := o.object.Status
 	if kind == statusCancelled {
 		kind = statusIncomplete
@@ -113,9 +128,11 @@ type storedReader struct {
 	invocation string
 	// found is the session as it was when a request named the response.
 	found *session.Session
-	// read counts the events that were read, and isLast reports that the response has the last one.
+	// read counts the events that were read, and isLast reports that the response has the last one. last is
+	// the agent's last event, after the user's.
 	read   int
 	isLast bool
+	last   string
 	failed error
 }
 
@@ -180,6 +197,9 @@ func (s *storedReader) readEvents(events []*session.Event) error {
 				return err
 			}
 		}
+		if s.last = ev.ID; ev.IsFromUser() {
+			s.last = ""
+		}
 		err := s.turn.readEvent(ev, s.responseWriter)
 		if own := (*server.Error)(nil); err != nil && !errors.As(err, &own) {
 			return err
@@ -187,4 +207,13 @@ func (s *storedReader) readEvents(events []*session.Event) error {
 		s.failed = err
 	}
 	return nil
+}
+
+// readChunks writes the chunks after the events that were read.
+func (s *storedReader) readChunks(live *liveTurn) error {
+	p := &s.turn.partial
+	text, thoughts := live.readChunks(s.last, p.text.Len(), p.thoughts.Len())
+	p.text.WriteString(text)
+	p.thoughts.WriteString(thoughts)
+	return s.addTexts(text, thoughts)
 }

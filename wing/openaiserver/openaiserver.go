@@ -31,6 +31,8 @@ type handlers struct {
 	opts Options
 	// tasks are the responses in the background.
 	tasks *task.Tasks
+	// live are those that run here.
+	live *liveTurns
 }
 
 // Extend returns a server extension; opts may be nil.
@@ -39,7 +41,7 @@ func Extend(opts *Options) func(*server.Services) *server.Extension {
 		opts = &Options{}
 	}
 	return func(s *server.Services) *server.Extension {
-		h := &handlers{s, *opts, task.New(s)}
+		h := &handlers{s, *opts, task.New(s), newLiveTurns()}
 		if h.opts.User == "" {
 			h.opts.User = localUser
 		}

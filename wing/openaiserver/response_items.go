@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/genai"
 
@@ -191,10 +192,8 @@ type responseWriter struct {
 	text, thoughts         strings.Builder
 	isTextOpen, isThinking bool
 	items, sequence        int
-	// skip is how many events the client has already, and follows is set for a response in the background
-	// that is streamed.
-	skip    int
-	follows bool
+	// skip is the first sequence number that the client does not have.
+	skip int
 }
 
 // newObject returns the response before the turn.
@@ -225,6 +224,24 @@ func (o *responseWriter) sendEvent(ev *streamEvent) error {
 		return err
 	}
 	return o.turn.stream.SendText(ev.Type, text)
+}
+
+// sendDelta streams an event with text. In the background, text has a sequence number for each byte, and the
+// event has that of its last one: so chunks and a whole message are numbered alike.
+func (o *responseWriter) sendDelta(ev *streamEvent) error {
+	if o.turn.stream == nil || !o.turn.isBackground {
+		return o.sendEvent(ev)
+	}
+	known := max(0, o.skip-o.sequence)
+	if o.sequence += len(ev.Delta) - 1; known >= len(ev.Delta) {
+		o.sequence++
+		return nil
+	}
+	for known > 0 && !utf8.RuneStart(ev.Delta[known]) { // a number that no event had
+		known--
+	}
+	ev.Delta = ev.Delta[known:]
+	return o.sendEvent(ev)
 }
 
 func (o *responseWriter) sendStatus(kind string) error {
@@ -270,7 +287,7 @@ func (o *responseWriter) addTexts(text, thoughts string) error {
 		}
 	}
 	o.text.WriteString(text)
-	return o.sendEvent(&streamEvent{Type: "response.output_text.delta", ItemID: o.itemID("msg"), Output: &o.items, Content: new(int), Delta: text, Logprobs: []any{}})
+	return o.sendDelta(&streamEvent{Type: "response.output_text.delta", ItemID: o.itemID("msg"), Output: &o.items, Content: new(int), Delta: text, Logprobs: []any{}})
 }
 
 // addAudio does nothing: responses have no audio.
@@ -292,7 +309,7 @@ func (o *responseWriter) addThoughts(thoughts string) error {
 		}
 	}
 	o.thoughts.WriteString(thoughts)
-	return o.sendEvent(&streamEvent{Type: "response.reasoning_summary_text.delta", ItemID: o.itemID("rs"), Output: &o.items, Summary: new(int), Delta: thoughts})
+	return o.sendDelta(&streamEvent{Type: "response.reasoning_summary_text.delta", ItemID: o.itemID("rs"), Output: &o.items, Summary: new(int), Delta: thoughts})
 }
 
 func (o *responseWriter) endMessage() error {

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/pkg/protocol"
+	"agenthost/pkg/protocol/task"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
@@ -177,7 +178,7 @@ func (h *handlers) handleResponses(w http.ResponseWriter, r *http.Request) error
 	}
 	o.object = o.newObject()
 	q.describeRequest(o)
-	if o.follows = q.Stream && q.Background; q.Stream && !q.Background {
+	if o.turn.isFollowed = q.Stream && q.Background; q.Stream && !q.Background {
 		o.turn.stream = h.NewStream(w)
 	}
 	return o.answerInput(ctx, in)
@@ -296,6 +297,29 @@ func (o *responseWriter) answerInput(ctx context.Context, in *input) error {
 	}
 	_ = o.sendStatus("response." + o.object.Status)
 	return nil
+}
+
+// startBackground starts the turn, and writes the response once its message is stored.
+func (o *responseWriter) startBackground(ctx context.Context, content *genai.Content) error {
+	run, err := o.turn.startTask(ctx, content, "")
+	if err != nil {
+		return err
+	}
+	invocation := run.WaitForStart(ctx)
+	switch {
+	case invocation != "":
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case run.Err() != nil:
+		return run.Err()
+	default:
+		return task.ErrPanicked
+	}
+	o.object.ID = encodeResponseID(o.turn.place.key, invocation)
+	if o.turn.isFollowed {
+		return (&storedReader{responseWriter: o, invocation: invocation}).followResponse(ctx, run, 0)
+	}
+	return server.WriteJSON(o.turn.w, o.object)
 }
 
 // readContent returns the content for the run. repeats is set if it does not answer the question

@@ -156,7 +156,7 @@ func (h *handlers) handleDeletedResponse(w http.ResponseWriter, r *http.Request)
 	switch {
 	case err != nil:
 		return server.WithSessionKey(key, err)
-	case isRunning && s.turn.place.invocation == s.invocation:
+	case isRunning && s.turn.place.invocation == s.invocation && !s.isComplete():
 		return newRefusal("", "A response in progress cannot be deleted: cancel it first")
 	}
 	if err := h.ReserveRun(key.App, key.User); err != nil { // an event is as cheap to store as a run
@@ -189,6 +189,17 @@ func (h *handlers) handleDeletedResponse(w http.ResponseWriter, r *http.Request)
 		return server.WithSessionKey(key, err)
 	}
 	return server.WriteJSON(w, &deletedObject{r.PathValue("response"), "response", true})
+}
+
+// isComplete reports whether the response's last event ends a turn. A run that has the session's lease after
+// it has almost ended, or is another request's.
+func (s *storedReader) isComplete() bool {
+	for _, ev := range slices.Backward(s.found.Events()) {
+		if ev.InvocationID == s.invocation {
+			return !ev.IsFromUser() && (ev.ErrorCode != "" || ev.IsFinal())
+		}
+	}
+	return false
 }
 
 // handleInputItems lists the user's items that a response answers: the message or the answers that its turn

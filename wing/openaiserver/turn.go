@@ -45,6 +45,8 @@ type turn struct {
 	// hadTools is set for a stored turn whose client brought tools, and isBackground for one that continues
 	// without its request.
 	hadTools, isBackground bool
+	// isFollowed is set for one in the background that is streamed.
+	isFollowed bool
 	// isNamed is set for a turn whose request named its conversation.
 	isNamed bool
 }
@@ -95,7 +97,7 @@ func (t *turn) runTurn(ctx context.Context, content *genai.Content, out answerWr
 }
 
 func (t *turn) newRun(content *genai.Content) *runtime.RunRequest {
-	streaming := t.stream != nil
+	streaming := t.stream != nil || t.isFollowed
 	req := &runtime.RunRequest{
 		App: t.place.key.App, UserID: t.place.key.User, SessionID: t.place.key.ID, Message: content, Agent: t.model.agent,
 		Streaming: &streaming, Writer: session.WriterClient, Protocol: "openai", Tools: t.tools,
@@ -160,11 +162,6 @@ func (t *turn) isOverLimit(err error) bool {
 	}
 	t.finish = finishToolLimit
 	return true
-}
-
-// runTask runs a turn whose events are read from the session.
-func (h *handlers) runTask(ctx context.Context, req *runtime.RunRequest) error {
-	return protocol.Run(ctx, h.Services, req, func(*session.Event) error { return nil })
 }
 
 // readEvent writes what an event has for the client.
