@@ -47,8 +47,51 @@ sub_agents:
 - {text: "You wrote: {user}"}
 `,
 };
-mkdirSync(join(folders.dir, 'desk'));
-for (const [file, text] of Object.entries(desk)) writeFileSync(join(folders.dir, 'desk', file), text);
+const crew = {
+  'app.yaml': `models: {demo: {provider: scripted, script: demo.script.yaml}}
+agui_server: {agents: [critic]}
+`,
+  'root_agent.yaml': `name: crew
+model: demo
+instruction: Answer.
+tools:
+  - agent: {agent: {name: counter, model: demo, instruction: Count.}}
+sub_agents:
+  - name: team
+    agent_class: SequentialAgent
+    sub_agents:
+      - name: both
+        agent_class: ParallelAgent
+        sub_agents:
+          - {name: left, model: demo, instruction: Write.}
+          - {name: right, model: demo, instruction: Write.}
+      - {name: critic, model: demo, description: Reviews., instruction: Review.}
+  - {name: helper, model: demo, description: Helps., instruction: Help., mode: single_turn}
+  - name: clerk
+    model: demo
+    instruction: Ask.
+    tools:
+      - expr: {name: pay, params: {n: number}, value: args.n, confirm: true}
+`,
+  'demo.script.yaml': `- {when: agent == "counter", text: "Three."}
+- {when: agent == "helper", text: "Helped."}
+- {when: agent == "left", text: "Left."}
+- {when: agent == "right", text: "Right."}
+- {when: agent == "critic", text: "Fine."}
+- {when: agent == "clerk" and responses.pay != nil, text: "Paid."}
+- {when: agent == "clerk", calls: [{name: pay, args: {n: 1}}]}
+- {when: responses.counter != nil or responses.helper != nil, text: "Done."}
+- {when: user contains "count", calls: [{name: counter, args: {request: x}}]}
+- {when: user contains "help", calls: [{name: helper, args: {request: x}}]}
+- {when: user contains "team", calls: [{name: transfer_to_agent, args: {agent_name: team}}]}
+- {when: user contains "pay", calls: [{name: transfer_to_agent, args: {agent_name: clerk}}]}
+- {text: "Hello."}
+`,
+};
+for (const [name, files] of Object.entries({ desk, crew })) {
+  mkdirSync(join(folders.dir, name));
+  for (const [file, text] of Object.entries(files)) writeFileSync(join(folders.dir, name, file), text);
+}
 const host = await serve(folders.dir);
 test.after(async () => {
   await host.stop();
@@ -58,8 +101,8 @@ test.after(async () => {
 const weather = { name: 'get_weather', description: 'The weather.', parameters: { type: 'object', properties: { city: { type: 'string' } } } };
 
 /** thread returns a client with a thread of its own, which checks each event. */
-function thread(path = '') {
-  const agent = new HttpAgent({ url: `${host.url}/apps/desk/ag-ui${path}`, threadId: crypto.randomUUID() });
+function thread(path = '', app = 'desk') {
+  const agent = new HttpAgent({ url: `${host.url}/apps/${app}/ag-ui${path}`, threadId: crypto.randomUUID() });
   const events = [];
   agent.subscribe({ onEvent: ({ event }) => { EventSchemas.parse(event); events.push(event); } });
   return {
@@ -192,6 +235,45 @@ test('another agent is a step, and has a route of its own', async () => {
   assert.equal(message.content, 'A note.');
 });
 
+test('subagents are announced, and what they write names them', async () => {
+  const t = thread('', 'crew');
+  await t.write('the team');
+  const started = t.all('SUBAGENT_STARTED');
+  const [team, both] = started;
+  assert.deepEqual(started.map(({ name }) => name).sort(), ['both', 'critic', 'left', 'right', 'team']);
+  const call = t.all('TOOL_CALL_START').find(({ toolCallName }) => toolCallName === 'transfer_to_agent');
+  assert.deepEqual([team.name, team.parentToolCallId, team.parentMessageId], ['team', call.toolCallId, call.parentMessageId]);
+  const parents = Object.fromEntries(started.map(({ name, parentSubagentRunId: id }) => [name, id]));
+  assert.deepEqual(parents, { team: undefined, both: team.subagentRunId, critic: team.subagentRunId, left: both.subagentRunId, right: both.subagentRunId });
+  assert.equal(started.find(({ name }) => name === 'critic').description, 'Reviews.');
+  assert.equal(t.all('SUBAGENT_FINISHED').length, 5);
+  const names = Object.fromEntries(started.map(({ name, subagentRunId: id }) => [id, name]));
+  const written = Object.fromEntries(t.agent.messages.filter(({ role, content }) => role === 'assistant' && content).map((m) => [names[m.subagentRunId], m.content]));
+  assert.deepEqual(written, { left: 'Left.', right: 'Right.', critic: 'Fine.' });
+});
+
+test('a task and an agent tool are subagents of their call', async () => {
+  for (const [words, name] of [['help', 'helper'], ['count', 'counter']]) {
+    const t = thread('', 'crew');
+    await t.write(words);
+    const [call] = t.all('TOOL_CALL_START');
+    const [started] = t.all('SUBAGENT_STARTED');
+    assert.deepEqual([started.name, started.parentToolCallId], [name, call.toolCallId]);
+    assert.deepEqual(t.all('SUBAGENT_FINISHED').map(({ subagentRunId: id }) => id), [started.subagentRunId]);
+  }
+});
+
+test('a subagent with an interrupt is suspended, and keeps its messages', async () => {
+  const t = thread('', 'crew');
+  await t.write('pay');
+  const [started] = t.all('SUBAGENT_STARTED');
+  const [finished] = t.all('SUBAGENT_FINISHED');
+  const { interrupts: [interrupt] } = t.all('RUN_FINISHED')[0].outcome;
+  assert.deepEqual(finished.outcome, { type: 'suspended', interruptIds: [interrupt.id] });
+  assert.equal(interrupt.subagentRunId, started.subagentRunId);
+  assert.ok(t.agent.messages.some(({ subagentRunId: id }) => id === started.subagentRunId));
+});
+
 test('a failed run has an error with a code, and the next one works', async () => {
   const t = thread();
   await t.write('fail');
@@ -205,4 +287,6 @@ test('a failed run has an error with a code, and the next one works', async () =
 test('an endpoint has capabilities', async () => {
   const { tools, humanInTheLoop: human } = await (await fetch(`${host.url}/apps/desk/ag-ui/capabilities`)).json();
   assert.deepEqual([tools.clientProvided, human.interrupts, human.approveWithEdits], [true, true, true]);
+  const { multiAgent } = await (await fetch(`${host.url}/apps/crew/ag-ui/capabilities`)).json();
+  assert.deepEqual(multiAgent, { supported: true, delegation: true, handoffs: true, subagents: [{ name: 'critic', description: 'Reviews.' }] });
 });

@@ -1,7 +1,9 @@
 package aguiserver
 
 import (
+	"cmp"
 	"net/http"
+	"slices"
 
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
@@ -27,8 +29,11 @@ type identity struct {
 }
 
 type multiAgent struct {
-	Supported bool        `json:"supported"`
-	Subagents []agentInfo `json:"subagents,omitempty"`
+	Supported bool `json:"supported"`
+	// Delegation is set for agents whose runs return to the agent above, and Handoffs for transfers.
+	Delegation bool        `json:"delegation,omitempty"`
+	Handoffs   bool        `json:"handoffs,omitempty"`
+	Subagents  []agentInfo `json:"subagents,omitempty"`
 }
 
 type agentInfo struct {
@@ -57,15 +62,33 @@ func (h *handlers) handleCapabilities(w http.ResponseWriter, r *http.Request) er
 		Multimodal: multimodal{map[string]bool{"image": true, "audio": true, "video": true, "pdf": true, "file": true}},
 		Human:      map[string]bool{"supported": true, "approvals": true, "feedback": true, "interrupts": true, "approveWithEdits": true},
 	}
-	c.MultiAgent.Supported = len(s.Agents) > 0
+	c.MultiAgent = describeTeam(e.app.AgentInfo().Find(cmp.Or(e.agent, e.app.Root().Name())))
+	c.MultiAgent.Supported = c.MultiAgent.Supported || len(s.Agents) > 0 && e.agent == ""
 	for _, name := range s.Agents {
 		c.MultiAgent.Subagents = append(c.MultiAgent.Subagents, agentInfo{name, describeAgent(e.app, name)})
 	}
 	if e.agent != "" {
 		c.Identity.Name, c.Identity.Description = e.agent, describeAgent(e.app, e.agent)
-		c.MultiAgent = multiAgent{}
+		c.MultiAgent.Subagents = nil
 	}
 	return server.WriteJSON(w, c)
+}
+
+// describeTeam reports how an agent and those below it work together.
+func describeTeam(info *runtime.AgentInfo) multiAgent {
+	team := multiAgent{}
+	if info == nil {
+		return team
+	}
+	isModel := info.Kind == "LlmAgent"
+	team.Handoffs = isModel && len(info.Agents) > 0
+	team.Delegation = !isModel && len(info.Agents) > 0 || slices.ContainsFunc(info.Tools, func(one runtime.ToolInfo) bool { return one.Agent != nil })
+	for _, below := range info.Agents {
+		one := describeTeam(below)
+		team.Handoffs, team.Delegation = team.Handoffs || one.Handoffs, team.Delegation || one.Delegation
+	}
+	team.Supported = team.Handoffs || team.Delegation
+	return team
 }
 
 func describeAgent(app *runtime.App, name string) string {

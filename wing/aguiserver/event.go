@@ -27,6 +27,8 @@ const (
 	stateSnapshot    = "STATE_SNAPSHOT"
 	stateDelta       = "STATE_DELTA"
 	messagesSnapshot = "MESSAGES_SNAPSHOT"
+	subagentStarted  = "SUBAGENT_STARTED"
+	subagentFinished = "SUBAGENT_FINISHED"
 )
 
 // An event is an event on the wire. Each type has some fields. A field with the type any is
@@ -52,13 +54,20 @@ type event struct {
 	Code            string   `json:"code,omitempty"`
 	Outcome         *outcome `json:"outcome,omitempty"`
 	Usage           []*usage `json:"usage,omitempty"`
+	// SubagentRunID is the subagent that the event is about, or that made it.
+	SubagentRunID       string `json:"subagentRunId,omitempty"`
+	Description         string `json:"description,omitempty"`
+	ParentSubagentRunID string `json:"parentSubagentRunId,omitempty"`
+	ParentToolCallID    string `json:"parentToolCallId,omitempty"`
 }
 
-// An outcome reports how a run has ended.
+// An outcome reports how a run or a subagent has ended.
 type outcome struct {
 	Type       string      `json:"type"`
 	Pending    []string    `json:"pendingToolCallIds,omitempty"`
 	Interrupts []interrupt `json:"interrupts,omitempty"`
+	// InterruptIDs are a suspended subagent's own interrupts.
+	InterruptIDs []string `json:"interruptIds,omitempty"`
 }
 
 // An interrupt is a call that waits for a person.
@@ -69,6 +78,7 @@ type interrupt struct {
 	ToolCallID     string         `json:"toolCallId,omitempty"`
 	ResponseSchema map[string]any `json:"responseSchema,omitempty"`
 	Metadata       map[string]any `json:"metadata,omitempty"`
+	SubagentRunID  string         `json:"subagentRunId,omitempty"`
 }
 
 // A usage counts a model's tokens.
@@ -99,6 +109,8 @@ type message struct {
 	ToolCalls  []toolCall      `json:"toolCalls,omitempty"`
 	ToolCallID string          `json:"toolCallId,omitempty"`
 	Error      string          `json:"error,omitempty"`
+	// SubagentRunID is the subagent that made the message; a client's is ignored.
+	SubagentRunID string `json:"subagentRunId,omitempty"`
 }
 
 // A toolCall is a call in a message.

@@ -84,7 +84,7 @@ func findMessages(events []*session.Event, places map[string]int) {
 }
 
 // listMessages returns a session's messages.
-func listMessages(events []*session.Event, reasoning bool) []message {
+func listMessages(events []*session.Event, reasoning bool, l *lineage) []message {
 	all := []message{}
 	seen := newSeenCalls()
 	for _, ev := range events {
@@ -96,7 +96,11 @@ func listMessages(events []*session.Event, reasoning bool) []message {
 		if ev.IsFromUser() {
 			list = seen.listUserMessages
 		}
+		n := len(all)
 		all = append(all, list(ev, reasoning)...)
+		for ; !ev.IsFromUser() && n < len(all); n++ {
+			all[n].SubagentRunID = l.findOwner(ev)
+		}
 	}
 	return all
 }

@@ -141,6 +141,9 @@ func TestEventsToWire(t *testing.T) {
 	partial := func(ev *session.Event) *session.Event { ev.Partial = true; return ev }
 	thought := func(ev *session.Event) *session.Event { ev.Content.Parts[0].Thought = true; return ev }
 	with := func(ev *session.Event, change func(*session.Event)) *session.Event { change(ev); return ev }
+	below := func(id, author, branch, path string) *session.Event {
+		return with(textEvent(id, author, id), func(ev *session.Event) { ev.InvocationID, ev.Branch, ev.NodePath = "i", branch, path })
+	}
 	approval := callEvent("e2", "q", runtime.RequestConfirmation, nil)
 	open := responseEvent("e3", "c", "refund", map[string]any{"error": "wait"})
 	open.Actions.RequestedToolConfirmations = map[string]*session.Confirmation{"c": {}}
@@ -162,7 +165,11 @@ func TestEventsToWire(t *testing.T) {
 		{"chunks of two agents", []*session.Event{partial(textEvent("e", "root", "h")), partial(textEvent("f", "root", "x")), textEvent("e", "root", "h"), textEvent("f", "root", "x")}, "TEXT_MESSAGE_START e TEXT_MESSAGE_CONTENT e h TEXT_MESSAGE_START f TEXT_MESSAGE_CONTENT f x TEXT_MESSAGE_END e TEXT_MESSAGE_END f"},
 		{"thoughts", []*session.Event{partial(thought(textEvent("e", "root", "t"))), partial(textEvent("e", "root", "h"))}, "REASONING_START e-reasoning REASONING_MESSAGE_START e-reasoning REASONING_MESSAGE_CONTENT e-reasoning t REASONING_MESSAGE_END e-reasoning REASONING_END e-reasoning TEXT_MESSAGE_START e TEXT_MESSAGE_CONTENT e h TEXT_MESSAGE_END e"},
 		{"nothing to read", []*session.Event{textEvent("e", "root", ""), userEvent("u", "x")}, ""},
-		{"steps", []*session.Event{textEvent("e", "a", "1"), textEvent("f", "b", "2"), textEvent("g", "root", "3")}, "STEP_STARTED a " + text("e", "1") + " STEP_FINISHED a STEP_STARTED b " + text("f", "2") + " STEP_FINISHED b " + text("g", "3")},
+		{"steps", []*session.Event{textEvent("e", "a", "1"), textEvent("f", "b", "2"), textEvent("g", "root", "3")}, "SUBAGENT_STARTED a i-e/a STEP_STARTED a " + text("e", "1") + " STEP_FINISHED a SUBAGENT_FINISHED i-e/a SUBAGENT_STARTED b i-f/b STEP_STARTED b " + text("f", "2") + " STEP_FINISHED b SUBAGENT_FINISHED i-f/b " + text("g", "3")},
+		{"subagents in parallel", []*session.Event{below("e", "a", "p.a", "root@1/p@1/a@1"), below("f", "b", "p.b", "root@1/p@1/b@1"), below("g", "a", "p.a", "root@1/p@1/a@1"), below("h", "root", "", "root@1")}, "SUBAGENT_STARTED p i/root@1/p@1 SUBAGENT_STARTED a i/root@1/p@1/a@1 i/root@1/p@1 STEP_STARTED a " + text("e", "e") + " STEP_FINISHED a SUBAGENT_STARTED b i/root@1/p@1/b@1 i/root@1/p@1 STEP_STARTED b " + text("f", "f") + " STEP_FINISHED b STEP_STARTED a " + text("g", "g") + " STEP_FINISHED a SUBAGENT_FINISHED i/root@1/p@1/b@1 SUBAGENT_FINISHED i/root@1/p@1/a@1 SUBAGENT_FINISHED i/root@1/p@1 " + text("h", "h")},
+		{"a subagent's runs", []*session.Event{below("e", "a", "", "root@1/a@1"), below("f", "a", "", "root@1/a@2")}, "SUBAGENT_STARTED a i/root@1/a@1 STEP_STARTED a " + text("e", "e") + " STEP_FINISHED a SUBAGENT_FINISHED i/root@1/a@1 SUBAGENT_STARTED a i/root@1/a@2 STEP_STARTED a " + text("f", "f") + " STEP_FINISHED a SUBAGENT_FINISHED i/root@1/a@2"},
+		{"a run that returns", []*session.Event{below("e", "a", "", "root@1/a@1"), below("f", "root", "", "root@1"), below("g", "a", "", "root@1/a@1")}, "SUBAGENT_STARTED a i/root@1/a@1 STEP_STARTED a " + text("e", "e") + " STEP_FINISHED a SUBAGENT_FINISHED i/root@1/a@1 " + text("f", "f") + " STEP_STARTED a " + text("g", "g") + " STEP_FINISHED a"},
+		{"chunks of a subagent that has ended", []*session.Event{partial(below("e", "a", "", "root@1/a@1")), below("f", "root", "", "root@1")}, "SUBAGENT_STARTED a i/root@1/a@1 STEP_STARTED a TEXT_MESSAGE_START e TEXT_MESSAGE_CONTENT e e STEP_FINISHED a TEXT_MESSAGE_END e SUBAGENT_FINISHED i/root@1/a@1 " + text("f", "f")},
 		{"call and result", []*session.Event{call, responseEvent("e2", "c", "refund", map[string]any{"result": "ok"})}, `TOOL_CALL_START c refund e1 TOOL_CALL_ARGS c {"n":1} TOOL_CALL_END c TOOL_CALL_RESULT result-c c ok`},
 		{"approval", []*session.Event{call, approval, open}, `TOOL_CALL_START c refund e1 TOOL_CALL_ARGS c {"n":1} TOOL_CALL_END c`},
 		{"client tool", []*session.Event{callEvent("e1", "c", "get_weather", nil), responseEvent("e2", "c", "get_weather", map[string]any{"status": "pending"})}, "TOOL_CALL_START c get_weather e1 TOOL_CALL_ARGS c {} TOOL_CALL_END c"},
@@ -172,7 +179,7 @@ func TestEventsToWire(t *testing.T) {
 		{"failure", []*session.Event{partial(textEvent("e", "root", "h")), with(textEvent("f", "root", ""), func(ev *session.Event) { ev.ErrorCode = "X" })}, "TEXT_MESSAGE_START e TEXT_MESSAGE_CONTENT e h TEXT_MESSAGE_END e"},
 	} {
 		var got []string
-		tn := &turn{endpoint: &endpoint{settings: &Settings{Reasoning: true}}, thread: &thread{}, in: &runInput{ThreadID: "t"}, root: "root", state: clientState{}, seen: newSeenCalls()}
+		tn := &turn{endpoint: &endpoint{settings: &Settings{Reasoning: true}}, thread: &thread{}, in: &runInput{ThreadID: "t"}, lineage: lineage{root: "root"}, state: clientState{}, seen: newSeenCalls(), begun: map[string]bool{}, spawns: map[string]spawn{}}
 		tn.write = func(all ...any) error {
 			for _, v := range all {
 				got = append(got, describeEvent(v.(*event))...)
@@ -186,6 +193,7 @@ func TestEventsToWire(t *testing.T) {
 			}
 		}
 		tn.endOpen()
+		tn.endSubagents()
 		if err := tn.flushQueue(); err != nil {
 			t.Fatal(err)
 		}
@@ -198,6 +206,13 @@ func TestEventsToWire(t *testing.T) {
 // describeEvent returns an event's type and fields.
 func describeEvent(ev *event) []string {
 	all := []string{ev.Type}
+	if ev.Type == subagentStarted || ev.Type == subagentFinished {
+		for _, text := range []string{ev.Name, ev.SubagentRunID, ev.ParentSubagentRunID} {
+			if text != "" {
+				all = append(all, text)
+			}
+		}
+	}
 	for _, text := range []string{ev.ThreadID, ev.StepName, ev.MessageID, ev.ToolCallID, ev.ToolCallName, ev.ParentMessageID} {
 		if text != "" {
 			all = append(all, text)
@@ -251,7 +266,7 @@ func TestFilesInMessages(t *testing.T) {
 		ev.Content.Parts = append(ev.Content.Parts, &genai.Part{InlineData: &genai.Blob{Data: make([]byte, size), MIMEType: "image/png"}})
 		return ev
 	}
-	got, err := server.EncodeJSON(listMessages([]*session.Event{file("u1", 3), file("u2", 4<<20)}, true))
+	got, err := server.EncodeJSON(listMessages([]*session.Event{file("u1", 3), file("u2", 4<<20)}, true, &lineage{root: "root"}))
 	want := `[{"id":"u1","role":"user","content":[{"type":"text","text":"look"},{"type":"image","source":{"type":"data","value":"AAAA","mimeType":"image/png"}}]},` +
 		`{"id":"u2","role":"user","content":[{"type":"text","text":"look"},{"type":"text","text":"[image/png]"}]}]`
 	if err != nil || string(got) != want {

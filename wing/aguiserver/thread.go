@@ -259,6 +259,24 @@ func (t *thread) findEvent(call string) string {
 	return ""
 }
 
+// listOwners returns the subagents that have made a call.
+func (t *thread) listOwners(l *lineage, call string) []agentRun {
+	for _, ev := range slices.Backward(t.events) {
+		if slices.ContainsFunc(ev.Calls(), func(c *genai.FunctionCall) bool { return c.ID == call }) {
+			return l.listRuns(ev)
+		}
+	}
+	return nil
+}
+
+// findOwner returns the subagent with an interrupt; empty for one of the endpoint's own agent.
+func (t *thread) findOwner(l *lineage, f *protocol.Form) string {
+	if runs := t.listOwners(l, f.Call.ID); len(runs) > 0 {
+		return runs[len(runs)-1].id
+	}
+	return ""
+}
+
 // readState returns the state that the run writes.
 func (h *handlers) readState(r *http.Request, e *endpoint, t *thread, in *runInput) (map[string]any, error) {
 	delta, err := readClientState(in.State, e.settings.State, t.sess.State)

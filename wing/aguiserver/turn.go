@@ -48,7 +48,9 @@ func (h *handlers) handleRun(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	stream := h.NewStream(w)
-	t := &turn{h: h, endpoint: e, thread: th, in: in, tools: tools, write: stream.SendJSON, root: e.app.Root().Name(), seen: newSeenCalls()}
+	t := &turn{h: h, endpoint: e, thread: th, in: in, tools: tools, write: stream.SendJSON, seen: newSeenCalls()}
+	t.lineage = lineage{e.app, e.app.Root().Name(), e.agent}
+	t.begun, t.spawns = map[string]bool{}, map[string]spawn{}
 	if t.delta, err = h.readState(r, e, th, in); err != nil {
 		return err
 	}
@@ -81,8 +83,8 @@ type turn struct {
 	// session's leave in one packet.
 	write func(...any) error
 	queue []any
-	// root is the root agent.
-	root string
+	// lineage finds the events' subagents.
+	lineage lineage
 	// err is the first error in write.
 	err error
 	// hasBegun is set with the first event, and hasRun if anything new has run.
@@ -91,8 +93,14 @@ type turn struct {
 	hasEvents bool
 	// state is the state as the client has it.
 	state clientState
-	// step is the agent below the root whose step is open.
-	step string
+	// step is the agent below the root whose step is open, and owner the subagent that made the last event.
+	step, owner string
+	// subagents are those that run, the outermost first, and begun those that have begun in the run.
+	subagents []*subagent
+	begun     map[string]bool
+	// spawns are the calls that begin subagents, by the agent or by their ID.
+	spawns map[string]spawn
+	info   *runtime.AgentInfo
 	// open are the messages that have begun, by their events.
 	open  []*openMessage
 	seen  *seenCalls
@@ -102,6 +110,8 @@ type turn struct {
 // An openMessage is a message in the stream: an answer, and the thoughts before it.
 type openMessage struct {
 	event string
+	// owner is the subagent that writes it.
+	owner string
 	// text and thoughts are what partial events have brought, before the event that repeats it.
 	text, thoughts strings.Builder
 	// hasText and hasThoughts are set while that message is open.
@@ -195,7 +205,7 @@ func (t *turn) readEvent(ev *session.Event) error {
 	if err := protocol.ReadFailure(ev); err != nil {
 		return err
 	}
-	t.changeStep(ev.Author)
+	t.changeAgent(ev)
 	text, thoughts := readTexts(ev)
 	if !t.settings.Reasoning {
 		thoughts = ""
@@ -215,25 +225,149 @@ func (t *turn) readEvent(ev *session.Event) error {
 	}
 	t.readCalls(ev)
 	if all := t.state.applyDelta(ev.Actions.StateDelta); len(all) > 0 {
-		t.sendEvent(&event{Type: stateDelta, Delta: all})
+		t.sendEvent(&event{Type: stateDelta, Delta: all, SubagentRunID: t.owner})
 	}
 	t.addUsage(ev)
 	return t.flushQueue()
 }
 
-// changeStep ends an agent's step, and begins another one below the root.
-func (t *turn) changeStep(agent string) {
-	if agent == t.root || agent == t.agent {
-		agent = ""
+// changeAgent ends what the event shows to have ended, and begins the subagents and the step of the agent
+// that made it.
+func (t *turn) changeAgent(ev *session.Event) {
+	runs := t.lineage.listRuns(ev)
+	owner := ""
+	if n := len(runs); n > 0 {
+		owner = runs[n-1].id
 	}
-	if agent == t.step {
-		return
+	step := ev.Author
+	if step == t.lineage.root || step == t.agent {
+		step = ""
 	}
+	isOther := step != t.step || owner != t.owner
+	if isOther {
+		t.endStep()
+	}
+	for _, s := range slices.Backward(slices.Clone(t.subagents)) {
+		isAbove := ev.Branch == "" || ev.Branch == s.branch || strings.HasPrefix(s.branch, ev.Branch+".")
+		if isAbove && !s.isCall && !slices.ContainsFunc(runs, func(r agentRun) bool { return r.id == s.id }) {
+			t.endSubagent(s, nil)
+		}
+	}
+	parent := ""
+	for _, run := range runs {
+		if !t.begun[run.id] {
+			t.beginSubagent(&subagent{agentRun: run, branch: ev.Branch}, parent)
+		}
+		parent = run.id
+	}
+	t.owner = owner
+	if isOther && step != "" {
+		t.step = step
+		t.sendEvent(&event{Type: stepStarted, StepName: step, SubagentRunID: owner})
+	}
+}
+
+func (t *turn) endStep() {
 	if t.step != "" {
-		t.sendEvent(&event{Type: stepFinished, StepName: t.step})
+		t.sendEvent(&event{Type: stepFinished, StepName: t.step, SubagentRunID: t.owner})
+		t.step = ""
 	}
-	if t.step = agent; agent != "" {
-		t.sendEvent(&event{Type: stepStarted, StepName: agent})
+}
+
+// beginSubagent announces a subagent. Clients read descriptions of agents that the app offers only.
+func (t *turn) beginSubagent(s *subagent, parent string) {
+	from := t.spawns[s.run]
+	if i := strings.LastIndex(s.branch, s.name+"@"); i >= 0 { // a task's branch has its call
+		from = t.spawns[s.branch[i+len(s.name)+1:]]
+	}
+	if from.call == "" {
+		from = t.spawns[s.name]
+		delete(t.spawns, s.name)
+	}
+	ev := &event{Type: subagentStarted, SubagentRunID: s.id, Name: s.name, ParentSubagentRunID: parent, ParentToolCallID: from.call, ParentMessageID: from.message}
+	if t.settings != nil && slices.Contains(t.settings.Agents, s.name) && t.app != nil {
+		ev.Description = describeAgent(t.app, s.name)
+	}
+	t.sendEvent(ev)
+	t.begun[s.id] = true
+	t.subagents = append(t.subagents, s)
+}
+
+// endSubagent ends a subagent with its messages.
+func (t *turn) endSubagent(s *subagent, end *outcome) {
+	for _, m := range slices.Clone(t.open) {
+		if m.owner == s.id {
+			t.endMessage(m)
+		}
+	}
+	t.sendEvent(&event{Type: subagentFinished, SubagentRunID: s.id, Outcome: end})
+	t.subagents = slices.DeleteFunc(t.subagents, func(other *subagent) bool { return other == s })
+}
+
+// addSpawn records a call that begins a subagent: a transfer by the agent's name, and a delegated task by the
+// call's ID. An agent tool's subagent begins at once.
+func (t *turn) addSpawn(ev *session.Event, c *genai.FunctionCall) {
+	from := spawn{c.ID, ev.ID}
+	t.spawns[c.ID] = from
+	if name, ok := c.Args["agent_name"].(string); ok && c.Name == tool.TransferToAgent {
+		t.spawns[name] = from
+	}
+	if t.isAgentTool(ev.Author, c.Name) {
+		id := ev.InvocationID + "/" + c.ID
+		if !t.begun[id] {
+			t.beginSubagent(&subagent{agentRun: agentRun{id, c.Name, c.ID}, isCall: true}, t.owner)
+		}
+	}
+}
+
+// isAgentTool reports whether an agent's tool runs an agent in a session of its own.
+func (t *turn) isAgentTool(agent, name string) bool {
+	if t.app == nil || t.app.Agent(name) != nil {
+		return false
+	}
+	if t.info == nil {
+		t.info = t.app.AgentInfo()
+	}
+	own := t.info.Find(agent)
+	return own != nil && slices.ContainsFunc(own.Tools, func(one runtime.ToolInfo) bool {
+		return one.Agent != nil && one.Declaration != nil && one.Declaration.Name == name
+	})
+}
+
+// endCall ends the subagent that a call has begun.
+func (t *turn) endCall(call string) {
+	for _, s := range slices.Clone(t.subagents) {
+		if s.isCall && s.run == call {
+			t.endSubagent(s, nil)
+		}
+	}
+}
+
+// endSubagents ends all subagents at the end of the run. Those with calls that wait, and those above them,
+// are suspended.
+func (t *turn) endSubagents() {
+	suspended := map[string][]string{}
+	suspend := func(call, interrupt string) {
+		runs := t.thread.listOwners(&t.lineage, call)
+		for _, run := range runs {
+			suspended[run.id] = slices.Clone(suspended[run.id])
+		}
+		if n := len(runs); n > 0 && interrupt != "" {
+			suspended[runs[n-1].id] = append(suspended[runs[n-1].id], interrupt)
+		}
+	}
+	for _, f := range t.thread.forms {
+		suspend(f.Call.ID, f.Call.ID)
+	}
+	for _, c := range t.thread.calls {
+		suspend(c.ID, "")
+	}
+	for _, s := range slices.Backward(slices.Clone(t.subagents)) {
+		if ids, ok := suspended[s.id]; ok {
+			t.endSubagent(s, &outcome{Type: "suspended", InterruptIDs: ids})
+			continue
+		}
+		t.endSubagent(s, nil)
 	}
 }
 
@@ -243,7 +377,7 @@ func (t *turn) openMessage(id string) *openMessage {
 			return m
 		}
 	}
-	m := &openMessage{event: id}
+	m := &openMessage{event: id, owner: t.owner}
 	t.open = append(t.open, m)
 	return m
 }
@@ -254,10 +388,10 @@ func (t *turn) addTexts(m *openMessage, text, thoughts string) {
 		id := thoughtsID(m.event)
 		if !m.hasThoughts {
 			m.hasThoughts = true
-			t.sendEvent(&event{Type: reasoningStart, MessageID: id})
-			t.sendEvent(&event{Type: thoughtStart, MessageID: id, Role: roleReasoning})
+			t.sendEvent(&event{Type: reasoningStart, MessageID: id, SubagentRunID: m.owner})
+			t.sendEvent(&event{Type: thoughtStart, MessageID: id, Role: roleReasoning, SubagentRunID: m.owner})
 		}
-		t.sendEvent(&event{Type: thoughtContent, MessageID: id, Delta: thoughts})
+		t.sendEvent(&event{Type: thoughtContent, MessageID: id, Delta: thoughts, SubagentRunID: m.owner})
 	}
 	if text == "" {
 		return
@@ -265,23 +399,23 @@ func (t *turn) addTexts(m *openMessage, text, thoughts string) {
 	t.endThoughts(m)
 	if !m.hasText {
 		m.hasText = true
-		t.sendEvent(&event{Type: textStart, MessageID: m.event, Role: roleAssistant, Name: t.step})
+		t.sendEvent(&event{Type: textStart, MessageID: m.event, Role: roleAssistant, Name: t.step, SubagentRunID: m.owner})
 	}
-	t.sendEvent(&event{Type: textContent, MessageID: m.event, Delta: text})
+	t.sendEvent(&event{Type: textContent, MessageID: m.event, Delta: text, SubagentRunID: m.owner})
 }
 
 func (t *turn) endThoughts(m *openMessage) {
 	if m.hasThoughts {
 		m.hasThoughts = false
-		t.sendEvent(&event{Type: thoughtEnd, MessageID: thoughtsID(m.event)})
-		t.sendEvent(&event{Type: reasoningEnd, MessageID: thoughtsID(m.event)})
+		t.sendEvent(&event{Type: thoughtEnd, MessageID: thoughtsID(m.event), SubagentRunID: m.owner})
+		t.sendEvent(&event{Type: reasoningEnd, MessageID: thoughtsID(m.event), SubagentRunID: m.owner})
 	}
 }
 
 func (t *turn) endMessage(m *openMessage) {
 	t.endThoughts(m)
 	if m.hasText {
-		t.sendEvent(&event{Type: textEnd, MessageID: m.event})
+		t.sendEvent(&event{Type: textEnd, MessageID: m.event, SubagentRunID: m.owner})
 	}
 	t.open = slices.DeleteFunc(t.open, func(other *openMessage) bool { return other == m })
 }
@@ -292,13 +426,15 @@ func (t *turn) readCalls(ev *session.Event) {
 		if t.seen.requests[c.ID] {
 			continue
 		}
-		t.sendEvent(&event{Type: toolStart, ToolCallID: c.ID, ToolCallName: c.Name, ParentMessageID: ev.ID})
-		t.sendEvent(&event{Type: toolArgs, ToolCallID: c.ID, Delta: string(encodeArgs(c))})
-		t.sendEvent(&event{Type: toolEnd, ToolCallID: c.ID})
+		t.sendEvent(&event{Type: toolStart, ToolCallID: c.ID, ToolCallName: c.Name, ParentMessageID: ev.ID, SubagentRunID: t.owner})
+		t.sendEvent(&event{Type: toolArgs, ToolCallID: c.ID, Delta: string(encodeArgs(c)), SubagentRunID: t.owner})
+		t.sendEvent(&event{Type: toolEnd, ToolCallID: c.ID, SubagentRunID: t.owner})
+		t.addSpawn(ev, c)
 	}
 	for _, f := range ev.Responses() {
 		if t.seen.isFinalResult(ev, f) {
-			t.sendEvent(&event{Type: toolResult, MessageID: resultID(f.ID), ToolCallID: f.ID, Content: encodeResult(f.Response), Role: roleTool})
+			t.endCall(f.ID)
+			t.sendEvent(&event{Type: toolResult, MessageID: resultID(f.ID), ToolCallID: f.ID, Content: encodeResult(f.Response), Role: roleTool, SubagentRunID: t.owner})
 		}
 	}
 }
@@ -326,7 +462,7 @@ func (t *turn) endOpen() {
 	for _, m := range slices.Clone(t.open) {
 		t.endMessage(m)
 	}
-	t.changeStep(t.root)
+	t.endStep()
 }
 
 // finishRun ends the run with the state, and with the calls that wait.
@@ -335,6 +471,7 @@ func (t *turn) finishRun(ctx context.Context) error {
 	if err := t.h.loadThread(ctx, t.thread); err != nil {
 		return server.WithSessionKey(t.thread.key, err)
 	}
+	t.endSubagents()
 	if t.hasRun {
 		t.sendEvent(&event{Type: stateSnapshot, Snapshot: newClientState(t.thread.sess.State.All())})
 	}
@@ -344,10 +481,12 @@ func (t *turn) finishRun(ctx context.Context) error {
 	}
 	for _, f := range t.thread.forms {
 		end.Outcome.Type, end.Outcome.Pending = "interrupt", nil
-		end.Outcome.Interrupts = append(end.Outcome.Interrupts, newInterrupt(f))
+		one := newInterrupt(f)
+		one.SubagentRunID = t.thread.findOwner(&t.lineage, f)
+		end.Outcome.Interrupts = append(end.Outcome.Interrupts, one)
 	}
 	if len(t.thread.forms) > 0 || !t.hasRun {
-		t.sendEvent(&event{Type: messagesSnapshot, Messages: listMessages(t.thread.events, t.settings.Reasoning)})
+		t.sendEvent(&event{Type: messagesSnapshot, Messages: listMessages(t.thread.events, t.settings.Reasoning, &t.lineage)})
 	}
 	t.sendEvent(end)
 	return t.flushQueue()
