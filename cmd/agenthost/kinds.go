@@ -150,10 +150,10 @@ type extensionOptions struct {
 
 // serverExtensions lists what adds routes to the server: live conversations, ADK's web client,
 // evaluations, explanations, tests, answers from authorization servers, the chat page, outcomes,
-// revisions, replays, MCP servers, OpenAI's API, AG-UI, A2A, operations, and rollouts.
+// revisions, replays, MCP servers, OpenAI's API, A2A, AG-UI, ACP, operations, and rollouts.
 func serverExtensions(o extensionOptions) []func(*server.Services) *server.Extension {
 	return []func(*server.Services) *server.Extension{
-		liveweb.Extend(o.talks), devui.Extend(o.ui), evalweb.Extend(o.evals), why.Extend(o.why), testweb.Extend(o.tests), oauthweb.Extend(o.grants), chatpage.Extend(o.chats), outcomes.Extend(), revisions.Extend(o.stored), replay.Extend(o.played), mcpserver.Extend(o.mcps), openaiserver.Extend(o.openai), aguiserver.Extend(o.agui), a2aserver.Extend(o.peers), operator.Extend(o.watch), rollout.Extend(o.staged),
+		liveweb.Extend(o.talks), devui.Extend(o.ui), evalweb.Extend(o.evals), why.Extend(o.why), testweb.Extend(o.tests), oauthweb.Extend(o.grants), chatpage.Extend(o.chats), outcomes.Extend(), revisions.Extend(o.stored), replay.Extend(o.played), mcpserver.Extend(o.mcps), openaiserver.Extend(o.openai), a2aserver.Extend(o.peers), aguiserver.Extend(o.agui), acpserver.Extend(), operator.Extend(o.watch), rollout.Extend(o.staged),
 	}
 }
 

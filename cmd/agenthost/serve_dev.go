@@ -87,9 +87,9 @@ func (f *serveFlags) isTrial() bool {
 	return f.dev.isEnabled() && err == nil && !reachable
 }
 
-// mcpOptions returns the URL at which MCP clients reach the host.
+// mcpOptions returns which apps are MCP servers, as in chatOptions.
 func (f *serveFlags) mcpOptions() *mcpserver.Options {
-	return &mcpserver.Options{PublicURL: f.grants.PublicURL}
+	return &mcpserver.Options{All: f.isTrial()}
 }
 
 // openaiOptions returns for which apps OpenAI's API is served, as in chatOptions.
@@ -99,7 +99,7 @@ func (f *serveFlags) openaiOptions() *openaiserver.Options {
 
 // peerOptions returns for which apps A2A is served, as in chatOptions.
 func (f *serveFlags) peerOptions() *a2aserver.Options {
-	return &a2aserver.Options{All: f.isTrial(), PublicURL: f.grants.PublicURL}
+	return &a2aserver.Options{All: f.isTrial()}
 }
 
 // aguiOptions returns for which apps AG-UI is served, as in chatOptions.

@@ -16,7 +16,7 @@ func (f *serveFlags) serverOptions() (*server.Options, error) {
 	}
 	opts := &server.Options{
 		Auth: authenticator, Version: buildVersion(), MaxRunTime: f.maxRunTime, KeepAlive: f.keepAlive, AutoCreateSession: f.createSession,
-		MaxResponseBytes: int64(f.maxAnswers),
+		MaxResponseBytes: int64(f.maxAnswers), PublicURL: f.grants.PublicURL,
 	}
 	if opts.RunsPerUser, err = server.ParseRate(f.runsPerUser); err != nil {
 		return nil, fmt.Errorf("--runs-per-user %w", err)

@@ -16,6 +16,7 @@
 //	GET    /list-apps                            names, or ?detailed=true
 //	GET    /apps/{app}/app-info                  LLM agents of the app
 //	GET    /apps/{app}/diagnostics               errors and warnings of the app's files
+//	GET    /apps/{app}/protocols                 how clients reach the app
 //	POST   /apps/{app}/preview                   request that a model would get
 //	GET    /apps/{app}/users/{user}/sessions             list, without events
 //	POST   /apps/{app}/users/{user}/sessions             create

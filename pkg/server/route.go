@@ -95,6 +95,9 @@ type Extension struct {
 	ListApps func() []string
 	// DevUI reports that the routes serve ADK's web client at /dev-ui/: the page links to it.
 	DevUI bool
+	// DescribeProtocol returns how clients reach an app on the server with a base URL; nil for none. It is
+	// called concurrently.
+	DescribeProtocol func(base string, app *runtime.App) Protocol
 	// Sessions are sessions outside the store; nil for none.
 	Sessions ForeignSessions
 	// RunTalk runs live conversations for [Services.RunTalk]; nil for none. It is called

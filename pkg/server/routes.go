@@ -119,6 +119,7 @@ func (s *Services) appRoutes() []Route {
 		{Method: "GET", Pattern: "/list-apps", Access: AccessUser, Handler: s.handleListApps, Doc: Doc{Tag: "apps", ID: "listApps", Summary: "List apps", Params: []string{"detailed"}, Answer: "AppList"}},
 		{Method: "GET", Pattern: "/apps/{app}/app-info", Handler: s.handleAppInfo, Doc: Doc{Tag: "apps", ID: "getAppInfo", Summary: "Describe the LLM agents of an app", Answer: "AppInfo"}},
 		{Method: "GET", Pattern: "/apps/{app}/diagnostics", Handler: s.handleDiagnostics, Doc: Doc{Tag: "apps", ID: "getDiagnostics", Summary: "Report the problems of an app's files", Answer: "AppStatus"}},
+		{Method: "GET", Pattern: "/apps/{app}/protocols", Handler: s.handleProtocols, Doc: Doc{Tag: "apps", ID: "listProtocols", Summary: "List how clients reach an app, with snippets", Answer: "ProtocolList"}},
 		{Method: "POST", Pattern: "/apps/{app}/preview", Handler: s.handlePreview, Doc: Doc{Tag: "apps", ID: "previewRequest", Summary: "Show the request that a model would get", Body: "PreviewRequest", Answer: "Preview"}},
 	}
 }

@@ -56,6 +56,9 @@ type Options struct {
 	// Wait limits how long a session change waits for a run in the session; the default is 30
 	// seconds.
 	Wait time.Duration
+	// PublicURL is the URL at which clients reach the server, for addresses in responses; empty to use
+	// a request's Host header.
+	PublicURL string
 	// AllowedHosts lists the accepted Host headers, with a port or for any port; empty
 	// accepts all.
 	AllowedHosts []string

@@ -36,9 +36,6 @@ import (
 type Options struct {
 	// All serves every app, with its defaults.
 	All bool
-	// PublicURL is the URL at which clients reach the host, for cards; empty to use the request's Host
-	// header.
-	PublicURL string
 	// User is the user on a host without authentication; the default is user, as on the page.
 	User string
 }
@@ -69,7 +66,7 @@ func Extend(opts *Options) func(*server.Services) *server.Extension {
 			h.opts.User = localUser
 		}
 		h.buildTransports()
-		return &server.Extension{Routes: h.listRoutes()}
+		return &server.Extension{DescribeProtocol: h.describeProtocol, Routes: h.listRoutes()}
 	}
 }
 
@@ -173,11 +170,7 @@ func (h *handlers) findAgent(r *http.Request) (*door, error) {
 	if d.app == nil {
 		return nil, errNotFound
 	}
-	d.settings, _ = d.app.Section(sectionKey).(*Settings)
-	if d.settings == nil && h.opts.All {
-		d.settings = &Settings{version: "1.0.0"}
-	}
-	if d.settings == nil {
+	if d.settings = h.readSettings(d.app); d.settings == nil {
 		return nil, errNotFound
 	}
 	if rest, ok := strings.CutPrefix(d.path, agentsPath); ok {
@@ -193,17 +186,20 @@ func (h *handlers) findAgent(r *http.Request) (*door, error) {
 	return d, nil
 }
 
+// readSettings returns what an app offers; nil for nothing.
+func (h *handlers) readSettings(app *runtime.App) *Settings {
+	settings, _ := app.Section(sectionKey).(*Settings)
+	if settings == nil && h.opts.All {
+		return &Settings{version: "1.0.0"}
+	}
+	return settings
+}
+
+func addressOf(base, app string) string { return base + "/a2a/" + url.PathEscape(app) }
+
 // buildAddress returns the agent's URL.
 func (d *door) buildAddress() string {
-	base := strings.TrimRight(d.h.opts.PublicURL, "/")
-	if base == "" {
-		u := url.URL{Scheme: "http", Host: d.r.Host}
-		if d.r.TLS != nil {
-			u.Scheme = "https"
-		}
-		base = u.String()
-	}
-	address := base + "/a2a/" + url.PathEscape(d.app.Name())
+	address := addressOf(d.h.BaseURL(d.r), d.app.Name())
 	if d.agent != "" {
 		address += "/" + agentsPath + url.PathEscape(d.agent)
 	}

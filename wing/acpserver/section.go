@@ -2,12 +2,14 @@ package acpserver
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
 	"agenthost/pkg/loader"
 	"agenthost/pkg/protocol"
 	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
 	"agenthost/pkg/spec"
 )
 
@@ -90,4 +92,23 @@ func (a *agent) describeModes(current string) *modeState {
 		}
 	}
 	return state
+}
+
+// Extend returns a server extension that describes ACP. It has no route: editors start the command acp.
+func Extend() func(*server.Services) *server.Extension {
+	return func(*server.Services) *server.Extension { return &server.Extension{DescribeProtocol: describeProtocol} }
+}
+
+// describeProtocol describes ACP to a person who adds an agent to an editor.
+func describeProtocol(_ string, app *runtime.App) server.Protocol {
+	entry := struct {
+		Type    string   `json:"type"`
+		Command string   `json:"command"`
+		Args    []string `json:"args"`
+	}{"custom", "agenthost", []string{"acp", "APPDIR"}}
+	text, _ := json.MarshalIndent(map[string]any{"agent_servers": map[string]any{app.Name(): entry}}, "", "  ") // strings cannot fail
+	return server.Protocol{Name: "ACP", Offered: true, Address: "agenthost acp APPDIR", Snippets: []server.Snippet{
+		{Client: "acpx", Language: "sh", Text: "acpx --agent \"agenthost acp APPDIR\" exec hello\n"},
+		{Client: "Zed (settings.json)", Language: "json", Text: string(text) + "\n"},
+	}}
 }

@@ -45,7 +45,7 @@ func Extend(opts *Options) func(*server.Services) *server.Extension {
 		if h.opts.User == "" {
 			h.opts.User = localUser
 		}
-		return &server.Extension{Routes: h.listRoutes()}
+		return &server.Extension{DescribeProtocol: h.describeProtocol, Routes: h.listRoutes()}
 	}
 }
 
@@ -83,10 +83,7 @@ func (h *handlers) openEndpoint(r *http.Request) (*endpoint, error) {
 	name, agent := r.PathValue("app"), r.PathValue("agent")
 	e := &endpoint{app: h.Host().App(name), agent: agent}
 	if e.app != nil {
-		e.settings, _ = e.app.Section(sectionKey).(*Settings)
-	}
-	if e.app != nil && e.settings == nil && h.opts.All {
-		e.settings = &Settings{Instructions: true, Tools: true, Reasoning: true}
+		e.settings = h.readSettings(e.app)
 	}
 	if e.settings == nil || agent != "" && !slices.Contains(e.settings.Agents, agent) {
 		return nil, &requestError{status: http.StatusNotFound, code: "NOT_FOUND", text: "AG-UI agent not found"}

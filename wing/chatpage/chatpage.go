@@ -10,6 +10,7 @@ import (
 	"context"
 	_ "embed"
 	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 
@@ -59,15 +60,29 @@ var errNotFound = server.NewError(http.StatusNotFound, "Not Found")
 // one that does not exist.
 func (h *handlers) findChat(r *http.Request) (*runtime.App, *Settings, error) {
 	app := h.Host().App(r.PathValue("app"))
-	if app == nil || h.opts.Off {
+	if app == nil {
 		return nil, nil, errNotFound
 	}
-	chat, _ := app.Section(sectionKey).(*Settings)
-	if chat == nil && h.opts.All {
-		chat = DefaultSettings()
-	}
+	chat := h.readSettings(app)
 	if chat == nil {
 		return nil, nil, errNotFound
 	}
 	return app, chat, nil
+}
+
+// readSettings returns the options of an app; nil for an app without the page.
+func (h *handlers) readSettings(app *runtime.App) *Settings {
+	chat, _ := app.Section(sectionKey).(*Settings)
+	switch {
+	case h.opts.Off:
+		return nil
+	case chat == nil && h.opts.All:
+		return DefaultSettings()
+	}
+	return chat
+}
+
+// describeProtocol describes the page to its app's author.
+func (h *handlers) describeProtocol(base string, app *runtime.App) server.Protocol {
+	return server.Protocol{Name: "Chat page", Section: sectionKey, Offered: h.readSettings(app) != nil, Address: base + "/chat/" + url.PathEscape(app.Name()), Snippets: []server.Snippet{}}
 }

@@ -12,7 +12,7 @@ func Extend(opts *Options) func(*server.Services) *server.Extension {
 	}
 	return func(s *server.Services) *server.Extension {
 		h := &handlers{Services: s, opts: *opts, running: map[session.Key][]*runningTurn{}, followers: map[string]int{}}
-		return &server.Extension{Routes: h.listRoutes(), Components: components}
+		return &server.Extension{DescribeProtocol: h.describeProtocol, Routes: h.listRoutes(), Components: components}
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -289,7 +288,7 @@ func (h *handlers) sendChallenge(w http.ResponseWriter, r *http.Request, err err
 	if failed.Status != http.StatusUnauthorized || len(issuers) == 0 {
 		return err
 	}
-	address := h.publicURL(r) + metadataPath + r.URL.EscapedPath()
+	address := h.BaseURL(r) + metadataPath + r.URL.EscapedPath()
 	w.Header().Set("WWW-Authenticate", "Bearer resource_metadata="+strconv.Quote(address))
 	text, err := server.EncodeJSON(map[string]string{"detail": failed.Detail})
 	if err != nil {
@@ -297,18 +296,6 @@ func (h *handlers) sendChallenge(w http.ResponseWriter, r *http.Request, err err
 	}
 	server.WriteRawJSON(w, failed.Status, text)
 	return nil
-}
-
-// publicURL returns the host's URL without a slash at its end.
-func (h *handlers) publicURL(r *http.Request) string {
-	if h.opts.PublicURL != "" {
-		return strings.TrimRight(h.opts.PublicURL, "/")
-	}
-	u := url.URL{Scheme: "http", Host: r.Host}
-	if r.TLS != nil {
-		u.Scheme = "https"
-	}
-	return u.String()
 }
 
 type resourceMetadata struct {
@@ -326,5 +313,5 @@ func (h *handlers) handleMetadata(w http.ResponseWriter, r *http.Request) error 
 	}
 	w.Header().Set("Access-Control-Allow-Origin", "*")
 	path := strings.TrimPrefix(r.URL.EscapedPath(), metadataPath)
-	return server.WriteJSON(w, &resourceMetadata{h.publicURL(r) + path, issuers, []string{"header"}})
+	return server.WriteJSON(w, &resourceMetadata{h.BaseURL(r) + path, issuers, []string{"header"}})
 }

@@ -26,9 +26,6 @@ import (
 type Options struct {
 	// All serves every app, with its root agent as the only tool.
 	All bool
-	// PublicURL is the URL at which clients reach the host, for the metadata that names the
-	// authorization servers; empty to use the request's Host header.
-	PublicURL string
 	// AnswerTimeout is how long a call in a session waits for a person's answer; the
 	// default is 10 minutes. Newer clients repeat the call instead.
 	AnswerTimeout time.Duration
@@ -68,7 +65,8 @@ func Extend(opts *Options) func(*server.Services) *server.Extension {
 		opts = &Options{}
 	}
 	return func(s *server.Services) *server.Extension {
-		return &server.Extension{Routes: newHandlers(s, opts).listRoutes()}
+		h := newHandlers(s, opts)
+		return &server.Extension{DescribeProtocol: h.describeProtocol, Routes: h.listRoutes()}
 	}
 }
 

@@ -2,7 +2,9 @@ package mcpserver
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/url"
 	"regexp"
 	"strings"
 	"unicode/utf8"
@@ -12,6 +14,7 @@ import (
 	"agenthost/pkg/loader"
 	"agenthost/pkg/protocol"
 	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 	"agenthost/pkg/tool/declare"
@@ -348,3 +351,33 @@ func (e *exposeConfig) buildArguments() []PromptArgument {
 	}
 	return all
 }
+
+// describeProtocol describes MCP to a person who connects a client.
+func (h *handlers) describeProtocol(base string, app *runtime.App) server.Protocol {
+	address := base + "/apps/" + url.PathEscape(app.Name()) + "/mcp"
+	remote := remoteEntry{Type: "http", URL: address}
+	if h.HasAuth() {
+		remote.Headers = map[string]string{"Authorization": "Bearer ${AGENTHOST_TOKEN}"}
+	}
+	encode := func(entry any) string {
+		text, _ := json.MarshalIndent(map[string]any{"mcpServers": map[string]any{app.Name(): entry}}, "", "  ") // strings cannot fail
+		return string(text) + "\n"
+	}
+	return server.Protocol{Name: "MCP", Section: sectionKey, Offered: h.settingsOf(app) != nil, Address: address, Snippets: []server.Snippet{
+		{Client: "editors with remote servers (.mcp.json)", Language: "json", Text: encode(remote)},
+		{Client: "desktop programs that start agenthost", Language: "json", Text: encode(localEntry{"agenthost", []string{"mcp", "APPDIR"}})},
+	}}
+}
+
+// remoteEntry and localEntry are a client's entries for servers.
+type (
+	remoteEntry struct {
+		Type    string            `json:"type"`
+		URL     string            `json:"url"`
+		Headers map[string]string `json:"headers,omitempty"`
+	}
+	localEntry struct {
+		Command string   `json:"command"`
+		Args    []string `json:"args"`
+	}
+)

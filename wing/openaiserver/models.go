@@ -47,14 +47,20 @@ func (h *handlers) newModel(name string) *model {
 	if app == nil {
 		return nil
 	}
-	settings, _ := app.Section(sectionKey).(*Settings)
-	if settings == nil && h.opts.All {
-		settings = &Settings{Instructions: true, Tools: true, Reasoning: true}
-	}
+	settings := h.readSettings(app)
 	if settings == nil {
 		return nil
 	}
 	return &model{id: name, app: app, settings: settings}
+}
+
+// readSettings returns what an app offers; nil for nothing.
+func (h *handlers) readSettings(app *runtime.App) *Settings {
+	settings, _ := app.Section(sectionKey).(*Settings)
+	if settings == nil && h.opts.All {
+		return &Settings{Instructions: true, Tools: true, Reasoning: true}
+	}
+	return settings
 }
 
 // A modelObject is a model on the wire.

@@ -45,7 +45,7 @@ func Extend(opts *Options) func(*server.Services) *server.Extension {
 		if h.opts.User == "" {
 			h.opts.User = localUser
 		}
-		return &server.Extension{Routes: h.listRoutes()}
+		return &server.Extension{DescribeProtocol: h.describeProtocol, Routes: h.listRoutes()}
 	}
 }
 

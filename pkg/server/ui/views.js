@@ -3,6 +3,7 @@
 import { el } from './dom.js';
 import { loadRevisions, drawRevisions } from './revisions.js';
 import { loadOperations, drawOperations } from './operations.js';
+import { loadClients, drawClients } from './clients.js';
 
 /**
  * VIEWS are the views of an app in the order of their buttons. load(app) resolves to what render(data, page)
@@ -10,6 +11,7 @@ import { loadOperations, drawOperations } from './operations.js';
  */
 export const VIEWS = [
   { id: 'revisions', title: 'Revisions', load: loadRevisions, render: drawRevisions },
+  { id: 'clients', title: 'Clients', load: loadClients, render: drawClients },
   { id: 'operations', title: 'Operations', load: loadOperations, render: drawOperations },
 ];
 
