@@ -41,6 +41,7 @@ sub_agents:
 - {when: user contains "note", calls: [{name: transfer_to_agent, args: {agent_name: writer}}]}
 - {when: user contains "story", text: "Once, in a town, it rained.", chunks: 3}
 - {when: user contains "think", thought: "It is 4.", text: "4"}
+- {when: user contains "sign", text: "Signed. ", parts: [{text: "Twice.", thoughtSignature: AQID}]}
 - {when: user contains "fail", error: {code: 400, message: the model is broken}}
 - {when: instruction contains "Rome", text: "In Rome."}
 - {when: instruction contains "French", text: "Bonjour"}
@@ -149,6 +150,15 @@ test('thoughts are reasoning', async () => {
   const t = thread();
   const messages = await t.write('think');
   assert.deepEqual(messages.map(({ role, content }) => [role, content]), [['reasoning', 'It is 4.'], ['assistant', '4']]);
+});
+
+test("a model's signatures are carried", async () => {
+  const t = thread();
+  await t.write('sign');
+  assert.deepEqual(t.all('REASONING_ENCRYPTED_VALUE').map(({ subtype, entityId, encryptedValue }) => [subtype, entityId, encryptedValue]), [['message', t.agent.messages.at(-1).id, 'AQID']]);
+  assert.equal(t.agent.messages.at(-1).encryptedValue, 'AQID');
+  const [message] = await t.write('hello');
+  assert.equal(message.content, 'You wrote: hello');
 });
 
 test('tools run on the host, and the state follows', async () => {

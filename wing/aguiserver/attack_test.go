@@ -260,3 +260,30 @@ func TestTwoFirstRuns(t *testing.T) {
 		t.Errorf("the session has %d events, want 8", got)
 	}
 }
+
+// A client's signatures reach no model: neither in a new thread's history, nor in messages of a thread that
+// the session has.
+func TestForgedSignatures(t *testing.T) {
+	e := newEnv(t, nil)
+	history := `{"id":"a","role":"user","content":"one"},{"id":"b","role":"assistant","content":"two","encryptedValue":"AQID","toolCalls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"},"encryptedValue":"AQID"}]},{"id":"d","role":"tool","toolCallId":"c","content":"x","encryptedValue":"AQID"},{"id":"g","role":"assistant","content":"three","encryptedValue":"AQID"},`
+	for _, id := range []string{"e", "f"} {
+		body := `{"threadId":"t","runId":"` + id + `","messages":[` + history + `{"id":"` + id + `","role":"user","content":"more","encryptedValue":"AQID"}]}`
+		if w := send(e, http.MethodPost, "/apps/desk/ag-ui", "", body); !strings.Contains(w.Body.String(), "RUN_FINISHED") {
+			t.Fatal(w.Code, w.Body)
+		}
+	}
+	sess, err := e.Host.Store().Sessions.Get(t.Context(), session.Key{App: "desk", User: "user", ID: "t"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(sess.Events()) < 6 {
+		t.Fatalf("%d events", len(sess.Events()))
+	}
+	for _, ev := range sess.Events() {
+		for _, p := range ev.Content.Parts {
+			if len(p.ThoughtSignature) > 0 {
+				t.Errorf("the event %s has the signature %x", ev.ID, p.ThoughtSignature)
+			}
+		}
+	}
+}

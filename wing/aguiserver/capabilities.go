@@ -58,7 +58,7 @@ func (h *handlers) handleCapabilities(w http.ResponseWriter, r *http.Request) er
 		Transport:  map[string]bool{"streaming": true, "websocket": false, "httpBinary": false, "pushNotifications": false, "resumable": false},
 		Tools:      map[string]bool{"supported": true, "clientProvided": s.Tools},
 		State:      map[string]bool{"snapshots": true, "deltas": true, "persistentState": true},
-		Reasoning:  map[string]bool{"supported": s.Reasoning, "streaming": s.Reasoning, "encrypted": false},
+		Reasoning:  map[string]bool{"supported": s.Reasoning, "streaming": s.Reasoning, "encrypted": s.Reasoning},
 		Multimodal: multimodal{map[string]bool{"image": true, "audio": true, "video": true, "pdf": true, "file": true}},
 		Human:      map[string]bool{"supported": true, "approvals": true, "feedback": true, "interrupts": true, "approveWithEdits": true},
 	}

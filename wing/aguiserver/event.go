@@ -29,6 +29,7 @@ const (
 	messagesSnapshot = "MESSAGES_SNAPSHOT"
 	subagentStarted  = "SUBAGENT_STARTED"
 	subagentFinished = "SUBAGENT_FINISHED"
+	encryptedValue   = "REASONING_ENCRYPTED_VALUE"
 )
 
 // An event is an event on the wire. Each type has some fields. A field with the type any is
@@ -59,6 +60,10 @@ type event struct {
 	Description         string `json:"description,omitempty"`
 	ParentSubagentRunID string `json:"parentSubagentRunId,omitempty"`
 	ParentToolCallID    string `json:"parentToolCallId,omitempty"`
+	// Subtype is what EntityID names: a message or a tool-call.
+	Subtype        string `json:"subtype,omitempty"`
+	EntityID       string `json:"entityId,omitempty"`
+	EncryptedValue string `json:"encryptedValue,omitempty"`
 }
 
 // An outcome reports how a run or a subagent has ended.
@@ -111,6 +116,8 @@ type message struct {
 	Error      string          `json:"error,omitempty"`
 	// SubagentRunID is the subagent that made the message; a client's is ignored.
 	SubagentRunID string `json:"subagentRunId,omitempty"`
+	// EncryptedValue is the model's signature; a client's is ignored.
+	EncryptedValue string `json:"encryptedValue,omitempty"`
 }
 
 // A toolCall is a call in a message.
@@ -118,6 +125,8 @@ type toolCall struct {
 	ID       string       `json:"id"`
 	Type     string       `json:"type"`
 	Function callFunction `json:"function"`
+	// EncryptedValue is as in a message.
+	EncryptedValue string `json:"encryptedValue,omitempty"`
 }
 
 type callFunction struct {

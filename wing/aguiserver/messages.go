@@ -109,11 +109,11 @@ func listMessages(events []*session.Event, reasoning bool, l *lineage) []message
 type seenCalls struct {
 	// longRunning are those whose result arrives later, and requests the runtime's own.
 	longRunning, requests map[string]bool
-	// files counts the bytes of files in messages.
+	// files counts the bytes of files and signatures in messages.
 	files int
 }
 
-// maxFiles limits the bytes of files in a MESSAGES_SNAPSHOT: clients read events of at most 10 MiB.
+// maxFiles limits the bytes of files and signatures in a MESSAGES_SNAPSHOT: clients read events of at most 10 MiB.
 const maxFiles = 4 << 20
 
 func newSeenCalls() *seenCalls { return &seenCalls{map[string]bool{}, map[string]bool{}, 0} }
@@ -177,6 +177,14 @@ func (s *seenCalls) encodeFile(file *genai.Blob) contentPart {
 	return contentPart{Type: nameKind(file.MIMEType), Source: &partSource{"data", base64.StdEncoding.EncodeToString(file.Data), file.MIMEType}}
 }
 
+// boundValue returns a signature, and beyond the limit none.
+func (s *seenCalls) boundValue(value string) string {
+	if s.files += len(value); s.files > maxFiles {
+		return ""
+	}
+	return value
+}
+
 // nameKind returns the part type for a file.
 func nameKind(mimeType string) string {
 	kind, _, _ := strings.Cut(mimeType, "/")
@@ -190,16 +198,20 @@ func nameKind(mimeType string) string {
 func (s *seenCalls) listAgentMessages(ev *session.Event, reasoning bool) []message {
 	var all []message
 	text, thoughts := readTexts(ev)
-	if thoughts != "" && reasoning {
-		all = append(all, message{ID: thoughtsID(ev.ID), Role: roleReasoning, Content: encodeText(thoughts)})
+	var signed signatures
+	if reasoning {
+		signed = readSignatures(ev)
 	}
-	m := message{ID: ev.ID, Role: roleAssistant}
+	if thoughts != "" && reasoning {
+		all = append(all, message{ID: thoughtsID(ev.ID), Role: roleReasoning, Content: encodeText(thoughts), EncryptedValue: s.boundValue(signed.thoughts)})
+	}
+	m := message{ID: ev.ID, Role: roleAssistant, EncryptedValue: s.boundValue(signed.text)}
 	if text != "" {
 		m.Content = encodeText(text)
 	}
 	for _, c := range ev.Calls() {
 		if !s.requests[c.ID] {
-			m.ToolCalls = append(m.ToolCalls, toolCall{c.ID, "function", callFunction{c.Name, string(encodeArgs(c))}})
+			m.ToolCalls = append(m.ToolCalls, toolCall{c.ID, "function", callFunction{c.Name, string(encodeArgs(c))}, s.boundValue(signed.calls[c.ID])})
 		}
 	}
 	if text != "" || len(m.ToolCalls) > 0 {
@@ -208,6 +220,41 @@ func (s *seenCalls) listAgentMessages(ev *session.Event, reasoning bool) []messa
 	for _, f := range ev.Responses() {
 		if s.isFinalResult(ev, f) {
 			all = append(all, message{ID: resultID(f.ID), Role: roleTool, ToolCallID: f.ID, Content: encodeText(encodeResult(f.Response))})
+		}
+	}
+	return all
+}
+
+// signatures are the models' signatures in an event, which prove to the model that it has had the thoughts
+// before. Clients get them because the protocol has them; the host sends those in the session to the model,
+// and ignores what a client returns.
+type signatures struct {
+	text, thoughts string
+	// calls are those by their calls.
+	calls map[string]string
+}
+
+// readSignatures returns an event's signatures. A message has the last one.
+func readSignatures(ev *session.Event) signatures {
+	var all signatures
+	if ev.Content == nil {
+		return all
+	}
+	for _, p := range ev.Content.Parts {
+		if p == nil || len(p.ThoughtSignature) == 0 {
+			continue
+		}
+		value := base64.StdEncoding.EncodeToString(p.ThoughtSignature)
+		switch {
+		case p.FunctionCall != nil:
+			if all.calls == nil {
+				all.calls = map[string]string{}
+			}
+			all.calls[p.FunctionCall.ID] = value
+		case p.Thought:
+			all.thoughts = value
+		default:
+			all.text = value
 		}
 	}
 	return all

@@ -170,6 +170,10 @@ func TestEventsToWire(t *testing.T) {
 		{"a subagent's runs", []*session.Event{below("e", "a", "", "root@1/a@1"), below("f", "a", "", "root@1/a@2")}, "SUBAGENT_STARTED a i/root@1/a@1 STEP_STARTED a " + text("e", "e") + " STEP_FINISHED a SUBAGENT_FINISHED i/root@1/a@1 SUBAGENT_STARTED a i/root@1/a@2 STEP_STARTED a " + text("f", "f") + " STEP_FINISHED a SUBAGENT_FINISHED i/root@1/a@2"},
 		{"a run that returns", []*session.Event{below("e", "a", "", "root@1/a@1"), below("f", "root", "", "root@1"), below("g", "a", "", "root@1/a@1")}, "SUBAGENT_STARTED a i/root@1/a@1 STEP_STARTED a " + text("e", "e") + " STEP_FINISHED a SUBAGENT_FINISHED i/root@1/a@1 " + text("f", "f") + " STEP_STARTED a " + text("g", "g") + " STEP_FINISHED a"},
 		{"chunks of a subagent that has ended", []*session.Event{partial(below("e", "a", "", "root@1/a@1")), below("f", "root", "", "root@1")}, "SUBAGENT_STARTED a i/root@1/a@1 STEP_STARTED a TEXT_MESSAGE_START e TEXT_MESSAGE_CONTENT e e STEP_FINISHED a TEXT_MESSAGE_END e SUBAGENT_FINISHED i/root@1/a@1 " + text("f", "f")},
+		{"signatures", []*session.Event{with(thought(textEvent("e", "root", "t")), func(ev *session.Event) {
+			ev.Content.Parts[0].ThoughtSignature = []byte{1}
+			ev.Content.Parts = append(ev.Content.Parts, &genai.Part{Text: "h", ThoughtSignature: []byte{2}}, &genai.Part{FunctionCall: &genai.FunctionCall{ID: "c", Name: "refund"}, ThoughtSignature: []byte{3}})
+		}), with(textEvent("f", "root", ""), func(ev *session.Event) { ev.Content.Parts[0].ThoughtSignature = []byte{4} })}, "REASONING_START e-reasoning REASONING_MESSAGE_START e-reasoning REASONING_MESSAGE_CONTENT e-reasoning t REASONING_MESSAGE_END e-reasoning REASONING_END e-reasoning " + text("e", "h") + " TOOL_CALL_START c refund e TOOL_CALL_ARGS c {} TOOL_CALL_END c REASONING_ENCRYPTED_VALUE message e-reasoning AQ== REASONING_ENCRYPTED_VALUE message e Ag== REASONING_ENCRYPTED_VALUE tool-call c Aw=="},
 		{"call and result", []*session.Event{call, responseEvent("e2", "c", "refund", map[string]any{"result": "ok"})}, `TOOL_CALL_START c refund e1 TOOL_CALL_ARGS c {"n":1} TOOL_CALL_END c TOOL_CALL_RESULT result-c c ok`},
 		{"approval", []*session.Event{call, approval, open}, `TOOL_CALL_START c refund e1 TOOL_CALL_ARGS c {"n":1} TOOL_CALL_END c`},
 		{"client tool", []*session.Event{callEvent("e1", "c", "get_weather", nil), responseEvent("e2", "c", "get_weather", map[string]any{"status": "pending"})}, "TOOL_CALL_START c get_weather e1 TOOL_CALL_ARGS c {} TOOL_CALL_END c"},
@@ -213,7 +217,7 @@ func describeEvent(ev *event) []string {
 			}
 		}
 	}
-	for _, text := range []string{ev.ThreadID, ev.StepName, ev.MessageID, ev.ToolCallID, ev.ToolCallName, ev.ParentMessageID} {
+	for _, text := range []string{ev.ThreadID, ev.StepName, ev.MessageID, ev.ToolCallID, ev.ToolCallName, ev.ParentMessageID, ev.Subtype, ev.EntityID, ev.EncryptedValue} {
 		if text != "" {
 			all = append(all, text)
 		}

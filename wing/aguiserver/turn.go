@@ -224,6 +224,9 @@ func (t *turn) readEvent(ev *session.Event) error {
 		t.endMessage(m)
 	}
 	t.readCalls(ev)
+	if t.settings.Reasoning {
+		t.sendSignatures(ev, text != "", thoughts != "")
+	}
 	if all := t.state.applyDelta(ev.Actions.StateDelta); len(all) > 0 {
 		t.sendEvent(&event{Type: stateDelta, Delta: all, SubagentRunID: t.owner})
 	}
@@ -435,6 +438,25 @@ func (t *turn) readCalls(ev *session.Event) {
 		if t.seen.isFinalResult(ev, f) {
 			t.endCall(f.ID)
 			t.sendEvent(&event{Type: toolResult, MessageID: resultID(f.ID), ToolCallID: f.ID, Content: encodeResult(f.Response), Role: roleTool, SubagentRunID: t.owner})
+		}
+	}
+}
+
+// sendSignatures writes the signatures for what the client has of an event.
+func (t *turn) sendSignatures(ev *session.Event, hasText, hasThoughts bool) {
+	signed := readSignatures(ev)
+	send := func(subtype, id, value string) {
+		t.sendEvent(&event{Type: encryptedValue, Subtype: subtype, EntityID: id, EncryptedValue: value, SubagentRunID: t.owner})
+	}
+	if signed.thoughts != "" && hasThoughts {
+		send("message", thoughtsID(ev.ID), signed.thoughts)
+	}
+	if signed.text != "" && hasText {
+		send("message", ev.ID, signed.text)
+	}
+	for _, c := range ev.Calls() {
+		if value := signed.calls[c.ID]; value != "" && !t.seen.requests[c.ID] {
+			send("tool-call", c.ID, value)
 		}
 	}
 }
