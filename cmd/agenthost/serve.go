@@ -180,6 +180,7 @@ func (m *serveMain) loadOptions() (*loader.Options, *connections.Keys, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	m.keys = keys
 	load, err := m.flags.load.LoaderOptions(&loader.Options{Logger: m.logger}, m.dirs...)
 	return load, keys, err
 }

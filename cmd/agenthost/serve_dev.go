@@ -71,7 +71,7 @@ func (m *serveMain) addExtensions(opts *server.Options, grants *connections.Gran
 	stored := &revisions.Options{Loader: m.loader, Folders: ui.Folders}
 	played := &replay.Options{Loader: m.loader, Folders: ui.Folders}
 	tests := &testweb.Options{Loader: m.loader, Folders: ui.Folders, Dev: ui.Dev}
-	opts.Extensions = serverExtensions(extensionOptions{talks, ui, evals, reasons, tests, grants, m.flags.chatOptions(), stored, played, m.flags.mcpOptions(), m.flags.openaiOptions(), m.flags.aguiOptions(), m.flags.peerOptions(), &operator.Options{Log: &m.problems}, m.staged})
+	opts.Extensions = serverExtensions(extensionOptions{talks, ui, evals, reasons, tests, grants, m.flags.chatOptions(), stored, played, m.flags.mcpOptions(), m.flags.openaiOptions(), m.flags.aguiOptions(), m.peerOptions(), &operator.Options{Log: &m.problems}, m.staged})
 	return opts
 }
 
@@ -98,8 +98,12 @@ func (f *serveFlags) openaiOptions() *openaiserver.Options {
 }
 
 // peerOptions returns for which apps A2A is served, as in chatOptions.
-func (f *serveFlags) peerOptions() *a2aserver.Options {
-	return &a2aserver.Options{All: f.isTrial()}
+func (m *serveMain) peerOptions() *a2aserver.Options {
+	opts := &a2aserver.Options{All: m.flags.isTrial()}
+	if m.keys != nil {
+		opts.Keys = m.keys
+	}
+	return opts
 }
 
 // aguiOptions returns for which apps AG-UI is served, as in chatOptions.

@@ -14,6 +14,7 @@ import (
 	"agenthost/pkg/server"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
+	connections "agenthost/wing/connection"
 	"agenthost/wing/connection/authorize"
 	"agenthost/wing/devui"
 	"agenthost/wing/operator"
@@ -82,6 +83,8 @@ func (f *serveFlags) validateLimits() error {
 
 // serveMain is a running serve's state.
 type serveMain struct {
+	// keys encrypt users' tokens; nil without any.
+	keys *connections.Keys
 	// loader opens apps as the host does.
 	loader *loader.Loader
 	flags  *serveFlags

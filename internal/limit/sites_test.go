@@ -108,6 +108,7 @@ var boundedDecoders = map[string]string{
 	"internal/number/numbertest/numbertest.go": "a constant",
 	"pkg/protocol/body.go":                     "a request body that the server has read, MaxBody",
 	"wing/aguiserver/input.go":                 "a part of a request body that the server has read, MaxBody",
+	"wing/a2aserver/a2apush/store.go":          "stored rows of its own, 8 bounded configurations",
 	"wing/a2aserver/a2aserver.go":              "a request body that the server has read, MaxBody",
 	"wing/openaiserver/responses.go":           "a part of a request body that the server has read, MaxBody",
 	"wing/openaiserver/request.go":             "a request body that the server has read, MaxBody",

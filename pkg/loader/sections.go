@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"reflect"
 	"slices"
 	"strconv"
@@ -29,6 +30,9 @@ type SectionEnv struct {
 	AddEntry func(*runtime.ToolNode)
 	// Reload is how changes in the app's files are published; nil for the defaults.
 	Reload *runtime.ReloadOptions
+	// HTTP reaches the addresses that the host grants to the app. It is nil for a section whose config
+	// names none (see [tool.AddressConfig]).
+	HTTP *http.Client
 	// Logger is never nil.
 	Logger *slog.Logger
 }
@@ -68,6 +72,7 @@ func (r *resolver) decodeDocument(n *spec.Node) spec.Diagnostics {
 		}
 		plan, problems := k.Decode(at)
 		ds = append(ds, plan.Check(problems)...)
+		ds = append(ds, r.checkPolicy(plan.Config)...)
 		r.app.sections = append(r.app.sections, plan)
 	}
 	return ds
@@ -79,9 +84,15 @@ func (c *compiler) buildSections(ctx context.Context, root runtime.Agent) (built
 	built = map[string]any{}
 	addEntry := func(entry *runtime.ToolNode) { entries = append(entries, entry) }
 	for _, s := range c.app.sections {
-		value, err := s.Build(ctx, SectionEnv{
+		env := SectionEnv{
 			App: c.src.name, Root: root, Skills: c.app.listSkills(), AddEntry: addEntry, Reload: c.app.doc.reloadOptions(), Logger: c.loader.opts.Logger,
-		})
+		}
+		if addresses := configAddresses(s.Config); len(addresses) > 0 {
+			client, end := c.acquireToolClient(addresses)
+			c.held.add(end)
+			env.HTTP = client
+		}
+		value, err := s.Build(ctx, env)
 		if err != nil {
 			return nil, nil, placeSectionError(s, err)
 		}

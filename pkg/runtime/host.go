@@ -176,7 +176,7 @@ func (req *RunRequest) validateRequest() error {
 // stops ends the run.
 func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 	return func(yield func(*session.Event, error) bool) {
-		ctx, span := h.beginRunSpan(ctx, req.App, req.SessionID)
+		ctx, span := h.beginRunSpan(ctx, req)
 		room := h.newRunRoom(session.Key{App: req.App, User: req.UserID, ID: req.SessionID}, span, yield)
 		defer room.output.guard.recoverPanic()
 		defer span.endSpan()

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"google.golang.org/genai"
+
+	"agenthost/pkg/session"
 )
 
 // A MeasuredKind is a [Measurement]'s kind.
@@ -25,6 +27,10 @@ type Measurement struct {
 	// Revision is the one on which the run runs; empty if the app has none, or if the run failed before
 	// it was chosen.
 	Revision string
+	// Session is that of a run; zero for its parts. Protocol is the run's, and Invocation is empty if the
+	// run failed before it was known, and in live conversations.
+	Session              session.Key
+	Protocol, Invocation string
 	// Agent names the agent that calls the model or the tool; empty for a run and a compaction
 	// summary.
 	Agent string

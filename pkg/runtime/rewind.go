@@ -45,7 +45,7 @@ func (h *Host) Rewind(ctx context.Context, req *RewindRequest) Events {
 		key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
 		var span *runSpan
 		if req.Message != nil {
-			ctx, span = h.beginRunSpan(ctx, req.App, req.SessionID)
+			ctx, span = h.beginRunSpan(ctx, &RunRequest{App: req.App, UserID: req.UserID, SessionID: req.SessionID})
 		}
 		room := h.newRunRoom(key, span, yield)
 		defer room.output.guard.recoverPanic()

@@ -36,6 +36,9 @@ func (room *runRoom) runInvocation(ctx context.Context, current *App, sess *sess
 	room.initRun(app, sess, req)
 	err = room.prepareRun(ctx, req)
 	room.identifySpans(ctx)
+	if s := room.output.span; s != nil {
+		s.invocation = room.run.id
+	}
 	if err != nil {
 		room.deliverEvent(nil, err)
 		return

@@ -60,20 +60,24 @@ type runSpan struct {
 	start time.Time
 	err   error
 	// run marks a run's span. App and wait are empty for an agent, which is not measured.
-	run      bool
-	app      string
-	revision string
-	wait     time.Duration
+	run        bool
+	app        string
+	revision   string
+	session    session.Key
+	protocol   string
+	invocation string
+	wait       time.Duration
 }
 
 // beginRunSpan starts the run's span, if runs are observed.
-func (h *Host) beginRunSpan(ctx context.Context, app, sessionID string) (context.Context, *runSpan) {
+func (h *Host) beginRunSpan(ctx context.Context, req *RunRequest) (context.Context, *runSpan) {
 	if !h.isObserved() {
 		return ctx, nil
 	}
-	s := &runSpan{host: h, run: true, app: app, start: h.now()}
+	key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
+	s := &runSpan{host: h, run: true, app: req.App, session: key, protocol: req.Protocol, start: h.now()}
 	if h.tracer != nil {
-		ctx, s.span = h.startSpan(ctx, "invocation", trace.SpanKindInternal, s.start, []attribute.KeyValue{AttrApp.String(app), AttrSession.String(sessionID)})
+		ctx, s.span = h.startSpan(ctx, "invocation", trace.SpanKindInternal, s.start, []attribute.KeyValue{AttrApp.String(req.App), AttrSession.String(req.SessionID)})
 	}
 	return ctx, s
 }
@@ -125,7 +129,9 @@ func (s *runSpan) endSpan() {
 	}
 	s.host.endSpan(s.span, end)
 	if s.run && s.host.observe != nil {
-		s.host.observe(Measurement{Kind: MeasuredRun, App: s.app, Revision: s.revision, Code: code, Start: s.start, End: end, Wait: s.wait})
+		s.host.observe(Measurement{
+			Kind: MeasuredRun, App: s.app, Revision: s.revision, Session: s.session, Protocol: s.protocol, Invocation: s.invocation, Code: code, Start: s.start, End: end, Wait: s.wait,
+		})
 	}
 }
 

@@ -121,6 +121,15 @@ func (s *Services) TrackRun() (end func(), err error) {
 	return sync.OnceFunc(s.runs.release), nil
 }
 
+// TrackFollowUp counts work that follows a run, and that a shutdown waits for, until end is called. It also
+// does so during a shutdown, unless no run is in progress: then it returns false.
+func (s *Services) TrackFollowUp() (end func(), ok bool) {
+	if !s.runs.acquireFollowUp() {
+		return nil, false
+	}
+	return sync.OnceFunc(s.runs.releaseFollowUp), true
+}
+
 // WriteLarge encodes a JSON response and writes it within the limit for large responses
 // (Options.MaxResponseBytes). It encodes few at a time, because encoding needs more memory
 // than the result. A response that reports a completed write is exempt from the limit.

@@ -25,7 +25,9 @@ type runGate struct {
 	mu      sync.Mutex
 	closed  bool
 	running int
-	idle    chan struct{} // closed after the last run; nil if no one waits
+	// followUps counts the running ones that follow a run.
+	followUps int
+	idle      chan struct{} // closed after the last run; nil if no one waits
 }
 
 func (g *runGate) acquire() bool {
@@ -38,9 +40,34 @@ func (g *runGate) acquire() bool {
 	return true
 }
 
+// acquireFollowUp counts work until releaseFollowUp, also in a closed gate while another run is in
+// progress. It returns false if the gate is closed, and idle.
+func (g *runGate) acquireFollowUp() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed && g.running == 0 {
+		return false
+	}
+	g.running++
+	g.followUps++
+	return true
+}
+
+func (g *runGate) releaseFollowUp() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.followUps--
+	g.removeOne()
+}
+
 func (g *runGate) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.removeOne()
+}
+
+// removeOne ends a run or what follows it; g.mu is held.
+func (g *runGate) removeOne() {
 	if g.running--; g.running == 0 && g.idle != nil {
 		close(g.idle)
 		g.idle = nil
@@ -62,7 +89,7 @@ func (g *runGate) isOpen() bool {
 func (g *runGate) count() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.running
+	return g.running - g.followUps
 }
 
 func (g *runGate) wait(ctx context.Context) error {

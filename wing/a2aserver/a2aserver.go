@@ -29,6 +29,7 @@ import (
 	"agenthost/pkg/protocol/task"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
+	"agenthost/wing/a2aserver/a2apush"
 )
 
 // Options configure the wing. The zero value is valid: it serves the apps that have a2a_server in
@@ -38,15 +39,28 @@ type Options struct {
 	All bool
 	// User is the user on a host without authentication; the default is user, as on the page.
 	User string
+	// Keys encrypt the push notification configurations. Without keys there are no push notifications.
+	Keys a2apush.Sealer
+	// Wait waits between two attempts to send a notification, until a time has passed or ctx ends; nil waits
+	// with a timer.
+	Wait func(ctx context.Context, d time.Duration) error
 }
 
 const localUser = "user"
+
+// protocolName is the protocol in the runs' outcomes.
+const protocolName = "a2a"
 
 // handlers handle the routes.
 type handlers struct {
 	*server.Services
 	opts  Options
 	tasks *task.Tasks
+	// configs is nil on a host that has no keys.
+	configs *a2apush.Configs
+	sender  *a2apush.Sender
+	// warned has the apps whose push_hosts have no effect.
+	warned sync.Map
 	// The protocol's transports, by version.
 	rpc, oldRPC, rest, oldREST http.Handler
 
@@ -65,8 +79,11 @@ func Extend(opts *Options) func(*server.Services) *server.Extension {
 		if h.opts.User == "" {
 			h.opts.User = localUser
 		}
+		if h.opts.Keys != nil && s.Host().Store().Grants != nil {
+			h.configs, h.sender = a2apush.NewConfigs(s.Host().Store().Grants, h.opts.Keys, s.Now), a2apush.NewSender(s.Logger(), h.opts.Wait)
+		}
 		h.buildTransports()
-		return &server.Extension{DescribeProtocol: h.describeProtocol, Routes: h.listRoutes()}
+		return &server.Extension{DescribeProtocol: h.describeProtocol, Routes: h.listRoutes(), Observe: h.observeRun}
 	}
 }
 
@@ -150,6 +167,8 @@ type door struct {
 	// isADK is set if the client requests ADK's extension, for whom answers have all that a remote agent of
 	// ADK reads.
 	isADK bool
+	// isOld reports that the client speaks 0.3.
+	isOld bool
 	// rejected is the error for each call, or nil.
 	rejected error
 }
@@ -237,6 +256,7 @@ func (d *door) chooseTransport(r *http.Request, body json.RawMessage) http.Handl
 	default:
 		d.rejected = a2a.NewError(a2a.ErrVersionNotSupported, "A2A-Version must be 1.0 or 0.3")
 	}
+	d.isOld = isOld
 	switch {
 	case isRPC && isOld:
 		return d.h.oldRPC

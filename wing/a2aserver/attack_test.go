@@ -12,9 +12,11 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"agenthost/internal/policy"
 	"agenthost/internal/servertest"
 	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
+	"agenthost/pkg/spec"
 )
 
 // call sends a body as the user u.
@@ -98,18 +100,57 @@ func TestSectionProblems(t *testing.T) {
 		"{provider: {organization: A, url: 'javascript:x'}}": `provider.url must be an https:// address, got "javascript:x"`,
 		"{provider: {organization: A}}":                      "url",
 		"{agents: [" + strings.Repeat("a,", 65) + "]}":       "agents exceeds the limit of 64, got 65",
+		"{push_hosts: ['https://hooks.example.com/']}":       `push_hosts must be hosts such as hooks.example.com, hooks.example.com:8443 or *.example.com, got "https://hooks.example.com/"`,
+		"{push_hosts: ['*']}":                                `got "*"`,
+		"{push_hosts: [" + strings.Repeat("a,", 33) + "]}":   "push_hosts exceeds the limit of 32, got 33",
 		"{push: true}":                                       "push",
 	} {
 		if got := loadSection(t, section); !strings.Contains(got, want) {
 			t.Errorf("%.80s reports %q, want %q", section, got, want)
 		}
 	}
-	if got := loadSection(t, "{}"); got != "" {
-		t.Errorf("control: %s", got)
+	for _, section := range []string{"{}", "{push_hosts: [hooks.example.com, '*.example.com', '127.0.0.1:9']}"} {
+		if got := loadSection(t, section); got != "" {
+			t.Errorf("control: %s", got)
+		}
+	}
+}
+
+// The policy of the host decides about push_hosts as about tools' addresses: other machines' apps need a grant
+// for a private address, and with a policy file for each host.
+func TestPushHostsPolicy(t *testing.T) {
+	n, _ := spec.Parse("policy.yaml", []byte("grants: [{network: [hooks.example.com, '*.example.org']}]\n"))
+	granted, ds := policy.Decode(n)
+	if err := ds.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		policy *policy.Policy
+		hosts  string
+		want   string
+	}{
+		{nil, "127.0.0.1:9", "app desk may not reach 127.0.0.1:9 (a private address)"},
+		{nil, "169.254.169.254", "app desk may not reach 169.254.169.254 (a private address)"},
+		{nil, "hooks.example.net", ""},
+		{granted, "hooks.example.com", ""},
+		{granted, "'*.example.org'", ""},
+		{granted, "hooks.example.net", "app desk may not reach hooks.example.net"},
+		{granted, "'*.example.com'", "app desk may not reach *.example.com"},
+	} {
+		got := loadSectionWith(t, "{push_hosts: ["+tt.hosts+"]}", &loader.Options{Policy: tt.policy.For(policy.Host{Shared: true})})
+		if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%s reports %q, want %q", tt.hosts, got, tt.want)
+		}
 	}
 }
 
 func loadSection(t *testing.T, section string) string {
+	t.Helper()
+	return loadSectionWith(t, section, nil)
+}
+
+// loadSectionWith returns the problems of an app with the section.
+func loadSectionWith(t *testing.T, section string, opts *loader.Options) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "desk")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -123,7 +164,7 @@ func loadSection(t *testing.T, section string) string {
 			t.Fatal(err)
 		}
 	}
-	app, problems := loader.New(testenv.Kinds(), nil).Load(t.Context(), dir)
+	app, problems := loader.New(testenv.Kinds(), opts).Load(t.Context(), dir)
 	if app != nil {
 		defer app.Close()
 	}

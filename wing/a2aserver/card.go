@@ -40,7 +40,7 @@ func (d *door) buildCard() *a2a.AgentCard {
 		Name: agent.Name(), Description: about, Version: d.settings.version,
 		IconURL: d.settings.iconURL, DocumentationURL: d.settings.documentation,
 		Capabilities: a2a.AgentCapabilities{
-			Streaming: true, ExtendedAgentCard: d.h.HasAuth(),
+			Streaming: true, PushNotifications: d.checkPush() == nil, ExtendedAgentCard: d.h.HasAuth(),
 			Extensions: []a2a.AgentExtension{{URI: a2apart.ADKExtension, Description: "Answers have ADK's metadata and its function calls."}},
 		},
 		DefaultInputModes: []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},

@@ -105,29 +105,3 @@ func (d *door) listSessions(ctx context.Context, contextID string) ([]session.Ke
 	}
 	return keys, nil
 }
-
-// GetTaskPushConfig implements [a2asrv.RequestHandler].
-func (h *handlers) GetTaskPushConfig(ctx context.Context, _ *a2a.GetTaskPushConfigRequest) (*a2a.PushConfig, error) {
-	return nil, rejectPush(ctx)
-}
-
-// ListTaskPushConfigs implements [a2asrv.RequestHandler].
-func (h *handlers) ListTaskPushConfigs(ctx context.Context, _ *a2a.ListTaskPushConfigRequest) (*a2a.ListTaskPushConfigResponse, error) {
-	return nil, rejectPush(ctx)
-}
-
-// CreateTaskPushConfig implements [a2asrv.RequestHandler].
-func (h *handlers) CreateTaskPushConfig(ctx context.Context, _ *a2a.PushConfig) (*a2a.PushConfig, error) {
-	return nil, rejectPush(ctx)
-}
-
-// DeleteTaskPushConfig implements [a2asrv.RequestHandler].
-func (h *handlers) DeleteTaskPushConfig(ctx context.Context, _ *a2a.DeleteTaskPushConfigRequest) error {
-	return rejectPush(ctx)
-}
-
-// rejectPush returns the error for push notifications, which the card does not offer: the host would send
-// requests to addresses that a client names.
-func rejectPush(ctx context.Context) error {
-	return cmp.Or(doorOf(ctx).rejected, error(a2a.ErrPushNotificationNotSupported))
-}

@@ -21,6 +21,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
+	"agenthost/wing/a2aserver/a2apush"
 )
 
 var _ a2asrv.RequestHandler = (*handlers)(nil)
@@ -37,6 +38,8 @@ type sent struct {
 	repeats *task.State
 	// answered is the task before the answer.
 	answered *task.State
+	// push is where the client receives notifications of the task; nil for no notifications.
+	push *a2apush.Config
 }
 
 // readMessage reads a message, and finds its task.
@@ -51,8 +54,6 @@ func (d *door) readMessage(ctx context.Context, req *a2a.SendMessageRequest) (*s
 		return nil, newInvalid("message.messageId must have 1 to %d bytes", maxID)
 	case m.Role != a2a.MessageRoleUser:
 		return nil, newInvalid("message.role must be ROLE_USER (user in 0.3)")
-	case req.Config != nil && req.Config.PushConfig != nil:
-		return nil, a2a.ErrPushNotificationNotSupported
 	case req.Config != nil && req.Config.HistoryLength != nil && *req.Config.HistoryLength < 0:
 		return nil, newInvalid("configuration.historyLength must be at least 0")
 	}
@@ -61,6 +62,11 @@ func (d *door) readMessage(ctx context.Context, req *a2a.SendMessageRequest) (*s
 		return nil, err
 	}
 	s := &sent{content: &genai.Content{Role: genai.RoleUser, Parts: parts}}
+	if req.Config != nil && req.Config.PushConfig != nil {
+		if s.push, err = d.readPushConfig(req.Config.PushConfig); err != nil {
+			return nil, err
+		}
+	}
 	if len(req.Metadata) > 0 {
 		text, err := server.EncodeJSON(req.Metadata)
 		if err != nil || len(text) > maxMetadata {
@@ -163,12 +169,14 @@ type turn struct {
 // startTurn starts a message's run, and returns once the message is stored.
 func (d *door) startTurn(ctx context.Context, s *sent, f *feed) (*turn, error) {
 	t := &turn{id: s.id}
+	end := d.newTurnEnd()
 	run, err := d.h.tasks.Start(ctx, task.ID{Key: s.id.Key}, func(ctx context.Context, started func(string)) error {
 		defer f.closeQueues()
 		id := s.id
 		defer func() { d.h.removeFeed(id, f) }()
-		return d.runTurn(ctx, s, f, func(invocation string) {
+		return d.runTurn(ctx, s, end, f, func(invocation string) {
 			id.Invocation = cmp.Or(id.Invocation, invocation)
+			end.setTask(id)
 			d.h.addFeed(id, f)
 			started(id.Invocation)
 		})
@@ -176,9 +184,10 @@ func (d *door) startTurn(ctx context.Context, s *sent, f *feed) (*turn, error) {
 	if err != nil {
 		return nil, d.describeError(err)
 	}
+	end.setRun(run)
 	t.run = run
 	if t.id.Invocation = run.WaitForStart(ctx); t.id.Invocation != "" {
-		return t, nil
+		return t, d.addPushConfig(ctx, t.id, s.push, run)
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -187,16 +196,17 @@ func (d *door) startTurn(ctx context.Context, s *sent, f *feed) (*turn, error) {
 }
 
 // runTurn runs a turn to its end.
-func (d *door) runTurn(ctx context.Context, s *sent, f *feed, onStart func(string)) error {
-	inner, end, err := d.h.StartRun(ctx, s.id.Key.App, s.id.Key.User, true)
+func (d *door) runTurn(ctx context.Context, s *sent, end *turnEnd, f *feed, onStart func(string)) error {
+	inner, leave, err := d.h.StartRun(ctx, s.id.Key.App, s.id.Key.User, true)
 	if err != nil {
 		return err
 	}
-	defer end()
+	defer leave()
+	defer end.notifyClients()
 	streaming := true
 	return protocol.Run(inner, d.h.Services, &runtime.RunRequest{
 		App: s.id.Key.App, UserID: s.id.Key.User, SessionID: s.id.Key.ID, Message: s.content, Agent: d.agent, CreateSession: s.creates,
-		Streaming: &streaming, Writer: session.WriterClient, Protocol: "a2a", CustomMetadata: s.metadata, OnStart: onStart,
+		Streaming: &streaming, Writer: session.WriterClient, Protocol: protocolName, CustomMetadata: s.metadata, OnStart: onStart,
 	}, func(ev *session.Event) error {
 		f.publishEvent(ev)
 		return nil
@@ -206,16 +216,21 @@ func (d *door) runTurn(ctx context.Context, s *sent, f *feed, onStart func(strin
 // readTask returns a task's state. An interrupted run is resumed.
 func (d *door) readTask(ctx context.Context, id task.ID) (*task.State, error) {
 	return d.h.tasks.Read(ctx, id, func() (*task.Run, error) {
-		return d.h.tasks.Start(ctx, id, func(ctx context.Context, started func(string)) error {
-			inner, end, err := d.h.StartRun(ctx, id.Key.App, id.Key.User, true)
+		end := d.newTurnEnd()
+		end.setTask(id)
+		run, err := d.h.tasks.Start(ctx, id, func(ctx context.Context, started func(string)) error {
+			inner, leave, err := d.h.StartRun(ctx, id.Key.App, id.Key.User, true)
 			if err != nil {
 				return err
 			}
-			defer end()
+			defer leave()
+			defer end.notifyClients()
 			return protocol.Run(inner, d.h.Services, &runtime.RunRequest{
-				App: id.Key.App, UserID: id.Key.User, SessionID: id.Key.ID, InvocationID: id.Invocation, Writer: session.WriterClient, Protocol: "a2a", OnStart: started,
+				App: id.Key.App, UserID: id.Key.User, SessionID: id.Key.ID, InvocationID: id.Invocation, Writer: session.WriterClient, Protocol: protocolName, OnStart: started,
 			}, func(*session.Event) error { return nil })
 		})
+		end.setRun(run)
+		return run, err
 	})
 }
 
@@ -260,6 +275,9 @@ func (h *handlers) SendMessage(ctx context.Context, req *a2a.SendMessageRequest)
 	}
 	config := cmp.Or(req.Config, &a2a.SendMessageConfig{})
 	if s.repeats != nil {
+		if err := d.addPushConfig(ctx, s.id, s.push, nil); err != nil {
+			return nil, err
+		}
 		return d.newView(s.id).describeTask(s.repeats, config.HistoryLength, true), nil
 	}
 	t, err := d.startTurn(ctx, s, &feed{})
@@ -337,6 +355,9 @@ func (d *door) streamMessage(ctx context.Context, req *a2a.SendMessageRequest, y
 	}
 	config := cmp.Or(req.Config, &a2a.SendMessageConfig{})
 	if s.repeats != nil {
+		if err := d.addPushConfig(ctx, s.id, s.push, nil); err != nil {
+			return err
+		}
 		yield(d.newView(s.id).describeTask(s.repeats, config.HistoryLength, true), nil)
 		return nil
 	}
@@ -481,6 +502,7 @@ func (h *handlers) CancelTask(ctx context.Context, req *a2a.CancelTaskRequest) (
 	if err := h.tasks.Cancel(ctx, id, "The client canceled the task."); err != nil {
 		return nil, d.describeError(err)
 	}
+	h.startNotifying(id, nil)
 	if found, err = d.readTask(ctx, id); err != nil {
 		return nil, d.describeError(err)
 	}

@@ -198,7 +198,7 @@ func (g *Grants) postponePoll(ctx context.Context, row *connection.Grant, c *dev
 	}
 	next := *row
 	next.Version++
-	next.Sealed = g.opts.Keys.sealText(&next, text)
+	next.Sealed = g.opts.Keys.SealText(&next, text)
 	if ok, err := g.opts.Store.SwapGrant(ctx, &next); err != nil || !ok {
 		return nil, err
 	}

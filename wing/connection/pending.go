@@ -47,7 +47,7 @@ func (g *Grants) storePending(ctx context.Context, kind string, row *connection.
 	}
 	state = rand.Text() + rand.Text() // 260 bits
 	row.ID, row.Version, row.Expires = hashID(kind, state), 1, now.Add(lifetime)
-	row.Sealed = g.opts.Keys.sealText(row, text)
+	row.Sealed = g.opts.Keys.SealText(row, text)
 	if ok, err := g.opts.Store.SwapGrant(ctx, row); err != nil || !ok {
 		return "", errors.Join(err, errors.New("storing the requested consent"))
 	}
@@ -66,7 +66,7 @@ func (g *Grants) readPending(ctx context.Context, kind, state string, content an
 	if row == nil || row.Expires.IsZero() || !g.opts.Now().Before(row.Expires) {
 		return nil, connection.ErrNoConsent
 	}
-	text, err := g.opts.Keys.openSealed(row)
+	text, err := g.opts.Keys.OpenSealed(row)
 	if err == nil {
 		err = json.Unmarshal(text, content)
 	}

@@ -142,7 +142,7 @@ func (s *userTokens) findRegistered(ctx context.Context, server *tokenServer, m 
 	if err != nil {
 		return err
 	}
-	row.Sealed = s.grants.opts.Keys.sealText(row, text)
+	row.Sealed = s.grants.opts.Keys.SealText(row, text)
 	if _, err := s.grants.opts.Store.SwapGrant(ctx, row); err != nil {
 		return err // another replica's client stays, and this one serves this consent
 	}
@@ -152,7 +152,7 @@ func (s *userTokens) findRegistered(ctx context.Context, server *tokenServer, m 
 
 // openRegistered returns a row's client, or nil if no key decrypts it or its secret has expired.
 func (s *userTokens) openRegistered(row *connection.Grant) *registeredClient {
-	text, err := s.grants.opts.Keys.openSealed(row)
+	text, err := s.grants.opts.Keys.OpenSealed(row)
 	r := &registeredClient{}
 	if err != nil || json.Unmarshal(text, r) != nil || r.Client.ID == "" || r.Expires != 0 && r.Expires <= s.grants.opts.Now().Add(consentLifetime).Unix() {
 		return nil

@@ -67,8 +67,8 @@ func newSealingKey(raw []byte) (sealingKey, error) {
 	return sealingKey{sum[:keyIDBytes], aead}, err
 }
 
-// sealText encrypts a string that belongs to a row.
-func (k *Keys) sealText(row *connection.Grant, text []byte) []byte {
+// SealText encrypts a string that belongs to a row.
+func (k *Keys) SealText(row *connection.Grant, text []byte) []byte {
 	first := k.all[0]
 	return first.aead.Seal(bytes.Clone(first.id), nil, text, additionalData(row))
 }
@@ -76,8 +76,8 @@ func (k *Keys) sealText(row *connection.Grant, text []byte) []byte {
 // errSealed reports a row that no key decrypts.
 var errSealed = errors.New("none of the credential keys decrypts it")
 
-// openSealed decrypts a row's text.
-func (k *Keys) openSealed(row *connection.Grant) ([]byte, error) {
+// OpenSealed decrypts a row's text.
+func (k *Keys) OpenSealed(row *connection.Grant) ([]byte, error) {
 	for _, key := range k.all {
 		if sealed, ok := bytes.CutPrefix(row.Sealed, key.id); ok {
 			if text, err := key.aead.Open(nil, nil, sealed, additionalData(row)); err == nil {

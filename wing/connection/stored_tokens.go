@@ -33,7 +33,7 @@ func (s *userTokens) readToken(ctx context.Context, user connection.User) (*user
 	if err != nil || row == nil {
 		return nil, nil, err
 	}
-	text, err := s.grants.opts.Keys.openSealed(row)
+	text, err := s.grants.opts.Keys.OpenSealed(row)
 	t := &userToken{}
 	if err == nil {
 		err = json.Unmarshal(text, t)
@@ -52,7 +52,7 @@ func (s *userTokens) swapToken(ctx context.Context, user connection.User, t *use
 		return nil, err
 	}
 	row := &connection.Grant{ID: s.grantID(user), User: user, Connection: s.name, Version: after + 1, BusyUntil: busyUntil}
-	row.Sealed = s.grants.opts.Keys.sealText(row, text)
+	row.Sealed = s.grants.opts.Keys.SealText(row, text)
 	ok, err := s.grants.opts.Store.SwapGrant(ctx, row)
 	if err != nil || !ok {
 		return nil, err

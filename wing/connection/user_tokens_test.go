@@ -447,15 +447,15 @@ func TestTokenServerFailures(t *testing.T) {
 // TestKeysReplaced checks how keys are replaced, and that a row cannot be moved to another user.
 func TestKeysReplaced(t *testing.T) {
 	row := &connection.Grant{ID: "a", User: ana, Connection: "crm"}
-	row.Sealed = testKeys(t, keyOne).sealText(row, []byte("text"))
-	if got, err := testKeys(t, keyTwo+"\n"+keyOne).openSealed(row); err != nil || string(got) != "text" {
+	row.Sealed = testKeys(t, keyOne).SealText(row, []byte("text"))
+	if got, err := testKeys(t, keyTwo+"\n"+keyOne).OpenSealed(row); err != nil || string(got) != "text" {
 		t.Errorf("open with both keys = %q, %v", got, err)
 	}
 	moved := *row
 	moved.User.UserID = "bob"
 	for name, open := range map[string]func() ([]byte, error){
-		"another key":  func() ([]byte, error) { return testKeys(t, keyTwo).openSealed(row) },
-		"another user": func() ([]byte, error) { return testKeys(t, keyOne).openSealed(&moved) },
+		"another key":  func() ([]byte, error) { return testKeys(t, keyTwo).OpenSealed(row) },
+		"another user": func() ([]byte, error) { return testKeys(t, keyOne).OpenSealed(&moved) },
 	} {
 		if _, err := open(); !errors.Is(err, errSealed) {
 			t.Errorf("open with %s = %v, want %v", name, err, errSealed)

@@ -273,6 +273,27 @@ func (t *Tasks) Read(ctx context.Context, id ID, resume func() (*Run, error)) (*
 	return &State{Turn: found, Status: Working}, nil
 }
 
+// ReadEnded returns the task to which an invocation belongs whose run has ended, and its state, which no other
+// run of the session changes. The invocation may be that of an answer. A task that a replica can continue is Working. The error is that of Find.
+func (t *Tasks) ReadEnded(ctx context.Context, id ID) (ID, *State, error) {
+	sess, err := t.Host().Store().Sessions.Get(ctx, id.Key, nil)
+	if errors.Is(err, session.ErrNotFound) {
+		return ID{}, nil, ErrUnknown
+	}
+	if err != nil {
+		return ID{}, nil, server.WithSessionKey(id.Key, err)
+	}
+	found := findTurnWith(sess.Events(), id.Invocation)
+	if found == nil {
+		return ID{}, nil, ErrUnknown
+	}
+	s := found.readState(false)
+	if s.Status == Failed && s.Failure == reasonInterrupted && found.isResumable() {
+		s.Status = Working
+	}
+	return ID{id.Key, found.Events[0].InvocationID}, s, nil
+}
+
 // List returns the tasks of a session, the oldest first, without resuming one. The error is that of Find.
 func (t *Tasks) List(ctx context.Context, key session.Key) ([]*State, error) {
 	isRunning, err := t.Host().Store().Sessions.IsRunning(ctx, key)

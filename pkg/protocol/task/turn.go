@@ -55,6 +55,16 @@ func ListTurns(events []*session.Event) []*Turn {
 	return all
 }
 
+// findTurnWith returns the turn with an event of an invocation, or nil.
+func findTurnWith(events []*session.Event, invocation string) *Turn {
+	for _, turn := range slices.Backward(ListTurns(events)) {
+		if slices.ContainsFunc(turn.Events, func(ev *session.Event) bool { return ev.InvocationID == invocation }) {
+			return turn
+		}
+	}
+	return nil
+}
+
 // listRecorded returns the recorded events without those in which a client only writes the state, such as a
 // title: they belong to no turn.
 func listRecorded(events []*session.Event) []*session.Event {
