@@ -3,14 +3,37 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { appendFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { json } from 'node:stream/consumers';
 import { Role, TaskState } from '@a2a-js/sdk';
 import { ClientFactory, ClientFactoryOptions, JsonRpcTransportFactory, RestTransportFactory } from '@a2a-js/sdk/client';
 import { apps, serve } from './host.mjs';
 
+// A hook of a client, to which the app may send notifications.
+const received = [];
+let arrived = () => {};
+const hook = createServer(async (request, response) => {
+  received.push({ headers: request.headers, body: await json(request) });
+  response.end();
+  arrived();
+}).listen(0, '127.0.0.1');
+await once(hook, 'listening');
+const hookHost = `127.0.0.1:${hook.address().port}`;
+
+async function nextNotification() {
+  while (!received.length) await new Promise((resolve) => { arrived = resolve; });
+  return received.shift();
+}
+
 const folders = apps('ui-test/page/apps/helpdesk');
+appendFileSync(join(folders.dir, 'helpdesk', 'app.yaml'), `\na2a_server: {push_hosts: ["${hookHost}"]}\n`);
 const host = await serve(folders.dir);
 test.after(async () => {
   await host.stop();
+  hook.close();
   folders.remove();
 });
 
@@ -58,6 +81,28 @@ for (const transport of [new JsonRpcTransportFactory(), new RestTransportFactory
     const done = await client.sendMessage(message('yes', { taskId: asks.id, contextId: asks.contextId }));
     assert.equal(done.status.state, TaskState.TASK_STATE_COMPLETED);
     assert.equal((await client.getTask({ id: asks.id })).status.state, TaskState.TASK_STATE_COMPLETED);
+  });
+
+  test(`notifications over ${name}`, async () => {
+    const asks = await client.sendMessage({
+      ...message('I want a refund'),
+      configuration: { taskPushNotificationConfig: { id: 'first', url: `http://${hookHost}/hook`, token: 'token-of-the-client', authentication: { scheme: 'Bearer', credentials: 'secret' } } },
+    });
+    const asked = await nextNotification();
+    assert.equal(asked.headers['x-a2a-notification-token'], 'token-of-the-client');
+    assert.equal(asked.headers.authorization, 'Bearer secret');
+    assert.equal(asked.body.task.status.state, 'TASK_STATE_INPUT_REQUIRED');
+    await client.sendMessage(message('yes', { taskId: asks.id, contextId: asks.contextId }));
+    const done = await nextNotification();
+    assert.equal(done.body.task.id, asks.id);
+    assert.equal(done.body.task.status.state, 'TASK_STATE_COMPLETED');
+    const own = { taskId: asks.id, id: 'first', tenant: '' };
+    const config = await client.getTaskPushNotificationConfig(own);
+    assert.equal(config.url, `http://${hookHost}/hook`);
+    await client.deleteTaskPushNotificationConfig(own);
+    const { configs } = await client.listTaskPushNotificationConfig({ taskId: asks.id, tenant: '', pageSize: 0, pageToken: '' });
+    assert.deepEqual(configs, []);
+    await assert.rejects(client.createTaskPushNotificationConfig({ taskId: asks.id, id: '', url: 'https://evil.test/', token: '', tenant: '' }), /push_hosts/);
   });
 
   test(`errors over ${name}`, async () => {
