@@ -94,7 +94,7 @@ func (m *remoteModel) wrapError(ctx context.Context, err error) error {
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
 		err = failed.Err // the address may have a key
 	}
-	text := terminal.Clean(protocol.TruncateText(m.remote.secrets.redactString(err.Error()), maxText))
+	text := terminal.Clean(protocol.TruncateText(m.remote.secrets.RedactString(err.Error()), maxText))
 	return errors.New(text)
 }
 

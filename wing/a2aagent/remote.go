@@ -38,7 +38,7 @@ type remote struct {
 	timeout time.Duration
 	http    *http.Client
 	logger  *slog.Logger
-	secrets secretList
+	secrets *toolhttp.Redactor
 	// connection is nil if the requests need no credential.
 	connection *connection.Connection
 	// offline is set in apps that must not reach a server, such as in tests.
@@ -55,7 +55,7 @@ func newRemote(_ context.Context, env tool.Env, c *serverYAML) (tool.Set, error)
 	if err != nil {
 		return nil, spec.Diagnostics{c.Card.Errorf(0, "url", "agent_card must be an address")}
 	}
-	r := &remote{card: card, timeout: time.Duration(c.Timeout), logger: env.Logger, offline: env.Offline, connection: env.Connection}
+	r := &remote{secrets: toolhttp.NewRedactor(spec.NewRedactor()), card: card, timeout: time.Duration(c.Timeout), logger: env.Logger, offline: env.Offline, connection: env.Connection}
 	r.http = toolhttp.GuardRedirects(env.HTTP)
 	r.http.Transport = &transport{next: r.http.Transport, remote: r}
 	return r, nil
@@ -168,7 +168,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		user, _ := req.Context().Value(userKey{}).(connection.User)
 		var secrets []string
 		resp, secrets, err = t.remote.connection.RoundTrip(next, req, user)
-		t.remote.secrets.addSecrets(secrets)
+		t.remote.secrets.AddSecrets(secrets)
 	} else {
 		resp, err = next.RoundTrip(req)
 	}
@@ -197,37 +197,6 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 		return 0, &limit.Error{Input: limit.A2AAnswer.Name, Unit: "values", Limit: most}
 	}
 	return n, err
-}
-
-// A secretList redacts the last credentials from what the server sends. It is safe for concurrent use.
-type secretList struct {
-	mu       sync.Mutex
-	secrets  []string
-	redactor *spec.Redactor
-}
-
-// maxSecrets bounds the credentials that are redacted.
-const maxSecrets = 8
-
-func (l *secretList) addSecrets(secrets []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, one := range secrets {
-		if !slices.Contains(l.secrets, one) {
-			l.secrets = append(l.secrets, one)
-			l.redactor = nil
-		}
-	}
-	l.secrets = l.secrets[max(0, len(l.secrets)-maxSecrets):]
-}
-
-func (l *secretList) redactString(text string) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.redactor == nil {
-		l.redactor = spec.NewRedactor(l.secrets...)
-	}
-	return l.redactor.RedactString(text)
 }
 
 // readMap returns a value's JSON object; nil for another value.

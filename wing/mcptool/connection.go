@@ -303,7 +303,7 @@ func (h *headerTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		send = func(req *http.Request) (*http.Response, error) {
 			resp, secrets, err := h.connection.RoundTrip(next, req, h.link.user)
-			h.link.redactor.addSecrets(secrets)
+			h.link.redactor.AddSecrets(secrets)
 			return resp, err
 		}
 	}
@@ -462,7 +462,7 @@ func (l *link) describeError(ctx context.Context, err error) error {
 	if errors.As(err, new(*connections.ConsentError)) {
 		return fmt.Errorf("%s: %w", l.server.displayName(), err)
 	}
-	return fmt.Errorf("%s: %s", l.server.displayName(), l.redactor.redactString(l.errorReason(ctx, err)))
+	return fmt.Errorf("%s: %s", l.server.displayName(), l.redactor.RedactString(l.errorReason(ctx, err)))
 }
 
 func (l *link) errorReason(ctx context.Context, err error) string {
@@ -491,7 +491,7 @@ func (l *link) errorReason(ctx context.Context, err error) string {
 		return fmt.Sprintf("the server rejects the credential of connection %s", l.connection.Name())
 	case len(l.server.command) > 0:
 		if line := l.stderr.lastLine(); line != "" {
-			l.logger.Warn("mcp server failed", "server", l.server.displayName(), "stderr", l.redactor.redactString(line))
+			l.logger.Warn("mcp server failed", "server", l.server.displayName(), "stderr", l.redactor.RedactString(line))
 			return fmt.Sprintf("the server program failed: %s; the host log has its last line of output", stripURL(err))
 		}
 		return fmt.Sprintf("the server program failed: %s; run it manually to see why", stripURL(err))

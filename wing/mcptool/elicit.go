@@ -157,7 +157,7 @@ func (c *elicitCall) requestAnswer(call *tool.Call) (bool, error) {
 	message := c.link.cleanText(c.asked.Message)
 	question := map[string]any{
 		"key": questionKey(c.asked), "message": message, "answers": answers,
-		"requestedSchema": c.link.redactor.redactValue(session.Normalize(schema)),
+		"requestedSchema": c.link.redactor.RedactValue(session.Normalize(schema)),
 	}
 	if c.round != nil {
 		stored, err := c.round.encodeRound(c.link)

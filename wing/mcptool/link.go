@@ -4,15 +4,14 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"agenthost/internal/toolhttp"
 	connections "agenthost/pkg/connection"
-	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
 
@@ -27,7 +26,7 @@ type link struct {
 	// user is whom the connection's credential is for.
 	user     connections.User
 	stderr   *stderrTail
-	redactor *linkRedactor
+	redactor *toolhttp.Redactor
 	logger   *slog.Logger
 	progress progressHub
 	lists    listCaches
@@ -56,51 +55,9 @@ const (
 	maxIdleLinks = 10 * time.Minute
 )
 
-// A linkRedactor removes the secrets in the document, and the last credentials of the connection,
-// from what a server sends. It is safe for concurrent use.
-type linkRedactor struct {
-	base *spec.Redactor
-
-	mu      sync.Mutex
-	secrets []string
-	tokens  atomic.Pointer[spec.Redactor]
-}
-
-// maxLinkSecrets bounds the credentials that a link redacts: the last ones.
-const maxLinkSecrets = 8
-
-func newLinkRedactor(base *spec.Redactor) *linkRedactor {
-	r := &linkRedactor{base: base}
-	r.tokens.Store(spec.NewRedactor())
-	return r
-}
-
-func (r *linkRedactor) addSecrets(secrets []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	before := len(r.secrets)
-	for _, one := range secrets {
-		if !slices.Contains(r.secrets, one) {
-			r.secrets = append(r.secrets, one)
-		}
-	}
-	if len(r.secrets) > before {
-		r.secrets = slices.Clone(r.secrets[max(0, len(r.secrets)-maxLinkSecrets):])
-		r.tokens.Store(spec.NewRedactor(r.secrets...))
-	}
-}
-
-func (r *linkRedactor) redactString(text string) string {
-	return r.tokens.Load().RedactString(r.base.RedactString(text))
-}
-
-func (r *linkRedactor) redactValue(v any) any {
-	return r.tokens.Load().RedactValue(r.base.RedactValue(v))
-}
-
 // cleanText redacts and truncates server text for an error.
 func (l *link) cleanText(text string) string {
-	return cutText(l.redactor.redactString(cleanText(text)), maxErrorText)
+	return cutText(l.redactor.RedactString(cleanText(text)), maxErrorText)
 }
 
 // A transportDialer creates the way to a server, which lives as long as the guard.

@@ -21,11 +21,12 @@ import (
 
 	"agenthost/internal/fake/fakemcp"
 	"agenthost/internal/limit"
+	"agenthost/internal/toolhttp"
 	"agenthost/pkg/tool"
 )
 
 func newTestFilter(out io.Writer) *messageFilter {
-	l := &link{server: &server{}, logger: slog.New(slog.NewTextHandler(out, nil)), redactor: newLinkRedactor(newTestRedactor())}
+	l := &link{server: &server{}, logger: slog.New(slog.NewTextHandler(out, nil)), redactor: toolhttp.NewRedactor(newTestRedactor())}
 	return l.newFilter(newGuard(context.Background(), func(error) {}, time.Now))
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"agenthost/internal/safe"
 	"agenthost/internal/toolconfig"
+	"agenthost/internal/toolhttp"
 	connections "agenthost/pkg/connection"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
@@ -204,10 +205,10 @@ type serverTool struct {
 func (s *serverSet) newLink(header http.Header, user connections.User) *link {
 	l := &link{
 		server: s.server, stderr: &stderrTail{}, logger: s.logger, lock: make(chan struct{}, 1), asking: make(chan struct{}, 1),
-		redactor: newLinkRedactor(s.redactor), user: user, connection: s.env.Connection, hasSessions: &s.hasSessions,
+		redactor: toolhttp.NewRedactor(s.redactor), user: user, connection: s.env.Connection, hasSessions: &s.hasSessions,
 	}
 	if secrets := s.headers.Credentials(header); len(secrets) > 0 {
-		l.redactor = newLinkRedactor(spec.NewRedactor(append(s.secrets, secrets...)...))
+		l.redactor = toolhttp.NewRedactor(spec.NewRedactor(append(s.secrets, secrets...)...))
 	}
 	l.dial = s.server.newDialer(s.env, l, header)
 	return l

@@ -152,7 +152,7 @@ func (s *serverSet) joinPrompt(l *link, name string, res *mcp.GetPromptResult) (
 	case len(text) > limit:
 		return "", limitError{fmt.Sprintf("prompt %q of %d bytes exceeds the limit of %d (max_result)", name, len(text), limit)}
 	}
-	return l.redactor.redactString(text), nil
+	return l.redactor.RedactString(text), nil
 }
 
 // LoadPrompt returns text that names the prompt: app tests call no server.

@@ -253,7 +253,7 @@ func (t *resourceTool) readResource(ctx context.Context, l *link, uri string) (p
 // newResourcePart converts a resource's content. Bytes that no model can read are described.
 func (l *link) newResourcePart(c *mcp.ResourceContents) *genai.Part {
 	if len(c.Blob) == 0 {
-		return &genai.Part{Text: l.redactor.redactString(c.Text)}
+		return &genai.Part{Text: l.redactor.RedactString(c.Text)}
 	}
 	kind, _, _ := strings.Cut(strings.ToLower(c.MIMEType), ";")
 	family, _, _ := strings.Cut(kind, "/")
@@ -261,7 +261,7 @@ func (l *link) newResourcePart(c *mcp.ResourceContents) *genai.Part {
 		return &genai.Part{InlineData: &genai.Blob{Data: c.Blob, MIMEType: kind}}
 	}
 	if family == "text" || kind == "application/json" {
-		return &genai.Part{Text: l.redactor.redactString(strings.ToValidUTF8(string(charset.DecodeText(c.MIMEType, c.Blob)), "\uFFFD"))}
+		return &genai.Part{Text: l.redactor.RedactString(strings.ToValidUTF8(string(charset.DecodeText(c.MIMEType, c.Blob)), "\uFFFD"))}
 	}
 	return &genai.Part{Text: fmt.Sprintf("[Binary resource of type %q, %d bytes, which cannot be displayed.]",
 		cutText(cleanText(kind), maxNameShown), len(c.Blob))}

@@ -139,7 +139,7 @@ func (c *elicitCall) answerInRound(ctx context.Context, round *inputRound, id st
 
 // encodeRound returns a round as a value for the payload of a confirmation.
 func (r *inputRound) encodeRound(l *link) (any, error) {
-	if l.redactor.redactString(r.State) != r.State {
+	if l.redactor.RedactString(r.State) != r.State {
 		return nil, limitError{"the server's requestState contains a credential"}
 	}
 	raw, err := json.Marshal(r)
@@ -153,7 +153,7 @@ func (r *inputRound) encodeRound(l *link) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.redactor.redactValue(v), nil
+	return l.redactor.RedactValue(v), nil
 }
 
 // decodeStoredRound returns the round in the payload of a confirmation, or nil.

@@ -124,7 +124,7 @@ func (t *serverTool) startTask(ctx context.Context, l *link, call *tool.Call, ra
 		now := t.set.now()
 		c.task = &storedTask{ID: report.id, Binding: t.bindTask(call), Started: now.UnixMilli(), Ends: now.Add(t.set.server.taskTimeout()).UnixMilli()}
 	}
-	if err == nil && l.redactor.redactString(report.id) != report.id {
+	if err == nil && l.redactor.RedactString(report.id) != report.id {
 		err = limitError{"the server's taskId contains a credential"}
 	}
 	if err != nil {

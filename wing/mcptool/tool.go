@@ -151,14 +151,14 @@ func (t *serverTool) convertResult(l *link, raw []byte) (*tool.Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tool %s: decoding result: %w", t.Declaration().Name, err)
 	}
-	response := map[string]any{"content": l.redactor.redactValue(res.content), "isError": res.isError}
+	response := map[string]any{"content": l.redactor.RedactValue(res.content), "isError": res.isError}
 	for key, part := range map[string]any{"structuredContent": res.structured, "_meta": withoutProtocolMeta(res.meta)} {
 		if part != nil {
-			response[key] = l.redactor.redactValue(part)
+			response[key] = l.redactor.RedactValue(part)
 		}
 	}
 	if len(res.faults) > 0 {
-		response["warnings"] = l.redactor.redactValue(res.listFaults())
+		response["warnings"] = l.redactor.RedactValue(res.listFaults())
 	}
 	preview := toolconfig.Preview(t.set.server.offer.Preview)
 	if res.isError {
