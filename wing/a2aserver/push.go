@@ -271,7 +271,7 @@ func (h *handlers) notifyClients(ctx context.Context, id task.ID, settings *Sett
 		return err
 	}
 	last := found.Events[len(found.Events)-1]
-	claimed, err := h.configs.Claim(ctx, id, fmt.Sprintf("%s %d", last.ID, found.Status))
+	claimed, err := h.configs.Claim(ctx, id, last.Seq, fmt.Sprint(found.Status))
 	if err != nil {
 		return err
 	}

@@ -44,13 +44,13 @@ func TestClaim(t *testing.T) {
 	if err := c.Add(t.Context(), anyTask, &Config{ID: "x", URL: "https://hooks.example.com/"}); err != nil {
 		t.Fatal(err)
 	}
-	for _, state := range []string{"e1 1", "e2 2"} {
+	for event := range int64(2) {
 		var mu sync.Mutex
 		var all []*Config
 		var callers sync.WaitGroup
 		for range 8 {
 			callers.Go(func() {
-				claimed, err := c.Claim(t.Context(), anyTask, state)
+				claimed, err := c.Claim(t.Context(), anyTask, 2*event+1, "waiting")
 				if err != nil {
 					t.Error(err)
 				}
@@ -61,16 +61,19 @@ func TestClaim(t *testing.T) {
 		}
 		callers.Wait()
 		if len(all) != 1 || !c.IsCurrent(t.Context(), anyTask, all[0]) {
-			t.Fatalf("%s was claimed %d times", state, len(all))
+			t.Fatalf("event %d was claimed %d times", event, len(all))
 		}
-		later, err := c.Claim(t.Context(), anyTask, state+" later")
+		later, err := c.Claim(t.Context(), anyTask, 2*event+1, "failed")
 		if err != nil || len(later) != 1 || c.IsCurrent(t.Context(), anyTask, all[0]) {
-			t.Errorf("%s is current after a later state: %v", state, err)
+			t.Errorf("event %d is current after a later state: %v", event, err)
+		}
+		if earlier, err := c.Claim(t.Context(), anyTask, 2*event, "completed"); err != nil || len(earlier) > 0 {
+			t.Errorf("an earlier state was claimed: %v", err)
 		}
 	}
 	other := anyTask
 	other.Key.User = "v"
-	if claimed, err := c.Claim(t.Context(), other, "e1 1"); err != nil || len(claimed) > 0 {
+	if claimed, err := c.Claim(t.Context(), other, 1, "waiting"); err != nil || len(claimed) > 0 {
 		t.Errorf("another user's task: %v, %v", claimed, err)
 	}
 }

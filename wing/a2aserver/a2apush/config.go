@@ -42,8 +42,9 @@ type Config struct {
 	Credentials string `json:"credentials,omitempty"`
 	// IsOld marks a client that speaks A2A 0.3.
 	IsOld bool `json:"old,omitempty"`
-	// Sent is the last state that was claimed.
-	Sent string `json:"sent,omitempty"`
+	// Sent is the last state that was claimed, and SentEvent the number of its last event.
+	Sent      string `json:"sent,omitempty"`
+	SentEvent int64  `json:"sent_event,omitempty"`
 }
 
 // Check reports a configuration that exceeds a limit, or whose address is not one of the granted hosts.

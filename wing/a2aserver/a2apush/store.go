@@ -151,15 +151,15 @@ func indexOf(all []*Config, id string) int {
 	return slices.IndexFunc(all, func(one *Config) bool { return one.ID == id })
 }
 
-// Claim marks a task's state as sent, and returns the configurations to which it was not sent before. It
-// returns them to one caller of all replicas.
-func (c *Configs) Claim(ctx context.Context, id task.ID, state string) ([]*Config, error) {
+// Claim marks a task's state as sent, and returns the configurations to which neither it nor a later one was
+// sent before. It returns them to one caller of all replicas. The state is that after the event with the number.
+func (c *Configs) Claim(ctx context.Context, id task.ID, event int64, state string) ([]*Config, error) {
 	var claimed []*Config
 	err := c.changeRow(ctx, id, func(all []*Config) ([]*Config, bool, error) {
 		claimed = nil
 		for _, one := range all {
-			if one.Sent != state {
-				one.Sent = state
+			if event > one.SentEvent || event == one.SentEvent && one.Sent != state {
+				one.SentEvent, one.Sent = event, state
 				claimed = append(claimed, one)
 			}
 		}
