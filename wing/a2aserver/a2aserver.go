@@ -164,6 +164,7 @@ type door struct {
 	// path is what follows the agent's address.
 	path string
 	user string
+	saved savedFiles
 	// isADK is set if the client requests ADK's extension, for whom answers have all that a remote agent of
 	// ADK reads.
 	isADK bool
@@ -185,7 +186,7 @@ var errNotFound = server.NewError(http.StatusNotFound, "Not Found")
 // findAgent returns the agent that a path names. An app that is not offered is not found, as one that does
 // not exist.
 func (h *handlers) findAgent(r *http.Request) (*door, error) {
-	d := &door{h: h, r: r, app: h.Host().App(r.PathValue("app")), path: r.PathValue("path")}
+	d := &door{h: h, r: r, saved: savedFiles{h: h, base: h.BaseURL(r)}, app: h.Host().App(r.PathValue("app")), path: r.PathValue("path")}
 	if d.app == nil {
 		return nil, errNotFound
 	}

@@ -41,15 +41,23 @@ tools:
       params: {amount: number}
       value: '{"paid": args.amount}'
       confirm: args.amount > 100
+  - expr:
+      name: save_report
+      description: Saves a report.
+      params: {title: string}
+      value: '{"saved": args.title}'
+      save_artifact: {"reports/{args.title}.md": '"Sales went up."'}
   - name: get_user_choice
   - name: request_input
 sub_agents:
   - {name: writer, model: demo, instruction: Write.}
 -- apps/desk/demo.script.yaml --
 - {when: responses.refund != nil, text: "Paid back."}
+- {when: responses.save_report != nil, text: "Saved."}
 - {when: responses.get_user_choice != nil, text: "You chose {responses.get_user_choice.result}."}
 - {when: user contains "small refund", calls: [{name: refund, args: {amount: 5}}]}
 - {when: user contains "refund", calls: [{name: refund, args: {amount: 500}}]}
+- {when: user contains "report", calls: [{name: save_report, args: {title: may}}]}
 - {when: user contains "choose", calls: [{name: get_user_choice, args: {options: [Green, Black]}}]}
 - {when: user contains "fail", error: {code: 400, message: the model is broken}}
 - {when: user contains "wait", delay: 1h, text: "Late."}

@@ -142,20 +142,21 @@ func (f *follower) skipEvents(events []*session.Event) {
 
 // sendEvent sends an event as an update of an artifact; false if the client has left. A complete event
 // replaces the chunks before it.
-func (f *follower) sendEvent(ev *session.Event) bool {
+func (f *follower) sendEvent(ctx context.Context, ev *session.Event) bool {
 	if ev.IsFromUser() || f.seen[ev.ID] && !ev.Partial {
 		return true
 	}
 	if !ev.Partial {
 		f.seen[ev.ID] = true
-		a := f.view.buildArtifact(ev, f.numbers)
-		if a == nil {
-			return true
+		if a := f.view.buildArtifact(ev, f.numbers); a != nil && !f.sendArtifact(a) {
+			return false
 		}
-		update := a2a.NewArtifactUpdateEvent(f.view.taskInfo(), a.ID, a.Parts...)
-		update.Artifact, update.LastChunk, update.Append, update.Metadata = a, true, false, a.Metadata
-		delete(f.open, a.ID)
-		return f.yield(update, nil)
+		for _, a := range f.view.listSaved(ctx, ev) {
+			if !f.sendArtifact(a) {
+				return false
+			}
+		}
+		return true
 	}
 	parts := a2apart.BuildParts(ev.Content, f.view.isADK, callIDs(ev))
 	if len(parts) == 0 {
@@ -166,6 +167,14 @@ func (f *follower) sendEvent(ev *session.Event) bool {
 	update.Append, update.LastChunk = f.open[id], false
 	update.Metadata, update.Artifact.Metadata = f.view.buildEventMetadata(ev), f.view.buildEventMetadata(ev)
 	f.open[id] = true
+	return f.yield(update, nil)
+}
+
+// sendArtifact sends a complete artifact; false if the client has left.
+func (f *follower) sendArtifact(a *a2a.Artifact) bool {
+	update := a2a.NewArtifactUpdateEvent(f.view.taskInfo(), a.ID, a.Parts...)
+	update.Artifact, update.LastChunk, update.Append, update.Metadata = a, true, false, a.Metadata
+	delete(f.open, a.ID)
 	return f.yield(update, nil)
 }
 
@@ -188,7 +197,7 @@ func (f *follower) followQueue(ctx context.Context, queue chan *session.Event) {
 				f.followStore(ctx)
 				return
 			}
-			if !f.sendEvent(ev) {
+			if !f.sendEvent(ctx, ev) {
 				return
 			}
 		case <-ctx.Done():
@@ -208,7 +217,7 @@ func (f *follower) followStore(ctx context.Context) {
 			return
 		}
 		for _, ev := range s.Events {
-			if !f.sendEvent(ev) {
+			if !f.sendEvent(ctx, ev) {
 				return
 			}
 		}

@@ -45,7 +45,7 @@ func (h *handlers) ListTasks(ctx context.Context, req *a2a.ListTasksRequest) (*a
 	page := all[min(offset, len(all)):min(offset+size, len(all))]
 	list := &a2a.ListTasksResponse{Tasks: []*a2a.Task{}, TotalSize: len(all), PageSize: len(page)}
 	for _, one := range page {
-		list.Tasks = append(list.Tasks, d.newView(one.id).describeTask(one.state, req.HistoryLength, req.IncludeArtifacts))
+		list.Tasks = append(list.Tasks, d.newView(one.id).describeTask(ctx, one.state, req.HistoryLength, req.IncludeArtifacts))
 	}
 	if offset+size < len(all) {
 		list.NextPageToken = strconv.Itoa(offset + size)

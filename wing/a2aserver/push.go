@@ -281,7 +281,7 @@ func (h *handlers) notifyClients(ctx context.Context, id task.ID, settings *Sett
 			continue // the host is not granted any more
 		}
 		if bodies[config.IsOld] == nil {
-			if bodies[config.IsOld], err = encodeNotification(id, found, config.IsOld); err != nil {
+			if bodies[config.IsOld], err = encodeNotification(ctx, id, found, config.IsOld); err != nil {
 				return err
 			}
 		}
@@ -300,11 +300,11 @@ func (h *handlers) notifyClients(ctx context.Context, id task.ID, settings *Sett
 }
 
 // encodeNotification returns the body that a client reads: the task, in 1.0 as an item of a stream. Artifacts
-// that do not fit are omitted, and then the status message.
-func encodeNotification(id task.ID, s *task.State, isOld bool) ([]byte, error) {
+// that do not fit are omitted, and then the status message. It has no saved files.
+func encodeNotification(ctx context.Context, id task.ID, s *task.State, isOld bool) ([]byte, error) {
 	none := 0
 	view := &taskView{id: id}
-	t := view.describeTask(s, &none, measureFiles(s) <= maxPushBody)
+	t := view.describeTask(ctx, s, &none, measureFiles(s) <= maxPushBody)
 	for {
 		var body any = a2a.StreamResponse{Event: t}
 		if isOld {

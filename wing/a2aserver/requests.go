@@ -263,7 +263,7 @@ func (d *door) describeError(err error) error {
 	return a2a.ErrInternalError
 }
 
-func (d *door) newView(id task.ID) *taskView { return &taskView{id, d.isADK} }
+func (d *door) newView(id task.ID) *taskView { return &taskView{id, d.isADK, &d.saved} }
 
 // SendMessage implements [a2asrv.RequestHandler]. It waits for the turn's end, unless the client takes the
 // task at once; a client that leaves does not end the turn.
@@ -278,7 +278,7 @@ func (h *handlers) SendMessage(ctx context.Context, req *a2a.SendMessageRequest)
 		if err := d.addPushConfig(ctx, s.id, s.push, nil); err != nil {
 			return nil, err
 		}
-		return d.newView(s.id).describeTask(s.repeats, config.HistoryLength, true), nil
+		return d.newView(s.id).describeTask(ctx, s.repeats, config.HistoryLength, true), nil
 	}
 	t, err := d.startTurn(ctx, s, &feed{})
 	if err != nil {
@@ -301,7 +301,7 @@ func (h *handlers) SendMessage(ctx context.Context, req *a2a.SendMessageRequest)
 	if m := d.newDirectMessage(t.id, found); m != nil {
 		return m, nil
 	}
-	return d.newView(t.id).describeTask(found, config.HistoryLength, true), nil
+	return d.newView(t.id).describeTask(ctx, found, config.HistoryLength, true), nil
 }
 
 // findError returns the error of a run that has ended and whose reason the task's state does not have: the
@@ -358,7 +358,7 @@ func (d *door) streamMessage(ctx context.Context, req *a2a.SendMessageRequest, y
 		if err := d.addPushConfig(ctx, s.id, s.push, nil); err != nil {
 			return err
 		}
-		yield(d.newView(s.id).describeTask(s.repeats, config.HistoryLength, true), nil)
+		yield(d.newView(s.id).describeTask(ctx, s.repeats, config.HistoryLength, true), nil)
 		return nil
 	}
 	release, err := d.h.openStream(d.user)
@@ -386,7 +386,7 @@ func (d *door) streamMessage(ctx context.Context, req *a2a.SendMessageRequest, y
 		begun.Turn = s.answered.Turn // it works again
 	}
 	out.skipEvents(begun.Events)
-	first := out.view.describeTask(begun, config.HistoryLength, s.answered != nil)
+	first := out.view.describeTask(ctx, begun, config.HistoryLength, s.answered != nil)
 	if s.answered == nil {
 		first.Status.State = a2a.TaskStateSubmitted
 	}
@@ -411,7 +411,7 @@ func (d *door) streamDirectMessage(ctx context.Context, t *turn, yield func(a2a.
 		yield(m, nil)
 		return nil
 	}
-	yield(d.newView(t.id).describeTask(found, nil, true), nil)
+	yield(d.newView(t.id).describeTask(ctx, found, nil, true), nil)
 	return nil
 }
 
@@ -447,7 +447,7 @@ func (d *door) followTask(ctx context.Context, taskID a2a.TaskID, yield func(a2a
 		return d.describeError(err)
 	}
 	out := d.newFollower(id, yield)
-	first := out.view.describeTask(found, nil, true)
+	first := out.view.describeTask(ctx, found, nil, true)
 	if first.Status.State.Terminal() {
 		return a2a.NewError(a2a.ErrUnsupportedOperation, "the task has ended")
 	}
@@ -479,7 +479,7 @@ func (h *handlers) GetTask(ctx context.Context, req *a2a.GetTaskRequest) (*a2a.T
 	if err != nil {
 		return nil, d.describeError(err)
 	}
-	return d.newView(id).describeTask(found, req.HistoryLength, true), nil
+	return d.newView(id).describeTask(ctx, found, req.HistoryLength, true), nil
 }
 
 // CancelTask implements [a2asrv.RequestHandler].
@@ -506,5 +506,5 @@ func (h *handlers) CancelTask(ctx context.Context, req *a2a.CancelTaskRequest) (
 	if found, err = d.readTask(ctx, id); err != nil {
 		return nil, d.describeError(err)
 	}
-	return d.newView(id).describeTask(found, nil, true), nil
+	return d.newView(id).describeTask(ctx, found, nil, true), nil
 }

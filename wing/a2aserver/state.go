@@ -2,6 +2,7 @@ package a2aserver
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -33,6 +34,8 @@ func (d *door) readID(id a2a.TaskID) (task.ID, error) {
 type taskView struct {
 	id    task.ID
 	isADK bool
+	// saved loads the files that the task has saved; nil omits them.
+	saved *savedFiles
 }
 
 func (v *taskView) taskInfo() a2a.TaskInfo {
@@ -40,7 +43,7 @@ func (v *taskView) taskInfo() a2a.TaskInfo {
 }
 
 // describeTask returns a task. history is how many of its messages it has, the latest ones; nil for all.
-func (v *taskView) describeTask(s *task.State, history *int, withArtifacts bool) *a2a.Task {
+func (v *taskView) describeTask(ctx context.Context, s *task.State, history *int, withArtifacts bool) *a2a.Task {
 	t := &a2a.Task{ID: formatID(v.id), ContextID: v.id.Key.ID, Status: v.describeStatus(s), Metadata: v.buildMetadata()}
 	t.History = v.listMessages(s.Turn, history)
 	if !withArtifacts {
@@ -51,6 +54,7 @@ func (v *taskView) describeTask(s *task.State, history *int, withArtifacts bool)
 		if a := v.buildArtifact(ev, numbers); a != nil {
 			t.Artifacts = append(t.Artifacts, a)
 		}
+		t.Artifacts = append(t.Artifacts, v.listSaved(ctx, ev)...)
 	}
 	return t
 }

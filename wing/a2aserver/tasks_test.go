@@ -15,6 +15,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2aclient/agentcard"
 	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
 	"github.com/rogpeppe/go-internal/txtar"
+	"google.golang.org/genai"
 
 	"agenthost/internal/servertest"
 	"agenthost/pkg/session"
@@ -430,4 +431,56 @@ func TestParts(t *testing.T) {
 	if _, err := p.SendMessage(t.Context(), req); !errors.Is(err, a2a.ErrInvalidParams) || !strings.Contains(err.Error(), "metadata exceeds the limit of 4096 bytes") {
 		t.Errorf("large metadata: %v", err)
 	}
+}
+
+// Files that a tool saves are artifacts of the task, in a stream and when it is read, with the IDs that ADK
+// gives them. Files after the limit are addresses; the host's own and deleted ones are omitted.
+func TestSavedFiles(t *testing.T) {
+	e, address := newReplica(t, "", nil)
+	p := newUserPeer(t, e, address, tokenU)
+	got := readStream(p, p.SendStreamingMessage(t.Context(), newMessage("a report")))
+	want := "reports/may.md_0 false true \ndesk-3 false false Saved."
+	if !strings.Contains(strings.Join(got, "\n"), want) {
+		t.Errorf("a stream: %q", got)
+	}
+	done := p.send(newMessage("a report"))
+	if len(done.Artifacts) != 2 || done.Artifacts[0].Name != "reports/may.md" || string(done.Artifacts[0].Parts[0].Raw()) != "Sales went up." || done.Artifacts[0].Parts[0].Filename != "may.md" {
+		t.Errorf("a task: %+v", done.Artifacts)
+	}
+	key := session.Key{App: "desk", User: "u", ID: done.ContextID}
+	saves := map[string]int{"_adk_own": 0, "Gone.txt": 7}
+	for name, size := range map[string]int{"a big file.bin": 9 << 20, "later.txt": 5} {
+		if _, err := e.Store.Artifacts.Save(t.Context(), key, name, &genai.Part{InlineData: &genai.Blob{MIMEType: "application/pdf", Data: make([]byte, size)}}); err != nil {
+			t.Fatal(err)
+		}
+		saves[name] = 0
+	}
+	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := sess.Events()[len(sess.Events())-1]
+	if err := e.Store.Sessions.Append(t.Context(), sess, &session.Event{ID: "saves", InvocationID: last.InvocationID, Author: "desk", Actions: session.Actions{ArtifactDelta: saves}}); err != nil {
+		t.Fatal(err)
+	}
+	var urls []string
+	for _, a := range p.get(done.ID).Artifacts[2:] {
+		urls = append(urls, string(a.Parts[0].URL()))
+	}
+	path := address + "/apps/desk/users/u/sessions/" + key.ID + "/artifacts/"
+	if want := path + "a%20big%20file.bin/versions/0 " + path + "later.txt/versions/0"; strings.Join(urls, " ") != want {
+		t.Errorf("large files: %q", urls)
+	}
+	for _, url := range urls {
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		req.Header.Set("Authorization", "Bearer "+tokenU)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.Body.Close(); resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: %s", url, resp.Status)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
 }
