@@ -44,7 +44,7 @@ func (r *Redactor) AddSecrets(secrets []string) {
 	}
 }
 
-// RedactString replaces the secrets in a text.
+// RedactString replaces the secrets in a string.
 func (r *Redactor) RedactString(text string) string {
 	return r.last.Load().RedactString(r.document.RedactString(text))
 }
