@@ -162,8 +162,8 @@ type door struct {
 	// agent is empty for the root.
 	agent string
 	// path is what follows the agent's address.
-	path string
-	user string
+	path  string
+	user  string
 	saved savedFiles
 	// isADK is set if the client requests ADK's extension, for whom answers have all that a remote agent of
 	// ADK reads.
