@@ -59,6 +59,8 @@ type handlers struct {
 	// configs is nil on a host that has no keys.
 	configs *a2apush.Configs
 	sender  *a2apush.Sender
+	// loads is acquired by each saved file that is read.
+	loads chan struct{}
 	// warned has the apps whose push_hosts have no effect.
 	warned sync.Map
 	// The protocol's transports, by version.
@@ -75,7 +77,7 @@ func Extend(opts *Options) func(*server.Services) *server.Extension {
 		opts = &Options{}
 	}
 	return func(s *server.Services) *server.Extension {
-		h := &handlers{Services: s, opts: *opts, tasks: task.New(s), feeds: map[task.ID]*feed{}}
+		h := &handlers{Services: s, opts: *opts, tasks: task.New(s), feeds: map[task.ID]*feed{}, loads: make(chan struct{}, maxLoads)}
 		if h.opts.User == "" {
 			h.opts.User = localUser
 		}

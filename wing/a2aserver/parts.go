@@ -46,10 +46,12 @@ func readParts(m *a2a.Message) ([]*genai.Part, error) {
 	return all, nil
 }
 
-// Limits for saved files in an answer or a stream. The others are addresses.
+// Limits for saved files in an answer or a stream. The others are addresses. maxLoads is how many files a replica
+// reads at a time, since many streams may follow one task, and a file is read before its size is known.
 const (
 	maxSavedFiles = 64
-	maxSavedBytes = 8 << 20
+	maxSavedBytes = 2 << 20
+	maxLoads      = 4
 )
 
 // internalFiles begins the names of files that ADK and the host keep for themselves.
@@ -88,7 +90,7 @@ func (v *taskView) listSaved(ctx context.Context, ev *session.Event) []*a2a.Arti
 // exceeds them no other one is read.
 func (s *savedFiles) buildPart(ctx context.Context, key session.Key, name string, version int) *a2a.Part {
 	if s.count < maxSavedFiles && s.bytes < maxSavedBytes {
-		content, err := s.h.Host().Store().Artifacts.Load(ctx, key, name, version)
+		content, err := s.loadFile(ctx, key, name, version)
 		if errors.Is(err, session.ErrNotFound) {
 			return nil
 		}
@@ -108,4 +110,15 @@ func (s *savedFiles) buildPart(ctx context.Context, key session.Key, name string
 	address := s.base + "/apps/" + url.PathEscape(key.App) + "/users/" + url.PathEscape(key.User) + "/sessions/" + url.PathEscape(key.ID) +
 		"/artifacts/" + url.PathEscape(name) + "/versions/" + strconv.Itoa(version)
 	return a2a.NewFileURLPart(a2a.URL(address), "application/json")
+}
+
+// loadFile reads a file once fewer than maxLoads others are read.
+func (s *savedFiles) loadFile(ctx context.Context, key session.Key, name string, version int) (*genai.Part, error) {
+	select {
+	case s.h.loads <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-s.h.loads }()
+	return s.h.Host().Store().Artifacts.Load(ctx, key, name, version)
 }
