@@ -385,13 +385,6 @@ func (r *Decoder) ReadFreeMap() map[string]any {
 	return m
 }
 
-// ReadRawMap reads an object with the texts of its values, which alias the input.
-func (r *Decoder) ReadRawMap() map[string]json.RawMessage {
-	m := map[string]json.RawMessage{}
-	r.ReadObject(func(key []byte) { m[string(key)] = r.ReadRawValue() })
-	return m
-}
-
 // SkipValue validates and skips a value.
 func (r *Decoder) SkipValue() {
 	switch r.peekByte() {
