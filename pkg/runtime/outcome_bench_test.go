@@ -41,9 +41,9 @@ func (m countedModel) Generate(context.Context, *model.Request) iter.Seq2[*model
 const pairedTurns = 100
 
 // BenchmarkOutcomes measures the processor time of a turn with and without outcomes, in turns that
-// follow each other: the machine's changes hit both. A turn by POST /run, the cheapest of all protocols, costs at
-// most 3 % more with outcomes; "bare" turns are those of the runtime alone. Users cannot switch outcomes off. The
-// metrics are medians of the pairs.
+// follow each other: the machine's changes hit both. A turn by POST /run, the cheapest of all protocols, should
+// cost at most 3 % more with outcomes; "bare" turns are those of the runtime alone. Users cannot switch outcomes off.
+// The metrics are medians of the pairs.
 func BenchmarkOutcomes(b *testing.B) {
 	for _, name := range []string{"memory", "sqlite"} {
 		for _, way := range []string{"run", "bare"} {
