@@ -1,4 +1,4 @@
-// The starts that the view Clients shows are run as they are, on a host without and with authentication.
+// The snippets that the view Clients shows are run as they are, on a host without and with authentication.
 
 import test from 'node:test';
 import assert from 'node:assert/strict';
@@ -17,7 +17,7 @@ const options = { env: { ...process.env, AGENTHOST_TOKEN: TOKEN }, timeout: 30_0
 const work = mkdtempSync(join(import.meta.dirname, 'snippets-')); // next to node_modules
 test.after(() => rmSync(work, { recursive: true, force: true }));
 
-// The text of a start, in the language that it names.
+// The output of a snippet, by its language.
 const ways = {
   js: async (text) => {
     const file = join(work, `${crypto.randomUUID()}.mjs`);
@@ -38,7 +38,7 @@ async function open(text) {
 }
 
 for (const isOpen of [true, false]) {
-  test(`starts for clients, ${isOpen ? 'without' : 'with'} authentication`, async () => {
+  test(`snippets for clients, ${isOpen ? 'without' : 'with'} authentication`, async () => {
     const folders = apps('ui-test/page/apps/helpdesk');
     const auth = join(work, 'auth.yaml');
     writeFileSync(auth, `tokens:\n- {token: ${TOKEN}, claims: {sub: user, admin: true}}\nadmin: claims.admin ?? false\n`);
@@ -66,7 +66,7 @@ for (const isOpen of [true, false]) {
 
 const { see } = await start('ui-test/page/apps/desk');
 
-// One click leads from the app to the addresses and the starts; an app that does not offer a protocol names the key.
+// One click leads from the app to the addresses and the snippets; an app that does not offer a protocol names the key.
 see('clients of an app', async (page) => {
   await page.click('#views >> text=Clients');
   await page.waitForSelector('#view section[aria-label="OpenAI"] >> text=npm openai');

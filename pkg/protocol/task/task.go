@@ -274,7 +274,8 @@ func (t *Tasks) Read(ctx context.Context, id ID, resume func() (*Run, error)) (*
 }
 
 // ReadEnded returns the task to which an invocation belongs whose run has ended, and its state, which no other
-// run of the session changes. The invocation may be that of an answer. A task that a replica can continue is Working. The error is that of Find.
+// run of the session changes. The invocation may be that of an answer. A task that a replica can continue is
+// Working. The error is that of Find.
 func (t *Tasks) ReadEnded(ctx context.Context, id ID) (ID, *State, error) {
 	sess, err := t.Host().Store().Sessions.Get(ctx, id.Key, nil)
 	if errors.Is(err, session.ErrNotFound) {

@@ -1,4 +1,4 @@
-// The view Clients: how programs, editors and other agents reach the app, with a ready start for each.
+// The view Clients: how programs, editors and other agents reach the app, with a snippet for each.
 
 import { el, block, copyButton } from './dom.js';
 import { get, path } from './wire.js';
@@ -31,6 +31,6 @@ function drawAddress(name, address) {
 function drawSnippet(name, { client, text }) {
   const title = escapeControls(client);
   return el('figure', {},
-    el('figcaption', {}, title, copyButton(() => text, { 'aria-label': `Copy the start for ${title}` })),
+    el('figcaption', {}, title, copyButton(() => text, { 'aria-label': `Copy the snippet for ${title}` })),
     el('div', { class: 'scroll', role: 'group', tabindex: '0', 'aria-label': `${name}: ${title}` }, block(escapeControls(text))));
 }

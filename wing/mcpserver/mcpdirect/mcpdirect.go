@@ -243,7 +243,7 @@ func isUsualInfo(text json.RawMessage) bool {
 	return ok
 }
 
-// EncodeResult returns the response with a result. Info is the server's name and version in JSON; in a
+// EncodeResult returns the response with a result, which has no metadata of its own. Info is the server's name and version in JSON; in a
 // session, which has them, results have neither these nor a type.
 func (c *Call) EncodeResult(result *mcp.CallToolResult, info json.RawMessage) ([]byte, error) {
 	if c.Capabilities == nil {
