@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"agenthost/internal/command"
 	"agenthost/internal/terminal"
@@ -16,12 +14,8 @@ import (
 
 func main() {
 	programs.ServeHelper(os.Args[1:])
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	ctx, interrupts := command.WatchInterrupts(ctx)
-	// A second signal ends the process immediately.
-	context.AfterFunc(ctx, stop)
+	ctx, interrupts := command.WatchInterrupts(context.Background())
 	code := run(ctx, os.Args[1:], command.Env{In: os.Stdin, Out: terminal.OpenOutput(os.Stdout, os.Getenv), Err: terminal.OpenOutput(os.Stderr, os.Getenv), Interrupts: interrupts})
-	stop()
 	os.Exit(code)
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"syscall"
 
 	"agenthost/internal/safe"
 )
@@ -19,21 +20,29 @@ type Interrupter struct {
 	stopAnswer context.CancelCauseFunc // nil while no answer can be stopped
 }
 
-// WatchInterrupts handles the process's interrupts until the returned context ends, which is when
-// one stops the command. Another one then ends the process immediately.
+// WatchInterrupts handles the process's interrupts, and its termination, until the returned context ends, which
+// is when one stops the command. Another signal then ends the process immediately.
 func WatchInterrupts(ctx context.Context) (context.Context, *Interrupter) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt)
-	i := &Interrupter{stopVerb: cancel}
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	stop := func() {
+		signal.Stop(signals) // first: no signal after the context's end may be lost
+		cancel()
+	}
+	i := &Interrupter{stopVerb: stop}
 	go func() {
-		defer safe.Recover(func(*safe.Panic) { cancel() })
-		defer signal.Stop(signals)
+		defer safe.Recover(func(*safe.Panic) { stop() })
 		for {
 			select {
-			case <-signals:
-				i.handleInterrupt()
+			case s := <-signals:
+				if s == os.Interrupt {
+					i.handleInterrupt()
+				} else {
+					stop()
+				}
 			case <-ctx.Done():
+				signal.Stop(signals)
 				return
 			}
 		}

@@ -12,7 +12,6 @@ import (
 // unguarded are the goroutines that do not recover, each with the reason why
 // their panic may end the process, or cannot happen.
 var unguarded = map[string]string{
-	"cmd/agenthost/main.go: context.AfterFunc":      "it calls a cancel function of the standard library",
 	"internal/modelapi/service.go: time.AfterFunc":  "it calls a cancel function of the standard library",
 	"internal/modelapi/timeout.go: time.AfterFunc":  "it calls a cancel function of the standard library",
 	"pkg/provider/limits.go: time.AfterFunc":        "it compares numbers and closes channels that are open",
