@@ -271,6 +271,9 @@ type PendingCalls struct {
 // failure: they were not executed, or a separate request asks about them, or they were rejected. It
 // also excludes requests that were answered before a rewind removed the answer.
 func Pending(events []*session.Event) []PendingCalls {
+	if !slices.ContainsFunc(events, func(ev *session.Event) bool { return len(ev.LongRunningToolIDs) > 0 }) {
+		return nil
+	}
 	x := newCallIndex(events)
 	var pending []PendingCalls
 	for i, ev := range x.events {

@@ -3,10 +3,10 @@ package runtime_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"iter"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/testdb"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
@@ -22,6 +23,8 @@ import (
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/memstore"
 	"agenthost/pkg/store/sqlstore"
+	"agenthost/pkg/store/sqlstore/mysql"
+	"agenthost/pkg/store/sqlstore/postgres"
 	"agenthost/pkg/store/sqlstore/sqlite"
 )
 
@@ -42,25 +45,41 @@ const pairedTurns = 100
 
 // BenchmarkOutcomes measures the processor time of a turn with and without outcomes, in turns that
 // follow each other: the machine's changes hit both. A turn by POST /run, the cheapest of all protocols, should
-// cost at most 3 % more with outcomes; "bare" turns are those of the runtime alone. Users cannot switch outcomes off.
-// The metrics are medians of the pairs.
+// cost at most 3 % more with outcomes on a database; "bare" turns are those of the runtime alone. Users cannot
+// switch outcomes off. The metrics are medians of the pairs.
 func BenchmarkOutcomes(b *testing.B) {
-	for _, name := range []string{"memory", "sqlite"} {
+	for _, name := range []string{"memory", "sqlite", "postgres", "mysql"} {
 		for _, way := range []string{"run", "bare"} {
 			b.Run(name+"/"+way, func(b *testing.B) {
-				backends := memstore.NewBackends()
-				if name == "sqlite" {
-					d, err := sqlstore.Engines{sqlite.Engine()}.Open(b.Context(), "sqlite:///"+filepath.Join(b.TempDir(), "bench.db"), nil)
-					if err != nil {
-						b.Fatal(err)
-					}
-					backends = d.Backends()
-					backends.Artifacts = memstore.NewArtifacts()
-				}
-				newOutcomeBench(b, store.New(backends, nil), way).run()
+				newOutcomeBench(b, openBackends(b, name), way).run()
 			})
 		}
 	}
+}
+
+// openBackends returns empty sessions in memory or in a database.
+func openBackends(b *testing.B, name string) *store.Backends {
+	backends := memstore.NewBackends()
+	for _, e := range testdb.Engines() {
+		if e.Name != name {
+			continue
+		}
+		at, drop, err := e.Fresh(b.Context(), b.TempDir())
+		if errors.Is(err, testdb.ErrAbsent) {
+			b.Skip(err)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { drop() })
+		d, err := sqlstore.Engines{sqlite.Engine(), postgres.Engine(), mysql.Engine()}.Open(b.Context(), at, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		backends = d.Backends()
+		backends.Artifacts = memstore.NewArtifacts()
+	}
+	return backends
 }
 
 type outcomeBench struct {
@@ -72,7 +91,8 @@ type outcomeBench struct {
 	counted bool
 }
 
-func newOutcomeBench(b *testing.B, st *store.Store, way string) *outcomeBench {
+func newOutcomeBench(b *testing.B, backends *store.Backends, way string) *outcomeBench {
+	st := store.New(backends, nil)
 	b.Cleanup(func() { st.Close() })
 	o := &outcomeBench{B: b, store: st, way: way}
 	plugin := &runtime.Plugin{Name: "counter", OnUserMessage: func(_ context.Context, m *runtime.CallbackContext, _ *genai.Content) (*genai.Content, error) {

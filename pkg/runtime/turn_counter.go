@@ -15,6 +15,11 @@ import (
 // event ([run.commitEvent]). Nothing is written when the run ends: a process that is killed leaves the
 // counts of the last stored event, and a turn whose last event is not final is unfinished.
 //
+// The event that begins a turn has an outcome of its own, which counts the turn alone and names the event before
+// as [session.Outcome.Previous]. The next event has the whole outcome again, which follows the same one as before.
+// So nothing is lost if the process is killed in between, and the bytes of the other counts are stored once a
+// turn less: on a database they are what counting costs.
+//
 // Agents called as tools run at the same time, so the counter has a lock. Its buffers are part of it:
 // counting a turn allocates nothing.
 type turnCounter struct {
@@ -22,6 +27,8 @@ type turnCounter struct {
 	total session.Outcome
 	// begun reports that total has the session's outcome.
 	begun bool
+	// opening reports that the next event to store begins a turn, and counts nothing else.
+	opening bool
 	// selected is the Selected of the run's [Split].
 	selected bool
 	// start is the time of the user's event that began the latest turn; zero if none began in this run.
@@ -56,6 +63,7 @@ func (r *run) countEvent(ev *session.Event) {
 			c.countEnd(ev)
 		}
 	case !r.inner && (ev.Content != nil || ev.InputTranscription != nil):
+		c.opening = len(c.total.Agents) > 0 && r.decisions == nil
 		c.total.BeginTurn()
 		c.start, c.millis, c.squaredMillis = ev.Timestamp, c.total.Millis, c.total.SquaredMillis
 		c.countDecisions(r.decisions)
@@ -177,7 +185,12 @@ func (r *run) encodeOutcome() {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.begun {
+	switch {
+	case c.opening:
+		o := &c.total
+		turn := session.Outcome{Revision: o.Revision, Protocol: o.Protocol, Day: o.Day, Previous: r.sess.Version, Selected: o.Selected, Turns: 1, Code: session.CodeUnfinished}
+		r.sess.Outcome, c.opening = turn.Append(c.text[:0]), false
+	case c.begun:
 		r.sess.Outcome = c.total.Append(c.text[:0])
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
+	"agenthost/pkg/store"
 	"agenthost/pkg/tool"
 )
 
@@ -115,6 +116,48 @@ func TestOutcomeOfFailure(t *testing.T) {
 	want.Millis, want.SquaredMillis = 5000, 11_000_000
 	want.Agents = []session.AgentOutcome{{Agent: "a", ToolCalls: 2, ToolErrors: 1}}
 	wantOutcome(t, e, key, want)
+}
+
+// The event that begins a turn counts the turn alone, and follows the outcome before. A turn that ends there, because
+// its process was killed or its client left, is unfinished; the others lose nothing, whatever comes next.
+func TestOutcomeOfBegunTurn(t *testing.T) {
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	turn := func(left bool) session.Outcome {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var m model.LLM = replyModel{pricedAnswer(model.ModelText("hi"))}
+		if left {
+			m = modelFunc(func(context.Context, *model.Request) (*genai.Content, error) {
+				cancel()
+				return nil, ctx.Err()
+			})
+		}
+		deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: m}), nil)
+		formatRun(e.Host.Run(ctx, userMessage(key, "go")))
+		return readOutcome(t, e, key)
+	}
+	turn(false)
+	if o := turn(true); o.Turns != 1 || o.Code != session.CodeUnfinished || o.Previous != 2 || o.Agents != nil {
+		t.Errorf("the outcome of a begun turn is %+v, want 1 unfinished turn after event 2", o)
+	}
+	for i, left := range []bool{false, true, true, false} {
+		turn(left)
+		var sum session.Outcome
+		_, err := e.Store.Outcomes.EachSession(t.Context(), &store.OutcomeRequest{App: "app"}, func(s *store.SessionOutcomes) error {
+			for j := range s.Outcomes {
+				sum.Add(&s.Outcomes[j])
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []struct{ turns, failed, calls int64 }{{3, 1, 2}, {4, 2, 2}, {5, 3, 2}, {6, 3, 3}}[i]
+		if sum.Turns != want.turns || sum.CountFailed() != want.failed || sum.Agents[0].Calls != want.calls {
+			t.Errorf("after %d more turns the sum is %+v, want %+v", i+1, sum, want)
+		}
+	}
 }
 
 // A confirmation counts with its request and with its answer. A call that waits or is rejected does not

@@ -63,3 +63,33 @@ func BenchmarkDecodeEvent(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkOutcome measures what a turn costs for its counts: they are read once and stored twice.
+func BenchmarkOutcome(b *testing.B) {
+	o := Outcome{
+		Revision: "4b1d6f0011223344", Protocol: "run", Day: 20785, Turns: 57, Millis: 12345, SquaredMillis: 9_912_345,
+		Agents: []AgentOutcome{{Agent: "desk", Calls: 57, Input: 5700, Output: 570}},
+	}
+	text := o.Append(nil)
+	b.Run("append", func(b *testing.B) {
+		buf := make([]byte, 0, 320)
+		b.ReportAllocs()
+		for b.Loop() {
+			o.Append(buf)
+		}
+	})
+	b.Run("decode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := o.Decode(text); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("previous", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			PreviousOutcome(text)
+		}
+	})
+}

@@ -256,8 +256,11 @@ func RewoundFrom(events []*Event, i int) (first int, ok bool) {
 
 // WithoutRewound returns the effective events, without rewinds and the events
 // that they removed (adk-python flows/llm_flows/contents.py). It does not
-// change its argument.
+// change its argument, and returns it if there are no rewinds: the elements must not be changed.
 func WithoutRewound(events []*Event) []*Event {
+	if !slices.ContainsFunc(events, func(ev *Event) bool { return ev.Actions.RewindBeforeInvocationID != "" }) {
+		return slices.Clip(events)
+	}
 	var kept []*Event
 	for i := len(events) - 1; i >= 0; i-- {
 		first, ok := RewoundFrom(events, i)

@@ -1,7 +1,6 @@
 package memstore
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"slices"
@@ -12,13 +11,18 @@ import (
 	"agenthost/pkg/store/backend"
 )
 
-// setOutcome sets the outcome that the next event has. One that follows the last event begins a new
-// one, and the last event's stays.
+// setOutcome sets the outcome that the next event has. The outcomes that it follows stay: that of the event
+// that it names, and those before.
 func (s *memSession) setOutcome(text []byte) {
-	if len(s.outcome) > 0 && session.PreviousOutcome(text) == s.Version {
-		s.past = append(s.past, bytes.Clone(s.outcome))
+	previous := session.PreviousOutcome(text)
+	for n := len(s.past); n > 0 && s.past[n-1].version > previous; n-- {
+		s.spare, s.past = s.past[n-1].text, s.past[:n-1]
 	}
-	if s.outcome == nil {
+	if len(s.outcome) > 0 && previous == s.Version {
+		s.past = append(s.past, pastOutcome{s.Version, s.outcome})
+		s.outcome, s.spare = s.spare, nil
+	}
+	if s.outcome == nil && len(s.past) == 0 {
 		s.outcome = s.room[:0]
 	}
 	s.outcome = append(s.outcome[:0], text...)
@@ -55,8 +59,8 @@ func (s *memSession) readOutcomes(key session.Key) *store.SessionOutcomes {
 		one.Feedback[i].Comment = ""
 	}
 	one.AddOutcome(s.outcome)
-	for _, text := range slices.Backward(s.past) {
-		one.AddOutcome(text)
+	for _, past := range slices.Backward(s.past) {
+		one.AddOutcome(past.text)
 	}
 	return one
 }

@@ -42,12 +42,19 @@ type memSession struct {
 	initial map[string]any // the state at creation
 	lease   memLease
 	// outcome is the stored form of the latest outcome, in a buffer that is used again; past has the
-	// earlier ones.
+	// earlier ones that it follows, and spare is a buffer for one.
 	outcome  []byte
-	past     [][]byte
+	past     []pastOutcome
+	spare    []byte
 	room     [256]byte // for outcome
 	feedback []store.Feedback
 }
+// A pastOutcome is the outcome of an earlier event.
+type pastOutcome struct {
+	version int64
+	text    []byte
+}
+
 
 // A memEvent is an event with its JSON size.
 type memEvent struct {
