@@ -141,8 +141,8 @@ func (r *Decoder) consumeEmptyObject() bool {
 	return true
 }
 
-// readList calls each for every item in order, with the reader at the item.
-func (r *Decoder) readList(each func(i int)) {
+// ReadList calls each for every item in order, with the reader at the item.
+func (r *Decoder) ReadList(each func(i int)) {
 	if !r.enterContainer('[', "a list") {
 		return
 	}
@@ -362,7 +362,7 @@ func (r *Decoder) ReadValue() any {
 		return r.ReadFreeMap()
 	case '[':
 		l := []any{}
-		r.readList(func(int) { l = append(l, r.ReadValue()) })
+		r.ReadList(func(int) { l = append(l, r.ReadValue()) })
 		return l
 	case 't', 'f':
 		return r.readBool()
@@ -393,7 +393,7 @@ func (r *Decoder) SkipValue() {
 	case '{':
 		r.ReadObject(func([]byte) { r.SkipValue() })
 	case '[':
-		r.readList(func(int) { r.SkipValue() })
+		r.ReadList(func(int) { r.SkipValue() })
 	default:
 		r.ReadValue()
 	}

@@ -112,7 +112,7 @@ func (r *Decoder) readTypedFloat(v reflect.Value) {
 
 func (r *Decoder) readTypedList(v reflect.Value) {
 	l := reflect.MakeSlice(v.Type(), 0, 1)
-	r.readList(func(int) {
+	r.ReadList(func(int) {
 		item := reflect.New(v.Type().Elem())
 		r.ReadInto(item.Interface())
 		l = reflect.Append(l, item.Elem())
@@ -124,7 +124,7 @@ func (r *Decoder) readTypedList(v reflect.Value) {
 // parts.
 func (r *Decoder) readParts() []*genai.Part {
 	l := make([]*genai.Part, 0, 1)
-	r.readList(func(int) {
+	r.ReadList(func(int) {
 		p := new(genai.Part)
 		r.ReadInto(p)
 		l = append(l, p)

@@ -215,8 +215,11 @@ func (w *Encoder) writeTime(t time.Time) {
 
 // WriteString writes a string with only the required escapes; bytes that are
 // not UTF-8 become U+FFFD.
-func (w *Encoder) WriteString(s string) {
-	w.Buf = append(w.Buf, '"')
+func (w *Encoder) WriteString(s string) { w.Buf = AppendString(w.Buf, s) }
+
+// AppendString is [Encoder.WriteString] without an encoder.
+func AppendString(b []byte, s string) []byte {
+	b = append(b, '"')
 	start := 0
 	for i := 0; i < len(s); {
 		c, size := s[i], 1
@@ -230,13 +233,13 @@ func (w *Encoder) WriteString(s string) {
 			i++
 			continue
 		}
-		w.Buf = append(w.Buf, s[start:i]...)
-		w.Buf = appendEscape(w.Buf, c)
+		b = append(b, s[start:i]...)
+		b = appendEscape(b, c)
 		i += size
 		start = i
 	}
-	w.Buf = append(w.Buf, s[start:]...)
-	w.Buf = append(w.Buf, '"')
+	b = append(b, s[start:]...)
+	return append(b, '"')
 }
 
 func appendEscape(b []byte, c byte) []byte {

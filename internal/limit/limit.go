@@ -128,7 +128,7 @@ func (in Input) CheckJSON(text []byte) error {
 	if in.Values == 0 || len(text) <= min(in.Values, in.Depth) || countMarks(text) <= min(in.Values, in.Depth) {
 		return nil
 	}
-	return in.checkMeasure(Measure(text))
+	return in.CheckMeasure(Measure(text))
 }
 
 // CheckValues checks only the values, for decoders that report the depth with its place.
@@ -138,9 +138,10 @@ func (in Input) CheckValues(text []byte) error {
 }
 
 // CheckCount checks how many values there are.
-func (in Input) CheckCount(values int) error { return in.checkMeasure(values, 0) }
+func (in Input) CheckCount(values int) error { return in.CheckMeasure(values, 0) }
 
-func (in Input) checkMeasure(values, depth int) error {
+// CheckMeasure checks the values and the depth of an input that its reader has measured.
+func (in Input) CheckMeasure(values, depth int) error {
 	switch {
 	case depth > in.Depth:
 		return &Error{in.Name, levels, in.Depth}
@@ -162,7 +163,7 @@ type Meter struct {
 func (m *Meter) AddJSON(text []byte) error {
 	values, depth := Measure(text)
 	m.values += values
-	return m.Input.checkMeasure(m.values, depth)
+	return m.Input.CheckMeasure(m.values, depth)
 }
 
 // countMarks counts what Measure counts, also inside strings.

@@ -1,11 +1,17 @@
 package protocol
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
+	"slices"
+	"unicode/utf8"
 
+	"agenthost/internal/adkjson"
+	"agenthost/internal/buffers"
 	"agenthost/pkg/server"
 )
 
@@ -18,16 +24,30 @@ type FieldError struct {
 // Error returns the message for the client.
 func (e *FieldError) Error() string { return e.Message }
 
-// ReadObject reads a request's body, a JSON object, into q. The error is a [*FieldError], or one of the
-// server's.
+// A MessageReader is a body most of which are the messages in its key messages.
+type MessageReader interface {
+	// ReadMessages reads the list. It returns false for an unusual one, which encoding/json reads.
+	ReadMessages(r *adkjson.Decoder) bool
+}
+
+// ReadObject reads a request's body, a JSON object, into q, which may be a [MessageReader]. The error is a
+// [*FieldError], or one of the server's.
 func ReadObject(s *server.Services, w http.ResponseWriter, r *http.Request, q any) error {
-	var text json.RawMessage
-	if err := s.ReadJSON(w, r, &text); err != nil {
+	text, err := s.ReadText(w, r)
+	if err != nil {
 		return err
 	}
-	err := json.Unmarshal(text, q)
+	if m, ok := q.(MessageReader); ok {
+		if readWithMessages(text, m) {
+			return nil
+		}
+		reflect.ValueOf(q).Elem().SetZero()
+	}
+	err = json.Unmarshal(text, q)
 	var wrong *json.UnmarshalTypeError
 	switch {
+	case err != nil && len(text) > 0 && !json.Valid(text):
+		return server.DecodeJSON(text, new(json.RawMessage)) // reports the place
 	case errors.As(err, &wrong) && wrong.Field != "":
 		return &FieldError{wrong.Field, fmt.Sprintf("%s must be %s, got %s", wrong.Field, nameType(wrong.Type.Kind().String()), wrong.Value)}
 	case err != nil:
@@ -35,6 +55,85 @@ func ReadObject(s *server.Services, w http.ResponseWriter, r *http.Request, q an
 	}
 	return nil
 }
+
+// readWithMessages reads a body; false for an unusual one, or one with an error. Messages are read in one pass,
+// the other fields as ever.
+func readWithMessages(text []byte, q MessageReader) bool {
+	buffer := buffers.Take()
+	defer buffers.Return(buffer)
+	isUsual, found := true, false
+	rest := append(*buffer, '{')
+	r := &adkjson.Decoder{Buf: text}
+	r.ReadObject(func(key []byte) {
+		if string(key) == "messages" {
+			isUsual = isUsual && !found && q.ReadMessages(r)
+			found = true
+			return
+		}
+		if len(rest) > 1 {
+			rest = append(rest, ',')
+		}
+		rest = append(adkjson.AppendString(rest, string(key)), ':')
+		rest = append(rest, r.ReadRawValue()...)
+		isUsual = isUsual && !bytes.EqualFold(key, []byte("messages"))
+	})
+	*buffer = append(rest, '}')
+	return isUsual && r.CheckEnd() == nil && json.Unmarshal(*buffer, q) == nil
+}
+
+// ReadMessages reads a list for [MessageReader]: read reads each field in a message, and returns false for an
+// unusual one.
+func ReadMessages[T any](r *adkjson.Decoder, list *[]T, read func(m *T, key, value []byte) bool) bool {
+	*list = make([]T, 0, min(bytes.Count(r.Buf, []byte(`"role"`)), maxRoom))
+	isUsual := true
+	var m *T
+	var keys [maxMessageKeys][]byte
+	n := 0
+	readField := func(key []byte) {
+		value := r.ReadRawValue()
+		isNew := !slices.ContainsFunc(keys[:n], func(other []byte) bool { return bytes.Equal(other, key) })
+		if isUsual = isUsual && n < len(keys) && isNew && r.Err == nil && read(m, key, value); isUsual {
+			keys[n] = key
+			n++
+		}
+	}
+	r.ReadList(func(int) {
+		*list = append(*list, *new(T))
+		m, n = &(*list)[len(*list)-1], 0
+		r.ReadObject(readField)
+	})
+	return isUsual && r.Err == nil
+}
+
+// maxRoom limits the messages for which room is made before they are read.
+const maxRoom = 256
+
+// maxMessageKeys is how many keys a usual message has at most.
+const maxMessageKeys = 8
+
+// ReadText returns a value if it is a string. Most strings have no escapes, and are as they are on the wire.
+func ReadText(value []byte) (text string, isText bool) {
+	if n := len(value); n > 1 && value[0] == '"' && bytes.IndexByte(value, '\\') < 0 && utf8.Valid(value) {
+		return string(value[1 : n-1]), true
+	}
+	if len(value) == 0 || value[0] != '"' {
+		return "", false
+	}
+	err := json.Unmarshal(value, &text)
+	return text, err == nil
+}
+
+// ReadRole is [ReadText] for a message's role.
+func ReadRole(value []byte) (role string, isText bool) {
+	for _, known := range roles {
+		if len(value) == len(known)+2 && string(value[1:len(value)-1]) == known {
+			return known, value[0] == '"'
+		}
+	}
+	return ReadText(value)
+}
+
+var roles = []string{"user", "assistant", "system", "developer", "tool"}
 
 // nameType names a Go type as JSON's.
 func nameType(kind string) string {

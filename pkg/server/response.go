@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"agenthost/pkg/session"
@@ -19,15 +20,40 @@ type detailBody struct {
 const internalDetail = "internal error"
 
 // EncodeJSON encodes a value without escaping HTML.
-func EncodeJSON(v any) ([]byte, error) {
-	var text bytes.Buffer
-	enc := json.NewEncoder(&text)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
+func EncodeJSON(v any) ([]byte, error) { return AppendJSON(nil, v) }
+
+// AppendJSON appends a value in the form of [EncodeJSON]. After an error it returns dst unchanged.
+func AppendJSON(dst []byte, v any) ([]byte, error) {
+	a := appenders.Get().(*jsonAppender)
+	a.dst = dst
+	err := a.enc.Encode(v)
+	text := a.dst
+	a.dst = nil
+	appenders.Put(a)
+	if err != nil {
+		return dst, err
 	}
-	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
+	return bytes.TrimSuffix(text, []byte("\n")), nil
 }
+
+// A jsonAppender appends what its encoder writes.
+type jsonAppender struct {
+	dst []byte
+	enc *json.Encoder
+}
+
+// Write implements [io.Writer].
+func (a *jsonAppender) Write(text []byte) (int, error) {
+	a.dst = append(a.dst, text...)
+	return len(text), nil
+}
+
+var appenders = sync.Pool{New: func() any {
+	a := &jsonAppender{}
+	a.enc = json.NewEncoder(a)
+	a.enc.SetEscapeHTML(false)
+	return a
+}}
 
 // WriteJSON responds with 200 and a value in JSON. Encoding errors come before the response.
 func WriteJSON(w http.ResponseWriter, v any) error {

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -94,7 +93,8 @@ func (s *Services) newStream(w http.ResponseWriter, extended bool) *Stream {
 }
 
 // NewStream returns an event stream, which starts with its first event. Idle streams get a
-// comment every 15 seconds, or as often as Options.KeepAlive.
+// comment every 15 seconds, or as often as Options.KeepAlive. The type is text/event-stream in UTF-8,
+// unless the response has one.
 func (s *Services) NewStream(w http.ResponseWriter) *Stream { return s.newStream(w, true) }
 
 // FailStream ends a stream with an error: it returns the error as the response if the stream
@@ -267,15 +267,29 @@ func (s *Services) rootAgentName(app string) string {
 // SendJSON writes values in JSON as an event each, and flushes them together. It returns the first
 // write error: the client has disconnected or does not read.
 func (st *Stream) SendJSON(values ...any) error {
-	var frames []byte
+	buffer := buffers.Take()
+	defer buffers.Return(buffer)
 	for _, v := range values {
-		text, err := EncodeJSON(v)
+		text, err := AppendJSON(append(*buffer, "data: "...), v)
 		if err != nil {
 			return err
 		}
-		frames = append(append(append(slices.Grow(frames, len(text)+len("data: \n\n")), "data: "...), text...), "\n\n"...)
+		*buffer = append(text, "\n\n"...)
 	}
-	return st.writeFrame(frames)
+	return st.writeFrame(*buffer)
+}
+
+// SendFrames writes events that the caller has encoded, each as data: with JSON and an empty line. It flushes
+// all but the last ones of a run, which leave together with the end of the response, at most a millisecond
+// later. Its error is SendJSON's.
+func (st *Stream) SendFrames(frames []byte, last bool) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if !last {
+		return st.writeAndFlush(frames)
+	}
+	st.unflushed = false // what is buffered leaves with these
+	return st.writeUnflushed(frames)
 }
 
 // SendText writes data without a line break as an event with a name, which may be empty, and flushes
@@ -311,6 +325,11 @@ func (st *Stream) writeFrame(frame []byte) error {
 func (st *Stream) writeLastFrame(frame []byte) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	return st.writeUnflushed(frame)
+}
+
+// writeUnflushed is writeLastFrame for callers that hold the lock.
+func (st *Stream) writeUnflushed(frame []byte) error {
 	st.bufferFrame(frame)
 	st.unflushed = true
 	st.resetTimer(maxFlushDelay)
@@ -335,7 +354,9 @@ func (st *Stream) bufferFrame(frame []byte) {
 	if !st.started {
 		st.started = true
 		h := st.w.Header()
-		h.Set("Content-Type", "text/event-stream; charset=utf-8")
+		if h.Get("Content-Type") == "" {
+			h.Set("Content-Type", "text/event-stream; charset=utf-8")
+		}
 		h.Set("Cache-Control", "no-cache")
 		h.Set("X-Accel-Buffering", "no")
 		st.w.WriteHeader(http.StatusOK)

@@ -240,6 +240,26 @@ func (w *flushRecorder) Flush() {
 	w.Body.Reset()
 }
 
+// The last frames of a run leave together, at most a millisecond later.
+func TestLastFramesFlushTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &flushRecorder{ResponseRecorder: httptest.NewRecorder()}
+		s := &Services{opts: Options{KeepAlive: time.Hour, WriteTimeout: time.Second}}
+		st := s.newStream(w, true)
+		defer st.StartKeepAlive(func() {})()
+		for i, text := range []string{"data: 1\n\n", "data: 2\n\n", "data: 3\n\n"} {
+			if err := st.SendFrames([]byte(text), i > 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-time.After(maxFlushDelay)
+		synctest.Wait()
+		if want := []string{"data: 1\n\n", "data: 2\n\ndata: 3\n\n"}; !slices.Equal(w.flushes, want) {
+			t.Errorf("flushed %q, want %q", w.flushes, want)
+		}
+	})
+}
+
 // A buffered event is flushed before any later frame: a partial event, a comment or an
 // error.
 func TestFramesFlushSeparately(t *testing.T) {
