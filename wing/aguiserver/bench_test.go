@@ -24,7 +24,7 @@ const turnsInSession = 20
 func BenchmarkTurn(b *testing.B) {
 	for _, way := range []string{"run", "run_sse", "message", "thread"} {
 		b.Run(way, func(b *testing.B) {
-			c := &benchClient{B: b, handler: newBenchServer(b), way: way}
+			c := &benchClient{TB: b, handler: newBenchServer(b), way: way}
 			c.runTurn(0)
 			b.ReportAllocs()
 			for i := 1; b.Loop(); i++ {
@@ -35,7 +35,7 @@ func BenchmarkTurn(b *testing.B) {
 }
 
 // newBenchServer returns a server with an app that answers at once.
-func newBenchServer(b *testing.B) http.Handler {
+func newBenchServer(b testing.TB) http.Handler {
 	b.Helper()
 	dir := filepath.Join(b.TempDir(), "desk")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -61,7 +61,7 @@ func newBenchServer(b *testing.B) http.Handler {
 }
 
 type benchClient struct {
-	*testing.B
+	testing.TB
 	handler http.Handler
 	way     string
 	// messages are those of a thread.

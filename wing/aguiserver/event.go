@@ -1,6 +1,11 @@
 package aguiserver
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"agenthost/internal/adkjson"
+	"agenthost/pkg/server"
+)
 
 // protocolVersion is the AG-UI version that the host speaks.
 const protocolVersion = "1.0"
@@ -64,6 +69,73 @@ type event struct {
 	Subtype        string `json:"subtype,omitempty"`
 	EntityID       string `json:"entityId,omitempty"`
 	EncryptedValue string `json:"encryptedValue,omitempty"`
+}
+
+// appendJSON appends an event as encoding/json encodes it, in fewer steps: a stream has one for each chunk.
+// After an error it returns dst unchanged.
+func (ev *event) appendJSON(dst []byte) (_ []byte, err error) {
+	b := append(dst, `{"type":"`...)
+	b = append(append(b, ev.Type...), '"')
+	text := func(name, value string) {
+		if value != "" {
+			b = adkjson.AppendString(appendKey(b, name), value)
+		}
+	}
+	value := func(name string, v any) {
+		if v != nil && err == nil {
+			b, err = appendValue(appendKey(b, name), v)
+		}
+	}
+	text("threadId", ev.ThreadID)
+	text("runId", ev.RunID)
+	text("protocolVersion", ev.ProtocolVersion)
+	text("parentRunId", ev.ParentRunID)
+	text("stepName", ev.StepName)
+	text("messageId", ev.MessageID)
+	text("toolCallId", ev.ToolCallID)
+	text("toolCallName", ev.ToolCallName)
+	text("parentMessageId", ev.ParentMessageID)
+	text("role", ev.Role)
+	text("name", ev.Name)
+	value("delta", ev.Delta)
+	value("content", ev.Content)
+	value("snapshot", ev.Snapshot)
+	value("messages", ev.Messages)
+	text("message", ev.Message)
+	text("code", ev.Code)
+	if ev.Outcome != nil {
+		value("outcome", ev.Outcome)
+	}
+	if len(ev.Usage) > 0 {
+		value("usage", ev.Usage)
+	}
+	text("subagentRunId", ev.SubagentRunID)
+	text("description", ev.Description)
+	text("parentSubagentRunId", ev.ParentSubagentRunID)
+	text("parentToolCallId", ev.ParentToolCallID)
+	text("subtype", ev.Subtype)
+	text("entityId", ev.EntityID)
+	text("encryptedValue", ev.EncryptedValue)
+	if err != nil {
+		return dst, err
+	}
+	return append(b, '}'), nil
+}
+
+func appendKey(b []byte, name string) []byte {
+	return append(append(append(b, `,"`...), name...), `":`...)
+}
+
+func appendValue(b []byte, v any) ([]byte, error) {
+	switch v := v.(type) {
+	case string:
+		return adkjson.AppendString(b, v), nil
+	case clientState:
+		if len(v) == 0 {
+			return append(b, "{}"...), nil
+		}
+	}
+	return server.AppendJSON(b, v)
 }
 
 // An outcome reports how a run or a subagent has ended.

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/adkjson"
 	"agenthost/pkg/protocol"
 	"agenthost/pkg/session"
 	"agenthost/pkg/tool"
@@ -85,6 +86,33 @@ func (h *handlers) readInput(w http.ResponseWriter, r *http.Request) (*runInput,
 	return in, nil
 }
 
+// ReadMessages implements [protocol.MessageReader] for usual messages.
+func (in *runInput) ReadMessages(r *adkjson.Decoder) bool {
+	return protocol.ReadMessages(r, &in.Messages, func(m *message, key, value []byte) (isText bool) {
+		switch string(key) {
+		case "id":
+			m.ID, isText = protocol.ReadText(value)
+		case "role":
+			m.Role, isText = protocol.ReadRole(value)
+		case "content":
+			m.Content, isText = value, true
+		case "toolCalls":
+			return json.Unmarshal(value, &m.ToolCalls) == nil
+		case "toolCallId":
+			m.ToolCallID, isText = protocol.ReadText(value)
+		case "name":
+			m.Name, isText = protocol.ReadText(value)
+		case "error":
+			m.Error, isText = protocol.ReadText(value)
+		case "subagentRunId":
+			m.SubagentRunID, isText = protocol.ReadText(value)
+		case "encryptedValue":
+			m.EncryptedValue, isText = protocol.ReadText(value)
+		}
+		return isText
+	})
+}
+
 // readTools returns the client's tools, which the app must accept.
 func (in *runInput) readTools(s *Settings) ([]tool.Tool, error) {
 	switch {
@@ -134,11 +162,11 @@ func (in *runInput) readInstructions() (string, error) {
 
 // readParts returns the content's parts; i is the message's index.
 func (m *message) readParts(i int) ([]*genai.Part, error) {
-	var text string
+	text, isText := protocol.ReadText(m.Content)
 	switch {
 	case len(m.Content) == 0 || string(m.Content) == "null":
 		return nil, nil
-	case json.Unmarshal(m.Content, &text) == nil:
+	case isText:
 		if strings.TrimSpace(text) == "" {
 			return nil, nil
 		}

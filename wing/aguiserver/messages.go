@@ -86,7 +86,7 @@ func findMessages(events []*session.Event, places map[string]int) {
 // listMessages returns a session's messages.
 func listMessages(events []*session.Event, reasoning bool, l *lineage) []message {
 	all := []message{}
-	seen := newSeenCalls()
+	seen := &seenCalls{}
 	for _, ev := range events {
 		if ev.Partial || ev.Actions.Compaction != nil || ev.Content == nil {
 			continue
@@ -116,16 +116,21 @@ type seenCalls struct {
 // maxFiles limits the bytes of files and signatures in a MESSAGES_SNAPSHOT: clients read events of at most 10 MiB.
 const maxFiles = 4 << 20
 
-func newSeenCalls() *seenCalls { return &seenCalls{map[string]bool{}, map[string]bool{}, 0} }
-
 func (s *seenCalls) addEvent(ev *session.Event) {
+	if len(ev.LongRunningToolIDs) > 0 && s.longRunning == nil {
+		s.longRunning = map[string]bool{}
+	}
 	for _, id := range ev.LongRunningToolIDs {
 		s.longRunning[id] = true
 	}
 	for _, c := range ev.Calls() {
-		if runtime.IsRequest(ev, c) {
-			s.requests[c.ID] = true
+		if !runtime.IsRequest(ev, c) {
+			continue
 		}
+		if s.requests == nil {
+			s.requests = map[string]bool{}
+		}
+		s.requests[c.ID] = true
 	}
 }
 
@@ -267,6 +272,12 @@ func readTexts(ev *session.Event) (text, thoughts string) {
 	}
 	if ev.Content == nil {
 		return "", ""
+	}
+	if len(ev.Content.Parts) == 1 && ev.Content.Parts[0] != nil { // as in each chunk
+		if p := ev.Content.Parts[0]; p.Thought {
+			return "", p.Text
+		}
+		return ev.Content.Parts[0].Text, ""
 	}
 	var words, thought strings.Builder
 	for _, p := range ev.Content.Parts {

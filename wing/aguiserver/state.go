@@ -21,6 +21,9 @@ func isVisible(key string) bool {
 	})
 }
 
+// pathEscapes are those of a JSON Pointer (RFC 6901).
+var pathEscapes = strings.NewReplacer("~", "~0", "/", "~1")
+
 // An operation changes a client's state (RFC 6902).
 type operation struct {
 	Op    string `json:"op"`
@@ -50,6 +53,9 @@ func newClientState(all map[string]any) clientState {
 
 // applyDelta applies an event's writes, and returns the operations that do the same at the client.
 func (c clientState) applyDelta(delta map[string]any) []any {
+	if len(delta) == 0 {
+		return nil
+	}
 	var all []any
 	for _, key := range slices.Sorted(maps.Keys(delta)) {
 		old, has := c[key]
@@ -57,7 +63,7 @@ func (c clientState) applyDelta(delta map[string]any) []any {
 		if !isVisible(key) || has && reflect.DeepEqual(old, value) {
 			continue
 		}
-		path := "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+		path := "/" + pathEscapes.Replace(key)
 		switch {
 		case value != nil:
 			c[key] = value

@@ -183,10 +183,14 @@ func TestEventsToWire(t *testing.T) {
 		{"failure", []*session.Event{partial(textEvent("e", "root", "h")), with(textEvent("f", "root", ""), func(ev *session.Event) { ev.ErrorCode = "X" })}, "TEXT_MESSAGE_START e TEXT_MESSAGE_CONTENT e h TEXT_MESSAGE_END e"},
 	} {
 		var got []string
-		tn := &turn{endpoint: &endpoint{settings: &Settings{Reasoning: true}}, thread: &thread{}, in: &runInput{ThreadID: "t"}, lineage: lineage{root: "root"}, state: clientState{}, seen: newSeenCalls(), begun: map[string]bool{}, spawns: map[string]spawn{}}
-		tn.write = func(all ...any) error {
-			for _, v := range all {
-				got = append(got, describeEvent(v.(*event))...)
+		tn := &turn{endpoint: &endpoint{settings: &Settings{Reasoning: true}}, thread: &thread{}, in: &runInput{ThreadID: "t"}, lineage: lineage{root: "root"}, state: clientState{}}
+		tn.write = func(frames []byte, _ bool) error {
+			for frame := range strings.SplitSeq(strings.TrimSuffix(string(frames), "\n\n"), "\n\n") {
+				ev := &event{}
+				if err := json.Unmarshal([]byte(strings.TrimPrefix(frame, "data: ")), ev); err != nil {
+					return err
+				}
+				got = append(got, describeEvent(ev)...)
 			}
 			return nil
 		}
@@ -198,7 +202,7 @@ func TestEventsToWire(t *testing.T) {
 		}
 		tn.endOpen()
 		tn.endSubagents()
-		if err := tn.flushQueue(); err != nil {
+		if err := tn.flushEvents(false); err != nil {
 			t.Fatal(err)
 		}
 		if text := strings.Join(got, " "); text != strings.TrimSpace(begin+c.want) {

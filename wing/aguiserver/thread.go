@@ -112,7 +112,7 @@ func newClosedCall(id string) error {
 // findEdit sets where the new messages begin, and returns what undoes the messages that the client has
 // removed; nil for nothing.
 func (t *thread) findEdit(in *runInput) *runtime.RewindRequest {
-	places := map[string]int{}
+	places := make(map[string]int, len(in.Messages))
 	for i := range in.Messages {
 		places[trimID(in.Messages[i].ID)] = -1
 	}

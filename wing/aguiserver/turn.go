@@ -1,6 +1,7 @@
 package aguiserver
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/buffers"
 	"agenthost/pkg/protocol"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
@@ -48,9 +50,8 @@ func (h *handlers) handleRun(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	stream := h.NewStream(w)
-	t := &turn{h: h, endpoint: e, thread: th, in: in, tools: tools, write: stream.SendJSON, seen: newSeenCalls()}
+	t := &turn{h: h, endpoint: e, thread: th, in: in, tools: tools, write: stream.SendFrames}
 	t.lineage = lineage{e.app, e.app.Root().Name(), e.agent}
-	t.begun, t.spawns = map[string]bool{}, map[string]spawn{}
 	if t.delta, err = h.readState(r, e, th, in); err != nil {
 		return err
 	}
@@ -59,6 +60,7 @@ func (h *handlers) handleRun(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
+	in.Messages, in.State, in.Context = nil, nil, nil // the run does not need the body
 	t.state = newClientState(th.sess.State.All())
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -79,10 +81,12 @@ type turn struct {
 	// delta and instructions are what the client adds to the state.
 	delta        map[string]any
 	instructions string
-	// write writes events, and queue is what it writes next: the events that follow from one of the
-	// session's leave in one packet.
-	write func(...any) error
-	queue []any
+	// write writes events, and frames are those that it writes next, or nil: the events that follow from one
+	// of the session's leave in one packet.
+	write  func(frames []byte, last bool) error
+	frames *[]byte
+	// isLast is set before the step's last event.
+	isLast bool
 	// lineage finds the events' subagents.
 	lineage lineage
 	// err is the first error in write.
@@ -103,7 +107,7 @@ type turn struct {
 	info   *runtime.AgentInfo
 	// open are the messages that have begun, by their events.
 	open  []*openMessage
-	seen  *seenCalls
+	seen  seenCalls
 	usage []*usage
 }
 
@@ -158,19 +162,37 @@ func (t *turn) newRequest(s *step) *runtime.RunRequest {
 	}
 	req.OnStart = func(string) {
 		t.beginRun(s)
-		_ = t.flushQueue() // the next event reports its error
+		_ = t.flushEvents(false) // the next event reports its error
 	}
+	t.isLast = false
+	req.OnLastEvent = func() { t.isLast = true }
 	return req
 }
 
-func (t *turn) sendEvent(ev *event) { t.queue = append(t.queue, ev) }
-
-// flushQueue writes the queue. After an error it writes nothing.
-func (t *turn) flushQueue() error {
-	if t.err == nil && len(t.queue) > 0 {
-		t.err = t.write(t.queue...)
+// sendEvent encodes an event, which flushEvents writes.
+func (t *turn) sendEvent(ev *event) {
+	if t.frames == nil {
+		t.frames = buffers.Take()
 	}
-	t.queue = t.queue[:0]
+	text, err := ev.appendJSON(append(*t.frames, "data: "...))
+	if err != nil {
+		t.err = cmp.Or(t.err, err)
+		return
+	}
+	*t.frames = append(text, "\n\n"...)
+}
+
+// flushEvents writes the events that sendEvent has encoded; last is as in [server.Stream.SendFrames]. After an
+// error it writes nothing.
+func (t *turn) flushEvents(last bool) error {
+	if t.frames == nil {
+		return t.err
+	}
+	if t.err == nil {
+		t.err = t.write(*t.frames, last)
+	}
+	buffers.Return(t.frames) // a stream that waits holds none
+	t.frames = nil
 	return t.err
 }
 
@@ -181,7 +203,7 @@ func (t *turn) beginRun(s *step) {
 		t.hasBegun = true
 		t.state.applyDelta(t.delta)
 		t.sendEvent(&event{Type: runStarted, ThreadID: t.in.ThreadID, RunID: t.in.RunID, ParentRunID: t.in.ParentRunID, ProtocolVersion: protocolVersion})
-		t.sendEvent(&event{Type: stateSnapshot, Snapshot: maps.Clone(t.state)})
+		t.sendEvent(&event{Type: stateSnapshot, Snapshot: t.state})
 	}
 	if s == nil {
 		return
@@ -198,7 +220,7 @@ func (t *turn) beginRun(s *step) {
 // readEvent writes what an event has for the client.
 func (t *turn) readEvent(ev *session.Event) error {
 	if ev.IsFromUser() {
-		return t.flushQueue()
+		return t.flushEvents(false)
 	}
 	t.beginRun(nil)
 	t.hasEvents = true
@@ -215,7 +237,7 @@ func (t *turn) readEvent(ev *session.Event) error {
 		m.text.WriteString(text)
 		m.thoughts.WriteString(thoughts)
 		t.addTexts(m, text, thoughts)
-		return t.flushQueue()
+		return t.flushEvents(false)
 	}
 	t.seen.addEvent(ev)
 	if text != "" || thoughts != "" {
@@ -231,7 +253,7 @@ func (t *turn) readEvent(ev *session.Event) error {
 		t.sendEvent(&event{Type: stateDelta, Delta: all, SubagentRunID: t.owner})
 	}
 	t.addUsage(ev)
-	return t.flushQueue()
+	return t.flushEvents(t.isLast)
 }
 
 // changeAgent ends what the event shows to have ended, and begins the subagents and the step of the agent
@@ -292,6 +314,9 @@ func (t *turn) beginSubagent(s *subagent, parent string) {
 		ev.Description = describeAgent(t.app, s.name)
 	}
 	t.sendEvent(ev)
+	if t.begun == nil {
+		t.begun = map[string]bool{}
+	}
 	t.begun[s.id] = true
 	t.subagents = append(t.subagents, s)
 }
@@ -311,6 +336,9 @@ func (t *turn) endSubagent(s *subagent, end *outcome) {
 // call's ID. An agent tool's subagent begins at once.
 func (t *turn) addSpawn(ev *session.Event, c *genai.FunctionCall) {
 	from := spawn{c.ID, ev.ID}
+	if t.spawns == nil {
+		t.spawns = map[string]spawn{}
+	}
 	t.spawns[c.ID] = from
 	if name, ok := c.Args["agent_name"].(string); ok && c.Name == tool.TransferToAgent {
 		t.spawns[name] = from
@@ -511,7 +539,7 @@ func (t *turn) finishRun(ctx context.Context) error {
 		t.sendEvent(&event{Type: messagesSnapshot, Messages: listMessages(t.thread.events, t.settings.Reasoning, &t.lineage)})
 	}
 	t.sendEvent(end)
-	return t.flushQueue()
+	return t.flushEvents(true)
 }
 
 // failRun ends the run with an error: as the response, if nothing was sent, or as the last event.
@@ -525,6 +553,6 @@ func (t *turn) failRun(r *http.Request, stream *server.Stream, err error) error 
 	}
 	t.endOpen()
 	t.sendEvent(&event{Type: runError, Message: failed.Detail, Code: failed.Code, Usage: t.usage})
-	_ = t.flushQueue()
+	_ = t.flushEvents(false)
 	return nil
 }

@@ -20,11 +20,11 @@ import (
 const turnsInSession = 20
 
 // BenchmarkTurn measures a turn by /run, as a completion that names its session, as a completion with
-// the whole conversation, and as a response. A turn costs at most 1.5 times /run.
+// the whole conversation, and as a response. A turn should cost at most 1.5 times /run.
 func BenchmarkTurn(b *testing.B) {
 	for _, way := range []string{"run", "named", "transcript", "response"} {
 		b.Run(way, func(b *testing.B) {
-			c := &benchClient{B: b, handler: newBenchServer(b), way: way}
+			c := &benchClient{TB: b, handler: newBenchServer(b), way: way}
 			c.runTurn(0)
 			b.ReportAllocs()
 			for i := 1; b.Loop(); i++ {
@@ -35,7 +35,7 @@ func BenchmarkTurn(b *testing.B) {
 }
 
 // newBenchServer returns a server with an app that answers at once.
-func newBenchServer(b *testing.B) http.Handler {
+func newBenchServer(b testing.TB) http.Handler {
 	b.Helper()
 	dir := filepath.Join(b.TempDir(), "desk")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -61,7 +61,7 @@ func newBenchServer(b *testing.B) http.Handler {
 }
 
 type benchClient struct {
-	*testing.B
+	testing.TB
 	handler http.Handler
 	way     string
 	// messages are those of a conversation, and previous is its last response.

@@ -31,6 +31,7 @@ func (h *handlers) handleCompletions(w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return err
 	}
+	q.Messages = nil // the run does not need the body
 	tools, err := m.readTools(q.Tools, q.ToolChoice)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -173,10 +174,10 @@ func (s *search) openTemporary(ctx context.Context) (*place, error) {
 
 // openByTranscript returns the session whose transcript is the messages before the last one.
 func (s *search) openByTranscript(ctx context.Context) (*place, error) {
-	ids := s.listBeginnings()
-	id := ids[len(ids)-1]
-	for _, beginning := range ids[:len(ids)-1] {
-		p, err := s.tryNamesakes(ctx, beginning, id)
+	beginnings, whole := s.listBeginnings()
+	id := whole.nameSession()
+	for _, beginning := range beginnings {
+		p, err := s.tryNamesakes(ctx, beginning.nameSession(), id)
 		if p != nil || err != nil {
 			return p, err
 		}
@@ -197,31 +198,35 @@ func nameNumber(id string, i int) string {
 	return fmt.Sprintf("%s-%d", id, i)
 }
 
-// listBeginnings returns the session IDs that the conversation's beginnings would have created,
-// each up to a user's message. The first one is where most conversations began; the last one is
-// the whole conversation's.
-func (s *search) listBeginnings() []string {
+// A beginning is the digest of a conversation's messages up to one of the user's.
+type beginning [sessionDigest]byte
+
+// nameSession returns the ID that the session of a conversation with the messages has.
+func (b *beginning) nameSession() string { return idPrefix + hex.EncodeToString(b[:]) }
+
+// listBeginnings returns the beginnings whose sessions may have the conversation, and the whole conversation.
+// The first beginning is where most conversations began, and the latest ones follow.
+func (s *search) listBeginnings() (beginnings []beginning, whole beginning) {
 	sum := sha256.New()
-	var ids []string
+	var all []beginning
+	var text []byte
+	var digest [sha256.Size]byte
 	for _, m := range s.messages {
-		fmt.Fprintf(sum, "%d:%s%d:%s", len(m.role), m.role, len(m.text), normalizeText(m.text))
-		sum.Write([]byte(digestFiles(m.parts)))
+		text = append(append(strconv.AppendInt(text[:0], int64(len(m.role)), 10), ':'), m.role...)
+		text = append(append(strconv.AppendInt(text, int64(len(m.text)), 10), ':'), normalizeText(m.text)...)
+		sum.Write(append(text, digestFiles(m.parts)...))
 		if m.role == roleUser {
-			ids = append(ids, idPrefix+hex.EncodeToString(sum.Sum(nil)[:sessionDigest]))
+			all = append(all, beginning(sum.Sum(digest[:0])))
 		}
 	}
-	if len(ids) > maxBeginnings {
-		ids = append(ids[:1:1], ids[len(ids)-maxBeginnings+1:]...)
+	earlier, whole := all[:len(all)-1], all[len(all)-1]
+	if len(earlier) >= maxBeginnings {
+		earlier = slices.Delete(earlier, 1, len(earlier)-maxBeginnings+2)
 	}
-	// The latest beginnings first: after an edit, they have most messages.
-	ordered := []string{}
-	if len(ids) > 1 {
-		ordered = append(ordered, ids[0])
-		for i := len(ids) - 2; i > 0; i-- {
-			ordered = append(ordered, ids[i])
-		}
+	if len(earlier) > 1 { // the latest beginnings first: after an edit, they have most messages
+		slices.Reverse(earlier[1:])
 	}
-	return append(ordered, ids[len(ids)-1])
+	return earlier, whole
 }
 
 // tryNamesakes returns the place after the earlier messages in the sessions of a beginning; nil if none
@@ -294,7 +299,7 @@ func (s *search) createSession(ctx context.Context, key session.Key) (*place, er
 func readHistory(messages []*message) ([]*genai.Content, error) {
 	history := make([]*genai.Content, len(messages))
 	for i, m := range messages {
-		if len(m.parts) == 0 {
+		if len(m.listParts()) == 0 {
 			return nil, newRefusal("messages", "audio id %q is not that of an answer in a stored conversation", protocol.TruncateText(m.audio, maxShown))
 		}
 		history[i] = &genai.Content{Role: genai.RoleUser, Parts: m.parts}
@@ -327,13 +332,16 @@ type line struct {
 // A transcript is what a client has seen.
 type transcript struct {
 	lines []*line
+	// all are the lines' values, with room for one for each event.
+	all []line
 	// open are the questions without an answer, the oldest first. A turn ends with the first one.
 	open []*protocol.Question
 }
 
 func readTranscript(events []*session.Event) []*line {
-	t := &transcript{}
-	for _, ev := range session.WithoutRewound(events) {
+	events = session.WithoutRewound(events)
+	t := &transcript{lines: make([]*line, 0, len(events)), all: make([]line, 0, len(events))}
+	for _, ev := range events {
 		switch {
 		case ev.Partial || ev.Actions.Compaction != nil:
 		case !ev.IsFromUser():
@@ -358,10 +366,14 @@ func readTranscript(events []*session.Event) []*line {
 
 func (t *transcript) addLine(role, text string, ev *session.Event) *line {
 	if n := len(t.lines); n == 0 || t.lines[n-1].role != role {
-		t.lines = append(t.lines, &line{role: role, invocation: ev.InvocationID})
+		t.all = append(t.all, line{role: role, invocation: ev.InvocationID})
+		t.lines = append(t.lines, &t.all[len(t.all)-1])
 	}
 	l := t.lines[len(t.lines)-1]
-	l.text, l.event = strings.TrimSpace(l.text+"\n\n"+text), ev.ID
+	if l.text != "" {
+		text = l.text + "\n\n" + text
+	}
+	l.text, l.event = strings.TrimSpace(text), ev.ID
 	return l
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/adkjson"
 	"agenthost/pkg/protocol"
 	"agenthost/pkg/session"
 	"agenthost/pkg/tool"
@@ -126,6 +127,29 @@ func (u *imageURL) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*string)(u))
 }
 
+// ignoredKeys are those in messages that clients repeat from answers.
+var ignoredKeys = []string{"name", "refusal", "annotations"}
+
+// ReadMessages implements [protocol.MessageReader] for usual messages.
+func (q *completionRequest) ReadMessages(r *adkjson.Decoder) bool {
+	return protocol.ReadMessages(r, &q.Messages, func(m *chatMessage, key, value []byte) bool {
+		isText := true
+		switch string(key) {
+		case "role":
+			m.Role, isText = protocol.ReadRole(value)
+		case "content":
+			m.Content = value
+		case "tool_call_id":
+			m.ToolCallID, isText = protocol.ReadText(value)
+		case "tool_calls":
+			return json.Unmarshal(value, &m.ToolCalls) == nil
+		default:
+			return slices.Contains(ignoredKeys, string(key))
+		}
+		return isText
+	})
+}
+
 // Roles on the wire.
 const (
 	roleUser      = "user"
@@ -216,10 +240,19 @@ func (m *model) readTools(tools []functionTool, choice json.RawMessage) ([]tool.
 type message struct {
 	role string
 	// text is what was written.
-	text  string
+	text string
+	// parts are nil for a message with text only, see listParts.
 	parts []*genai.Part
 	// audio is the ID of the audio that the message consists of.
 	audio string
+}
+
+// listParts returns the parts. Most messages are only compared with a session, which needs none.
+func (m *message) listParts() []*genai.Part {
+	if m.parts == nil && strings.TrimSpace(m.text) != "" {
+		m.parts = []*genai.Part{{Text: m.text}}
+	}
+	return m.parts
 }
 
 // answeredCall returns the first call that the message answers as its tool; empty for none.
@@ -239,8 +272,12 @@ func newClosedCall(id string) error {
 // readMessages returns a conversation, and the clients' instructions. The last message is the user's.
 func readMessages(all []chatMessage) (messages []*message, instructions string, err error) {
 	var system []string
+	messages = make([]*message, 0, len(all))
 	for i := range all {
-		m, err := all[i].readMessage(fmt.Sprintf("messages[%d]", i))
+		m, isPlain := all[i].readPlain()
+		if !isPlain {
+			m, err = all[i].readMessage(fmt.Sprintf("messages[%d]", i))
+		}
 		switch {
 		case err != nil:
 			return nil, "", err
@@ -261,11 +298,11 @@ const roleSystem = "system"
 
 // mergeMessages joins messages from one side that follow each other, as in a session's turn.
 func mergeMessages(all []*message) []*message {
-	var merged []*message
+	merged := all[:0]
 	for _, m := range all {
 		if n := len(merged); n > 0 && merged[n-1].role == m.role {
+			merged[n-1].parts = append(merged[n-1].listParts(), m.listParts()...)
 			merged[n-1].text = strings.TrimSpace(merged[n-1].text + "\n\n" + m.text)
-			merged[n-1].parts = append(merged[n-1].parts, m.parts...)
 			continue
 		}
 		merged = append(merged, m)
@@ -296,15 +333,27 @@ func (c *chatMessage) readMessage(at string) (*message, error) {
 		if err != nil {
 			return nil, err
 		}
-		m.parts = append(m.parts, part)
+		m.parts = append(m.listParts(), part)
 	}
 	if c.Audio != nil && c.Role == roleAssistant && m.text == "" {
 		m.audio = c.Audio.ID
 	}
-	if len(m.parts) == 0 && m.audio == "" {
+	if len(m.listParts()) == 0 && m.audio == "" {
 		return nil, nil
 	}
 	return m, nil
+}
+
+// readPlain returns a message that has text only, as readMessage does, and false for another one.
+func (c *chatMessage) readPlain() (m *message, isPlain bool) {
+	text, isText := protocol.ReadText(c.Content)
+	if !isText || c.ToolCalls != nil || c.Audio != nil || c.Role != roleUser && c.Role != roleAssistant && c.Role != roleSystem {
+		return nil, false
+	}
+	if strings.TrimSpace(text) == "" {
+		return nil, true
+	}
+	return &message{role: c.Role, text: text}, true
 }
 
 // newToolResponse returns the result of a client's tool: an object, or text. Its call has the name.
@@ -345,10 +394,8 @@ func (c *chatMessage) readContent(at string, m *message) error {
 	if len(c.Content) == 0 || string(c.Content) == "null" {
 		return nil
 	}
-	if err := json.Unmarshal(c.Content, &m.text); err == nil {
-		if strings.TrimSpace(m.text) != "" {
-			m.parts = []*genai.Part{{Text: m.text}}
-		}
+	if text, isText := protocol.ReadText(c.Content); isText {
+		m.text = text
 		return nil
 	}
 	var parts []chatPart

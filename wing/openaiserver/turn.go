@@ -68,9 +68,9 @@ type answerWriter interface {
 // readAnswer returns the content for the run: the message, or the answer that it is to a question.
 // repeats is a question that it does not answer.
 func (t *turn) readAnswer(ctx context.Context, m *message) (content *genai.Content, repeats *protocol.Question, err error) {
-	content = &genai.Content{Role: genai.RoleUser, Parts: m.parts}
+	content = &genai.Content{Role: genai.RoleUser, Parts: m.listParts()}
 	answers := false
-	for _, p := range m.parts {
+	for _, p := range m.listParts() {
 		if f := p.FunctionResponse; f != nil {
 			c := t.place.calls[f.ID]
 			if c == nil || protocol.NewQuestion(c) != nil {
