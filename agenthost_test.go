@@ -169,6 +169,38 @@ func TestServe(t *testing.T) {
 	}
 }
 
+// Serve accepts HTTP/2 without TLS, which gRPC's clients use, only with its option. A shutdown ends its idle
+// connections.
+func TestServeHTTP2(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		host := openHost(t, &agenthost.Options{Folders: []string{writeApp(t, "Hello!")}})
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		served := make(chan error, 1)
+		go func() { served <- host.Serve(ctx, listener, &agenthost.ServeOptions{HTTP2: on}) }()
+		if got := getStatus(t, "http://"+listener.Addr().String()+"/readyz"); got != http.StatusOK {
+			t.Errorf("HTTP/1: %d", got)
+		}
+		transport := &http.Transport{Protocols: new(http.Protocols)}
+		transport.Protocols.SetUnencryptedHTTP2(true)
+		resp, err := (&http.Client{Transport: transport}).Get("http://" + listener.Addr().String() + "/readyz")
+		if (err == nil) != on || on && (resp.ProtoMajor != 2 || resp.StatusCode != http.StatusOK) {
+			t.Errorf("HTTP/2 with the option %v: %v, %v", on, resp, err)
+		}
+		if err == nil {
+			resp.Body.Close()
+		}
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		transport.CloseIdleConnections()
+	}
+}
+
 // Serve ends with its listener's error.
 func TestServeOnClosedListener(t *testing.T) {
 	host := openHost(t, &agenthost.Options{Folders: []string{writeApp(t, "Hello!")}})

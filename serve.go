@@ -25,6 +25,8 @@ type ServeOptions struct {
 	// Drain is how long running turns may take after ctx has ended. Default: 30 seconds; a
 	// negative value ends them at once.
 	Drain time.Duration
+	// HTTP2 also accepts HTTP/2 without TLS, which clients of gRPC use.
+	HTTP2 bool
 	// OnDrain, if set, is called when ctx has ended.
 	OnDrain func()
 }
@@ -63,6 +65,9 @@ func (h *Host) Serve(ctx context.Context, listener net.Listener, opts *ServeOpti
 		Handler: opts.Handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(h.logger.Handler(), slog.LevelWarn),
 	}
+	if opts.HTTP2 {
+		acceptHTTP2(web)
+	}
 	served := make(chan error, 1)
 	go func() {
 		defer safe.Recover(func(p *safe.Panic) {
@@ -81,6 +86,18 @@ func (h *Host) Serve(ctx context.Context, listener net.Listener, opts *ServeOpti
 		return opts.shutDown(web)
 	}
 }
+
+// acceptHTTP2 makes a server accept HTTP/2 without TLS next to HTTP/1. A connection has as many streams as
+// a client of HTTP/1 has connections; one that no longer answers is closed.
+func acceptHTTP2(web *http.Server) {
+	web.Protocols = new(http.Protocols)
+	web.Protocols.SetHTTP1(true)
+	web.Protocols.SetUnencryptedHTTP2(true)
+	web.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second, WriteByteTimeout: 30 * time.Second}
+}
+
+// maxStreams is how many requests an HTTP/2 connection has at a time.
+const maxStreams = 100
 
 // shutDown rejects new turns, and waits for the running ones.
 func (o *ServeOptions) shutDown(web *http.Server) error {

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"agenthost"
+	"agenthost/internal/a2acard"
 	"agenthost/internal/command"
 	"agenthost/internal/safe"
 	"agenthost/pkg/loader"
@@ -79,6 +80,8 @@ file.`,
 	flags.StringVar(&f.runsPerApp, "runs-per-app", "", "rate limit for runs per app, such as 600/1m (default: no limit)")
 	flags.DurationVar(&f.keepAlive, "keep-alive", 0, "send a comment on event streams that are idle for this duration, for proxies that close idle connections (default: 15s, only for clients that request event IDs)")
 	flags.StringVar(&f.chat, "chat", chatOfApps, "serve a chat page for end users at /chat/APP: apps for the apps whose app.yaml has chat, all, or off; with --dev on a loopback address apps means all")
+	flags.BoolVar(&f.peerGRPC, "a2a-grpc", false, "serve A2A over gRPC, too: --addr then also accepts HTTP/2 without TLS")
+	flags.StringVar(&f.cardKey, "a2a-card-key", "", "file with the private key that signs agent cards, or env:NAME for a variable: P-256, P-384, Ed25519 or RSA in PEM")
 	flags.StringVar(&f.replayRecordings, "replay-recordings", "", "folder with conformance cases; runs whose state delta has _adk_replay_config replay them instead of calling models (default: off)")
 	f.maxAnswers = 256 << 20
 	flags.Var(&f.maxAnswers, "max-answers", "memory limit for large responses that clients have not read yet; a quarter of it per user")
@@ -181,8 +184,32 @@ func (m *serveMain) loadOptions() (*loader.Options, *connections.Keys, error) {
 		return nil, nil, err
 	}
 	m.keys = keys
+	if m.cards, err = m.flags.readCardKey(); err != nil {
+		return nil, nil, err
+	}
 	load, err := m.flags.load.LoaderOptions(&loader.Options{Logger: m.logger}, m.dirs...)
 	return load, keys, err
+}
+
+// readCardKey returns the signer for agent cards, whose key apps may not read; nil without a key.
+func (f *serveFlags) readCardKey() (*a2acard.Signer, error) {
+	if f.cardKey == "" {
+		return nil, nil
+	}
+	text, err := command.ReadKey("--a2a-card-key", f.cardKey, &f.load.Reserved)
+	if err != nil {
+		return nil, err
+	}
+	signer, err := a2acard.NewSigner([]byte(text))
+	if err != nil {
+		return nil, command.FailWithf("--a2a-card-key: %w", err)
+	}
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "-----") {
+			f.load.Reserved.Values = append(f.load.Reserved.Values, strings.TrimSpace(line))
+		}
+	}
+	return signer, nil
 }
 
 // openStore opens the store, and reports defaults that may surprise.
@@ -250,7 +277,7 @@ func (m *serveMain) serveUntilDone(ctx context.Context, listener net.Listener) e
 		drain = -1 // 0 is Serve's default
 	}
 	err := m.host.Serve(ctx, listener, &agenthost.ServeOptions{
-		Server: m.server, Handler: m.flags.observe.withProfiler(m.server, m.server.Protect), Drain: drain,
+		Server: m.server, Handler: m.flags.observe.withProfiler(m.server, m.server.Protect), Drain: drain, HTTP2: m.flags.peerGRPC,
 		OnDrain: func() {
 			m.flags.observe.printNotice(m.env, m.logger, "shutting down: waiting for running turns, a second signal stops immediately")
 		},

@@ -99,7 +99,7 @@ func (f *serveFlags) openaiOptions() *openaiserver.Options {
 
 // peerOptions returns for which apps A2A is served, as in chatOptions.
 func (m *serveMain) peerOptions() *a2aserver.Options {
-	opts := &a2aserver.Options{All: m.flags.isTrial()}
+	opts := &a2aserver.Options{All: m.flags.isTrial(), GRPC: m.flags.peerGRPC, Cards: m.cards}
 	if m.keys != nil {
 		opts.Keys = m.keys
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agenthost"
+	"agenthost/internal/a2acard"
 	"agenthost/internal/command"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
@@ -59,6 +60,9 @@ type serveFlags struct {
 	// chat selects the apps with a chat page.
 	chat   string
 	grants authorize.GrantFlags
+	// peerGRPC serves A2A over gRPC, too. cardKey is where the key that signs agent cards is.
+	peerGRPC bool
+	cardKey  string
 }
 
 // validateLimits rejects numbers that make no sense.
@@ -94,6 +98,8 @@ type serveMain struct {
 	store  *store.Store
 	host   *agenthost.Host
 	server *server.Server
+	// cards signs agent cards; nil without a key.
+	cards *a2acard.Signer
 	// traces is nil without developer tools.
 	traces *devui.Traces
 	ui     fs.FS

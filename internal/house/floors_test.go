@@ -46,7 +46,7 @@ var floors = []floor{
 	{"kernel: loader", []string{"pkg/loader"}},
 	{"kernel: server", []string{"pkg/server"}},
 	{"shared: doors of protocols", []string{"pkg/protocol", "pkg/protocol/task"}},
-	{"shared: messages of A2A", []string{"internal/a2apart"}},
+	{"shared: messages of A2A", []string{"internal/a2acard", "internal/a2apart"}},
 	{"kernel: front", []string{"agenthost"}},
 	{"shared: commands", []string{"internal/command"}},
 }

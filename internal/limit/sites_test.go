@@ -159,6 +159,7 @@ var boundedDecoders = map[string]string{
 	"wing/mcptool/direct.go":                   "members that the message filter has bounded, and an error's body",
 	"wing/mcptool/tasks.go":                    "a task of its own in an event",
 	"wing/mcptool/task_messages.go":            "a result that the message filter has bounded",
+	"wing/a2aserver/a2adirect/a2adirect.go":    "a part of a request body that the server has read, MaxBody",
 	"wing/mcpserver/mcpdirect/mcpdirect.go":    "a capability of a request that ReadJSON has bounded",
 	"wing/mcpserver/rounds.go":                 "answers in a body that ReadJSON has bounded",
 	"wing/mcptool/rounds.go":                   "a result that the message filter has bounded, and rounds of its own",

@@ -82,7 +82,18 @@ func DecodeJSON(text []byte, v any) error {
 // ReadText reads a request body within the deadline set by ServeHTTP. JSON in UTF-16 or
 // UTF-32, or with a byte order mark, becomes UTF-8: ADK reads them all. The text is within the server's
 // limits, and the caller checks its syntax. The response to the error is 400, 408 or 413.
-func (s *Services) ReadText(w http.ResponseWriter, r *http.Request) (text []byte, err error) {
+func (s *Services) ReadText(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	text, err := s.ReadBytes(w, r)
+	if err != nil {
+		return nil, err
+	}
+	text = charset.DecodeJSON("", text)
+	return text, limit.RequestBody.CheckValues(text)
+}
+
+// ReadBytes reads a request body of another format within the deadline set by ServeHTTP, and the server's
+// limit in bytes. The response to the error is 400, 408 or 413.
+func (s *Services) ReadBytes(w http.ResponseWriter, r *http.Request) (text []byte, err error) {
 	if n := r.ContentLength; 0 <= n && n <= min(maxPreallocated, s.opts.MaxBody) {
 		text = make([]byte, n)
 		_, err = io.ReadFull(r.Body, text)
@@ -91,10 +102,6 @@ func (s *Services) ReadText(w http.ResponseWriter, r *http.Request) (text []byte
 	}
 	if err != nil {
 		return nil, &bodyReadError{err}
-	}
-	text = charset.DecodeJSON("", text)
-	if err := limit.RequestBody.CheckValues(text); err != nil {
-		return nil, err
 	}
 	return text, ignoreUnsupported(http.NewResponseController(w).SetReadDeadline(time.Time{}))
 }

@@ -2,10 +2,16 @@ package a2aagent
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/go-jose/go-jose/v4"
+
+	"agenthost/internal/a2acard"
 	"agenthost/internal/agentconfig"
 	"agenthost/internal/toolconfig"
 	"agenthost/internal/toolhttp"
@@ -35,13 +41,14 @@ type agentYAML struct {
 
 // serverYAML is the part of the YAML that reaches the server.
 type serverYAML struct {
-	Card    spec.Text       `yaml:"agent_card" required:"true" doc:"The address of the agent's card, such as https://example.com/.well-known/agent-card.json."`
+	Card    spec.Text       `yaml:"agent_card" required:"true" doc:"The address of the agent's card, such as https://example.com/.well-known/agent-card.json, or the card in JSON, such as ${file:orders.json}."`
 	Auth    *connection.Ref `yaml:"auth" doc:"The connection that authorizes the requests to the card's host: its name under connections in app.yaml, or the connection itself."`
+	CardKey spec.Text       `yaml:"card_key" doc:"Public keys in PEM, of which one must have signed the card, such as ${file:orders.pem}. Default: the card needs no signature."`
 	Timeout spec.Duration   `yaml:"timeout" default:"10m" doc:"Maximum duration of one request to the agent, its task included."`
 }
 
 // serverKeys are the keys of [serverYAML].
-func serverKeys() []string { return []string{"agent_card", "auth", "timeout"} }
+func serverKeys() []string { return []string{"agent_card", "auth", "card_key", "timeout"} }
 
 // actionsYAML lists actions.
 type actionsYAML struct {
@@ -72,8 +79,42 @@ func (c *agentYAML) Check(n *spec.Node) spec.Diagnostics {
 	return nil
 }
 
-// Addresses returns the card's address.
-func (c *serverYAML) Addresses() []spec.Text { return []spec.Text{c.Card} }
+// Addresses returns the card's address, or those on a card in JSON.
+func (c *serverYAML) Addresses() []spec.Text {
+	if !c.hasCard() {
+		return []spec.Text{c.Card}
+	}
+	card, err := c.decodeCard()
+	if err != nil {
+		return nil // Check reports it
+	}
+	var all []spec.Text
+	for _, i := range card.SupportedInterfaces {
+		address := c.Card
+		address.Value = i.URL
+		all = append(all, address)
+	}
+	return all
+}
+
+// hasCard reports whether agent_card is the card in JSON.
+func (c *serverYAML) hasCard() bool { return strings.HasPrefix(strings.TrimSpace(c.Card.Value), "{") }
+
+// decodeCard returns the card in the YAML.
+func (c *serverYAML) decodeCard() (*a2a.AgentCard, error) {
+	var keys []jose.JSONWebKey
+	if c.CardKey.Value != "" {
+		var err error
+		if keys, err = a2acard.ParsePublicKeys([]byte(c.CardKey.Value)); err != nil {
+			return nil, err
+		}
+	}
+	card, err := parseCard([]byte(c.Card.Value), keys)
+	if err == nil && len(card.SupportedInterfaces) == 0 {
+		err = errors.New("the card has no address")
+	}
+	return card, err
+}
 
 // Connection returns the connection, or nil.
 func (c *serverYAML) Connection() *connection.Ref { return c.Auth }
@@ -81,13 +122,24 @@ func (c *serverYAML) Connection() *connection.Ref { return c.Auth }
 // Check rejects addresses without encryption, except those of this machine, as ADK does since 2.9.
 func (c *serverYAML) Check(n *spec.Node) spec.Diagnostics {
 	ds := toolconfig.CheckTimeout(n)
+	if c.CardKey.Pos.Line > 0 {
+		if _, err := a2acard.ParsePublicKeys([]byte(c.CardKey.Value)); err != nil {
+			ds = append(ds, c.CardKey.Errorf(0, "value", "card_key: %s", err))
+		}
+	}
 	if c.Card.Pos.Line == 0 {
 		return ds // reported as missing
+	}
+	if c.hasCard() {
+		if _, err := c.decodeCard(); err != nil && len(ds) == 0 {
+			ds = append(ds, c.Card.Errorf(0, "value", "agent_card: %s", err))
+		}
+		return ds
 	}
 	switch u, err := url.Parse(c.Card.Value); {
 	case err != nil || toolhttp.ConstantHost(c.Card.Value) == "" || u.User != nil:
 		ds = append(ds, c.Card.Errorf(0, "url", "agent_card must be the address of an agent card, with https:// and a host").
-			WithHint("write https://example.com/.well-known/agent-card.json"))
+			WithHint("write https://example.com/.well-known/agent-card.json, or ${file:card.json} for a file of the app"))
 	case !isSafe(u):
 		ds = append(ds, c.Card.Errorf(0, "url", "agent_card must begin with https://: requests with http:// can be read and changed on their way"))
 	}

@@ -17,7 +17,9 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
+	"github.com/go-jose/go-jose/v4"
 
+	"agenthost/internal/a2acard"
 	"agenthost/internal/limit"
 	"agenthost/internal/toolhttp"
 	"agenthost/pkg/connection"
@@ -34,7 +36,11 @@ const cardWait = 30 * time.Second
 
 // A remote is the server that runs the agent. It is safe for concurrent use.
 type remote struct {
-	card    *url.URL
+	// card is the card's address, or the first one on given, the card in the YAML.
+	card  *url.URL
+	given []byte
+	// keys are those that must have signed the card; nil for any card.
+	keys    []jose.JSONWebKey
 	timeout time.Duration
 	http    *http.Client
 	logger  *slog.Logger
@@ -51,11 +57,25 @@ type remote struct {
 }
 
 func newRemote(_ context.Context, env tool.Env, c *serverYAML) (tool.Set, error) {
-	card, err := url.Parse(c.Card.Value)
+	address := c.Card.Value
+	var given []byte
+	if c.hasCard() {
+		card, err := c.decodeCard()
+		if err != nil {
+			return nil, spec.Diagnostics{c.Card.Errorf(0, "value", "agent_card: %s", err)}
+		}
+		given, address = []byte(c.Card.Value), card.SupportedInterfaces[0].URL
+	}
+	card, err := url.Parse(address)
 	if err != nil {
 		return nil, spec.Diagnostics{c.Card.Errorf(0, "url", "agent_card must be an address")}
 	}
-	r := &remote{secrets: toolhttp.NewRedactor(spec.NewRedactor()), card: card, timeout: time.Duration(c.Timeout), logger: env.Logger, offline: env.Offline, connection: env.Connection}
+	r := &remote{secrets: toolhttp.NewRedactor(spec.NewRedactor()), card: card, given: given, timeout: time.Duration(c.Timeout), logger: env.Logger, offline: env.Offline, connection: env.Connection}
+	if c.CardKey.Value != "" {
+		if r.keys, err = a2acard.ParsePublicKeys([]byte(c.CardKey.Value)); err != nil {
+			return nil, spec.Diagnostics{c.CardKey.Errorf(0, "value", "card_key: %s", err)}
+		}
+	}
 	r.http = toolhttp.GuardRedirects(env.HTTP)
 	r.http.Transport = &transport{next: r.http.Transport, remote: r}
 	return r, nil
@@ -99,6 +119,9 @@ func (r *remote) openClient(ctx context.Context) (client *a2aclient.Client, stre
 
 // readCard reads the card, of either version of the protocol.
 func (r *remote) readCard(ctx context.Context) (*a2a.AgentCard, error) {
+	if r.given != nil {
+		return parseCard(r.given, r.keys)
+	}
 	ctx, stop := context.WithTimeoutCause(ctx, cardWait, fmt.Errorf("no response within %s", cardWait))
 	defer stop()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.card.String(), http.NoBody)
@@ -118,15 +141,27 @@ func (r *remote) readCard(ctx context.Context) (*a2a.AgentCard, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parseCard(raw, r.keys)
+}
+
+// parseCard returns a card, which one of the keys must have signed if there are any.
+func parseCard(raw []byte, keys []jose.JSONWebKey) (*a2a.AgentCard, error) {
+	err := limit.AgentCard.CheckJSON(raw)
+	if err == nil && keys != nil {
+		raw, err = a2acard.VerifyCard(raw, keys)
+	}
+	if err != nil {
+		return nil, err
+	}
 	card, err := a2av0.NewAgentCardParser()(raw)
 	if err != nil || card == nil {
 		return nil, errors.New("it is not an agent card")
 	}
-	return card, r.checkInterfaces(card)
+	return card, checkInterfaces(card)
 }
 
 // checkInterfaces leaves out the interfaces with addresses that are not safe.
-func (r *remote) checkInterfaces(card *a2a.AgentCard) error {
+func checkInterfaces(card *a2a.AgentCard) error {
 	named := ""
 	card.SupportedInterfaces = slices.DeleteFunc(card.SupportedInterfaces, func(i *a2a.AgentInterface) bool {
 		if i == nil {

@@ -1,5 +1,5 @@
 // Package a2aserver serves apps to agents and clients of the Agent2Agent protocol, 1.0 and 0.3, over
-// JSON-RPC and REST, below /a2a/{app}.
+// JSON-RPC and REST, below /a2a/{app}, and over gRPC.
 //
 // A context is a session, and a task is the turn that a message began: it follows from the session's
 // events, so that every replica finds it. A run does not end with its request; clients that come back,
@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"agenthost/internal/a2acard"
 	"agenthost/internal/a2apart"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -29,7 +30,9 @@ import (
 	"agenthost/pkg/protocol/task"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
+	"agenthost/wing/a2aserver/a2adirect"
 	"agenthost/wing/a2aserver/a2apush"
+	"agenthost/wing/a2aserver/a2arpc"
 )
 
 // Options configure the wing. The zero value is valid: it serves the apps that have a2a_server in
@@ -44,6 +47,10 @@ type Options struct {
 	// Wait waits between two attempts to send a notification, until a time has passed or ctx ends; nil waits
 	// with a timer.
 	Wait func(ctx context.Context, d time.Duration) error
+	// Cards signs the public agent cards; nil signs none.
+	Cards *a2acard.Signer
+	// GRPC serves gRPC, too. The HTTP server must accept HTTP/2, without TLS if it has none.
+	GRPC bool
 }
 
 const localUser = "user"
@@ -65,6 +72,7 @@ type handlers struct {
 	warned sync.Map
 	// The protocol's transports, by version.
 	rpc, oldRPC, rest, oldREST http.Handler
+	grpc                       *a2arpc.Service
 
 	mu sync.Mutex
 	// feeds are the runs here that clients may follow.
@@ -98,6 +106,7 @@ func (h *handlers) buildTransports() {
 	})}
 	h.rpc, h.rest = a2asrv.NewJSONRPCHandler(h, options...), a2asrv.NewRESTHandler(h, options...)
 	h.oldRPC, h.oldREST = a2av0.NewJSONRPCHandler(h, options...), a2av0.NewRESTHandler(h, options...)
+	h.grpc = a2arpc.New(h.Services, h, h.openRPC)
 }
 
 func (h *handlers) listRoutes() []server.Route {
@@ -113,6 +122,10 @@ func (h *handlers) listRoutes() []server.Route {
 		add(http.MethodPost, below, "postA2A", "Send to the app as an A2A agent, over REST"),
 		add(http.MethodGet, below, "getA2A", "Read the app's card, or its tasks, as an A2A agent"),
 		add(http.MethodDelete, below, "deleteA2A", "Delete from the app as an A2A agent"),
+		{
+			Method: http.MethodPost, Pattern: a2arpc.Path + "{method}", Access: server.AccessHandler, Handler: h.grpc.Handle, Disabled: !h.opts.GRPC,
+			Doc: server.Doc{Tag: "a2a", ID: "callA2AGRPC", Summary: "Call an app as an A2A agent, over gRPC", Body: a2arpc.Content, Answer: a2arpc.Content},
+		},
 	}
 }
 
@@ -122,10 +135,10 @@ const (
 	agentsPath = "agents/"
 )
 
-// handleA2A handles all requests: it finds the agent, authenticates the caller, and passes the request to
-// the transport of its version.
+// handleA2A handles all requests: it finds the agent, authenticates the caller, and answers usual calls. The
+// others are for the transport of their version.
 func (h *handlers) handleA2A(w http.ResponseWriter, r *http.Request) error {
-	d, err := h.findAgent(r)
+	d, err := h.findAgent(r, r.PathValue("app"), r.PathValue("path"))
 	if err != nil {
 		return err
 	}
@@ -135,24 +148,60 @@ func (h *handlers) handleA2A(w http.ResponseWriter, r *http.Request) error {
 	if d.user, err = protocol.ResolveCaller(h.Services, r, d.app.Name(), h.opts.User); err != nil {
 		return err
 	}
-	var body json.RawMessage
+	if d.isADK {
+		w.Header().Set(a2a.SvcParamExtensions, a2apart.ADKExtension)
+	}
+	var body []byte
 	if r.Method == http.MethodPost && !strings.HasSuffix(d.path, ":cancel") && !strings.HasSuffix(d.path, ":subscribe") {
-		if err := h.ReadJSON(w, r, &body); err != nil {
+		if body, err = h.ReadText(w, r); err != nil {
 			return err
 		}
 	}
+	if version := d.readVersion(r); d.path == "" && (version == "" || version == "1.0") {
+		if c := a2adirect.ReadCall(body); c != nil {
+			return d.answerCall(w, r, c, body)
+		}
+	}
+	if err := server.DecodeJSON(body, new(json.RawMessage)); err != nil {
+		return err
+	}
+	return d.serveTransport(protocol.NewFrameWriter(w), r, body)
+}
+
+// serveTransport passes a request to the transport of its version.
+func (d *door) serveTransport(w http.ResponseWriter, r *http.Request, body []byte) error {
 	transport := d.chooseTransport(r, body)
 	own := r.Clone(context.WithValue(r.Context(), doorKey{}, d))
 	own.Body, own.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	own.URL = &url.URL{Path: "/" + d.path, RawQuery: r.URL.RawQuery}
 	own.Header.Del("Authorization") // the transport keeps the headers with the request
-	if d.isADK {
-		w.Header().Set(a2a.SvcParamExtensions, a2apart.ADKExtension)
-	}
-	if caught := safe.Call(func() { transport.ServeHTTP(protocol.NewFrameWriter(w), own) }); caught != nil {
+	if caught := safe.Call(func() { transport.ServeHTTP(w, own) }); caught != nil {
 		return caught
 	}
 	return nil
+}
+
+// openRPC finds the agent that gRPC's tenant names, APP or APP/agents/AGENT.
+func (h *handlers) openRPC(w http.ResponseWriter, r *http.Request, tenant string) (context.Context, error) {
+	app, path, _ := strings.Cut(tenant, "/")
+	r.SetPathValue("app", app) // for the log
+	d, err := h.findAgent(r, app, path)
+	if err != nil {
+		return nil, err
+	}
+	if d.path != "" {
+		return nil, errNotFound
+	}
+	if d.user, err = protocol.ResolveCaller(h.Services, r, app, h.opts.User); err != nil {
+		return nil, err
+	}
+	if version := r.Header.Get(versionHeader); version != "" && version != "1.0" && !strings.HasPrefix(version, "1.0.") {
+		d.rejected = a2a.NewError(a2a.ErrVersionNotSupported, "A2A-Version must be 1.0 over gRPC")
+	}
+	if d.isADK {
+		w.Header().Set(a2a.SvcParamExtensions, a2apart.ADKExtension)
+	}
+	return context.WithValue(r.Context(), doorKey{}, d), nil
 }
 
 // A door is an agent as a caller has reached it.
@@ -185,10 +234,10 @@ func doorOf(ctx context.Context) *door {
 
 var errNotFound = server.NewError(http.StatusNotFound, "Not Found")
 
-// findAgent returns the agent that a path names. An app that is not offered is not found, as one that does
-// not exist.
-func (h *handlers) findAgent(r *http.Request) (*door, error) {
-	d := &door{h: h, r: r, saved: savedFiles{h: h, base: h.BaseURL(r)}, app: h.Host().App(r.PathValue("app")), path: r.PathValue("path")}
+// findAgent returns the agent that an app and a path name. An app that is not offered is not found, as one
+// that does not exist.
+func (h *handlers) findAgent(r *http.Request, app, path string) (*door, error) {
+	d := &door{h: h, r: r, saved: savedFiles{h: h, base: h.BaseURL(r)}, app: h.Host().App(app), path: path}
 	if d.app == nil {
 		return nil, errNotFound
 	}
@@ -200,8 +249,8 @@ func (h *handlers) findAgent(r *http.Request) (*door, error) {
 			return nil, errNotFound
 		}
 	}
-	for _, header := range []string{a2a.SvcParamExtensions, "X-" + a2a.SvcParamExtensions} {
-		for _, line := range r.Header.Values(header) {
+	for _, header := range extensionHeaders {
+		for _, line := range r.Header[header] {
 			d.isADK = d.isADK || slices.Contains(strings.FieldsFunc(line, func(c rune) bool { return c == ',' || c == ' ' }), a2apart.ADKExtension)
 		}
 	}
@@ -231,16 +280,27 @@ func (d *door) buildAddress() string {
 // versionHeader has the version, as MAJOR.MINOR; a request may have it in its query instead.
 const versionHeader = "A2A-Version"
 
+// The headers' names as requests have them.
+var (
+	versionKey       = http.CanonicalHeaderKey(versionHeader)
+	extensionHeaders = []string{http.CanonicalHeaderKey(a2a.SvcParamExtensions), http.CanonicalHeaderKey("X-" + a2a.SvcParamExtensions)}
+)
+
+// readVersion returns the version in a request, or an empty string.
+func (d *door) readVersion(r *http.Request) string {
+	if version := r.Header.Get(versionKey); version != "" || r.URL.RawQuery == "" {
+		return version
+	}
+	return r.URL.Query().Get(versionHeader)
+}
+
 // oldPrefix begins the paths of 0.3's REST.
 const oldPrefix = "v1/"
 
 // chooseTransport returns the transport for a request. Without a version the form decides: the names of
 // methods, and the paths, differ between 0.3 and 1.0.
-func (d *door) chooseTransport(r *http.Request, body json.RawMessage) http.Handler {
-	version := r.Header.Get(versionHeader)
-	if version == "" {
-		version = r.URL.Query().Get(versionHeader)
-	}
+func (d *door) chooseTransport(r *http.Request, body []byte) http.Handler {
+	version := d.readVersion(r)
 	isRPC := d.path == ""
 	isOld := strings.HasPrefix(d.path, oldPrefix)
 	if isRPC {

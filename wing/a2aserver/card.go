@@ -1,9 +1,12 @@
 package a2aserver
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"net"
 	"net/http"
+	"net/url"
 
 	"agenthost/internal/a2apart"
 
@@ -26,6 +29,13 @@ func (d *door) sendCard(w http.ResponseWriter) error {
 	text, err := producer.CardJSON(d.r.Context())
 	if err != nil {
 		return err
+	}
+	// a2a-go writes the scheme as http, which is not its name in 1.0. No other key of a card has this name.
+	text = bytes.Replace(text, []byte(`"http": {`), []byte(`"httpAuthSecurityScheme": {`), 1)
+	if d.h.opts.Cards != nil {
+		if text, err = d.h.opts.Cards.SignCard(text); err != nil {
+			return err
+		}
 	}
 	w.Header().Set("Access-Control-Allow-Origin", "*")
 	w.Header().Set("Cache-Control", "no-cache")
@@ -50,6 +60,9 @@ func (d *door) buildCard() *a2a.AgentCard {
 		for _, binding := range []a2a.TransportProtocol{a2a.TransportProtocolJSONRPC, a2a.TransportProtocolHTTPJSON} {
 			card.SupportedInterfaces = append(card.SupportedInterfaces, &a2a.AgentInterface{URL: d.buildAddress(), ProtocolBinding: binding, ProtocolVersion: version})
 		}
+		if d.h.opts.GRPC && version == a2a.Version {
+			card.SupportedInterfaces = append(card.SupportedInterfaces, d.grpcInterface())
+		}
 	}
 	if d.settings.organization != "" {
 		card.Provider = &a2a.AgentProvider{Org: d.settings.organization, URL: d.settings.address}
@@ -60,6 +73,20 @@ func (d *door) buildCard() *a2a.AgentCard {
 		card.SecurityRequirements = a2a.SecurityRequirementsOptions{{scheme: {}}}
 	}
 	return card
+}
+
+// grpcInterface returns the agent's interface for clients of gRPC, which take a host and a port.
+func (d *door) grpcInterface() *a2a.AgentInterface {
+	address := d.h.BaseURL(d.r)
+	if base, err := url.Parse(address); err == nil {
+		port := map[string]string{"http": "80", "https": "443"}[base.Scheme]
+		address = net.JoinHostPort(base.Hostname(), cmp.Or(base.Port(), port))
+	}
+	tenant := d.app.Name()
+	if d.agent != "" {
+		tenant += "/" + agentsPath + d.agent
+	}
+	return &a2a.AgentInterface{URL: address, ProtocolBinding: a2a.TransportProtocolGRPC, ProtocolVersion: a2a.Version, Tenant: tenant}
 }
 
 // findRoot returns the agent that the card describes.

@@ -2,6 +2,8 @@ package a2aserver
 
 import (
 	"context"
+	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 
 	"agenthost/pkg/protocol/task"
 	"agenthost/pkg/session"
+	"agenthost/wing/a2aserver/a2arpc"
 )
 
 // A run's events reach its followers through a feed, here, or from the store, elsewhere:
@@ -28,60 +31,92 @@ const queueSize = 512
 // A feed hands a run's events to the clients that follow it.
 type feed struct {
 	mu     sync.Mutex
-	queues []chan *session.Event
+	queues []*queue
 	closed bool
 }
 
+// A queue has the events that a follower has not read.
+type queue struct {
+	mu     sync.Mutex
+	events []*session.Event
+	closed bool
+	// changed has a value after events were added, or the queue was closed.
+	changed chan struct{}
+}
+
+// addEvent adds an event, and returns false if there is no room.
+func (q *queue) addEvent(ev *session.Event) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.events) >= queueSize {
+		return false
+	}
+	q.events = append(q.events, ev)
+	q.signalChange()
+	return true
+}
+
+// closeQueue closes the queue, after the events that it has.
+func (q *queue) closeQueue() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.signalChange()
+}
+
+func (q *queue) signalChange() {
+	select {
+	case q.changed <- struct{}{}:
+	default: // the follower has not seen the last change
+	}
+}
+
+// drainEvents removes all events, and reports whether others may follow.
+func (q *queue) drainEvents() (events []*session.Event, isOpen bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	events, q.events = q.events, nil
+	return events, !q.closed
+}
+
 // addFollower returns a queue, which is closed when the run has ended, or the follower is too late.
-func (f *feed) addFollower() chan *session.Event {
-	queue := make(chan *session.Event, queueSize)
+func (f *feed) addFollower() *queue {
+	q := &queue{changed: make(chan struct{}, 1)}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
-		close(queue)
-		return queue
+		q.closeQueue()
+		return q
 	}
-	f.queues = append(f.queues, queue)
-	return queue
+	f.queues = append(f.queues, q)
+	return q
 }
 
 func (f *feed) publishEvent(ev *session.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	kept := f.queues[:0]
-	for _, queue := range f.queues {
-		select {
-		case queue <- ev:
-			kept = append(kept, queue)
-		default:
-			if ev.Partial {
-				kept = append(kept, queue)
-				continue
-			}
-			close(queue)
+	f.queues = slices.DeleteFunc(f.queues, func(q *queue) bool {
+		if q.addEvent(ev) || ev.Partial {
+			return false
 		}
-	}
-	f.queues = kept
+		q.closeQueue()
+		return true
+	})
 }
 
 // removeFollower drops a queue whose follower has left.
-func (f *feed) removeFollower(queue chan *session.Event) {
+func (f *feed) removeFollower(q *queue) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for i, one := range f.queues {
-		if one == queue {
-			f.queues = append(f.queues[:i], f.queues[i+1:]...)
-			return
-		}
-	}
+	f.queues = slices.DeleteFunc(f.queues, func(one *queue) bool { return one == q })
 }
 
 func (f *feed) closeQueues() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed = true
-	for _, queue := range f.queues {
-		close(queue)
+	for _, q := range f.queues {
+		q.closeQueue()
 	}
 	f.queues = nil
 }
@@ -109,9 +144,24 @@ func (h *handlers) findFeed(id task.ID) *feed {
 // openStream counts a stream until release is called.
 func (h *handlers) openStream(user string) (release func(), err error) {
 	if release, err = h.tasks.OpenStream(user); err != nil {
-		return nil, a2a.NewError(a2a.ErrServerError, err.Error())
+		return nil, a2arpc.NewBusyError(http.StatusTooManyRequests, err.Error())
 	}
 	return release, nil
+}
+
+// An eventWriter writes a stream's events.
+type eventWriter struct {
+	// yield writes an event or an error; false if the client has left.
+	yield func(a2a.Event, error) bool
+	// flush sends what yield has written; last is as in [server.Stream.SendFrames]. It is nil if yield sends.
+	flush func(last bool)
+}
+
+// flushEvents sends what is written.
+func (w eventWriter) flushEvents(last bool) {
+	if w.flush != nil {
+		w.flush(last)
+	}
 }
 
 // A follower writes a task's events to a stream.
@@ -122,12 +172,12 @@ type follower struct {
 	seen    map[string]bool
 	numbers numbering
 	// open are the artifacts of which the client has a chunk.
-	open  map[a2a.ArtifactID]bool
-	yield func(a2a.Event, error) bool
+	open map[a2a.ArtifactID]bool
+	eventWriter
 }
 
-func (d *door) newFollower(id task.ID, yield func(a2a.Event, error) bool) *follower {
-	return &follower{d: d, view: d.newView(id), seen: map[string]bool{}, numbers: numbering{}, open: map[a2a.ArtifactID]bool{}, yield: yield}
+func (d *door) newFollower(id task.ID, w eventWriter) *follower {
+	return &follower{d: d, view: d.newView(id), seen: map[string]bool{}, numbers: numbering{}, open: map[a2a.ArtifactID]bool{}, eventWriter: w}
 }
 
 // skipEvents marks the events that the client has already.
@@ -172,10 +222,8 @@ func (f *follower) sendEvent(ctx context.Context, ev *session.Event) bool {
 
 // sendArtifact sends a complete artifact; false if the client has left.
 func (f *follower) sendArtifact(a *a2a.Artifact) bool {
-	update := a2a.NewArtifactUpdateEvent(f.view.taskInfo(), a.ID, a.Parts...)
-	update.Artifact, update.LastChunk, update.Append, update.Metadata = a, true, false, a.Metadata
 	delete(f.open, a.ID)
-	return f.yield(update, nil)
+	return f.yield(&a2a.TaskArtifactUpdateEvent{ContextID: f.view.id.Key.ID, TaskID: f.view.taskID, Artifact: a, LastChunk: true, Metadata: a.Metadata}, nil)
 }
 
 // callIDs lists a partial event's calls, which only the complete event sends.
@@ -188,18 +236,22 @@ func callIDs(ev *session.Event) []string {
 }
 
 // followQueue sends a feed's events until it is closed, and then what the store has besides, with the
-// task's last state.
-func (f *follower) followQueue(ctx context.Context, queue chan *session.Event) {
+// task's last state. Events that are there together leave together.
+func (f *follower) followQueue(ctx context.Context, q *queue) {
 	for {
-		select {
-		case ev, ok := <-queue:
-			if !ok {
-				f.followStore(ctx)
-				return
-			}
+		events, isOpen := q.drainEvents()
+		for _, ev := range events {
 			if !f.sendEvent(ctx, ev) {
 				return
 			}
+		}
+		f.flushEvents(!isOpen)
+		if !isOpen {
+			f.followStore(ctx)
+			return
+		}
+		select {
+		case <-q.changed:
 		case <-ctx.Done():
 			return
 		case <-f.d.h.Stopping().Done():
@@ -225,6 +277,7 @@ func (f *follower) followStore(ctx context.Context) {
 			f.sendStatus(f.view.describeStatus(s))
 			return
 		}
+		f.flushEvents(false)
 		select {
 		case <-time.After(task.FollowInterval):
 		case <-ctx.Done():
@@ -236,7 +289,5 @@ func (f *follower) followStore(ctx context.Context) {
 }
 
 func (f *follower) sendStatus(status a2a.TaskStatus) bool {
-	update := a2a.NewStatusUpdateEvent(f.view.taskInfo(), status.State, status.Message)
-	update.Status, update.Metadata = status, f.view.buildMetadata()
-	return f.yield(update, nil)
+	return f.yield(&a2a.TaskStatusUpdateEvent{ContextID: f.view.id.Key.ID, TaskID: f.view.taskID, Status: status, Metadata: f.view.buildMetadata()}, nil)
 }

@@ -11,27 +11,25 @@ import (
 func TestLateFollower(t *testing.T) {
 	f := &feed{}
 	late, quick := f.addFollower(), f.addFollower()
-	received := 0
 	partial := &session.Event{}
 	partial.Partial = true
 	for range queueSize + 10 {
 		f.publishEvent(partial)
-		<-quick
-		received++
+		<-quick.changed
+		if events, isOpen := quick.drainEvents(); len(events) != 1 || !isOpen {
+			t.Fatalf("the quick follower has %d events, open: %t", len(events), isOpen)
+		}
 	}
 	f.publishEvent(&session.Event{})
-	if (<-quick).Partial {
+	if events, isOpen := quick.drainEvents(); len(events) != 1 || events[0].Partial || !isOpen {
 		t.Error("the quick follower has no complete event")
 	}
-	for range late {
-		received--
-	}
-	if received != 10 {
-		t.Errorf("the late follower missed %d partial events, want 10", received)
+	if events, isOpen := late.drainEvents(); len(events) != queueSize || isOpen {
+		t.Errorf("the late follower has %d events, open: %t, want %d and closed", len(events), isOpen, queueSize)
 	}
 	f.removeFollower(quick)
 	f.closeQueues()
-	if _, ok := <-f.addFollower(); ok {
+	if _, isOpen := f.addFollower().drainEvents(); isOpen {
 		t.Error("the queue of a feed that has ended is open")
 	}
 }

@@ -303,7 +303,7 @@ func (h *handlers) notifyClients(ctx context.Context, id task.ID, settings *Sett
 // that do not fit are omitted, and then the status message. It has no saved files.
 func encodeNotification(ctx context.Context, id task.ID, s *task.State, isOld bool) ([]byte, error) {
 	none := 0
-	view := &taskView{id: id}
+	view := newTaskView(id)
 	t := view.describeTask(ctx, s, &none, measureFiles(s) <= maxPushBody)
 	for {
 		var body any = a2a.StreamResponse{Event: t}

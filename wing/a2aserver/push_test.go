@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
-	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"agenthost/internal/servertest"
@@ -77,21 +76,14 @@ func pushing(hosts string) string {
 // newPushReplica returns a server with the app desk that notifies a host's clients.
 func newPushReplica(t *testing.T, store, hosts string, keys *connections.Keys) (*servertest.Env, string) {
 	t.Helper()
-	opts := &a2aserver.Options{Wait: func(context.Context, time.Duration) error { return nil }}
+	opts := &a2aserver.Options{GRPC: true, Wait: func(context.Context, time.Duration) error { return nil }}
 	if keys != nil {
 		opts.Keys = keys
 	}
 	options := newOptions(opts, newAuth(t))
 	options.URL, options.Wait, options.Server.Metrics = store, time.Minute, server.NewMetrics("test")
 	e, _ := servertest.NewExchangeEnv(t, txtar.Parse([]byte(pushing(hosts))), &servertest.Folders{}, options)
-	web := httptest.NewServer(e.Server)
-	t.Cleanup(func() {
-		e.Server.Drain()
-		e.Server.Abort()
-		_ = e.Server.Wait(context.Background())
-		web.Close()
-	})
-	return e, web.URL
+	return e, serveReplica(t, e)
 }
 
 func newKeys(t *testing.T) *connections.Keys {
@@ -114,33 +106,31 @@ func withPush(req *a2a.SendMessageRequest, c *a2a.PushConfig) *a2a.SendMessageRe
 func TestPush(t *testing.T) {
 	h := newHook(t)
 	e, address := newPushReplica(t, "", h.host, newKeys(t))
-	for _, version := range []a2a.ProtocolVersion{a2a.Version, a2av0.Version} {
-		for _, binding := range []a2a.TransportProtocol{a2a.TransportProtocolJSONRPC, a2a.TransportProtocolHTTPJSON} {
-			t.Run(fmt.Sprint(version, " ", binding), func(t *testing.T) {
-				p := newPeer(t, e, address+"/a2a/desk", tokenU, version, binding)
-				asking := p.send(withPush(newMessage("a refund"), &a2a.PushConfig{
-					ID: "first", URL: h.URL + "/hook?secret=s3cret", Token: "the-token", Auth: &a2a.PushAuthInfo{Scheme: "Bearer", Credentials: "the-credentials"},
-				}))
-				got := <-h.received
-				if got.header.Get("X-A2A-Notification-Token") != "the-token" || got.header.Get("Authorization") != "Bearer the-credentials" {
-					t.Errorf("the header: %v", got.header)
-				}
-				if version == a2a.Version {
-					if state := got.readState(t); state != "TASK_STATE_INPUT_REQUIRED " || got.header.Get("Content-Type") != "application/a2a+json" {
-						t.Errorf("the first state: %s", got.body)
-					}
-				} else if !strings.Contains(got.body, `"kind":"task"`) || !strings.Contains(got.body, `"state":"input-required"`) {
+	for _, by := range transports {
+		t.Run(by.String(), func(t *testing.T) {
+			p := newPeer(t, e, address+"/a2a/desk", tokenU, by)
+			asking := p.send(withPush(newMessage("a refund"), &a2a.PushConfig{
+				ID: "first", URL: h.URL + "/hook?secret=s3cret", Token: "the-token", Auth: &a2a.PushAuthInfo{Scheme: "Bearer", Credentials: "the-credentials"},
+			}))
+			got := <-h.received
+			if got.header.Get("X-A2A-Notification-Token") != "the-token" || got.header.Get("Authorization") != "Bearer the-credentials" {
+				t.Errorf("the header: %v", got.header)
+			}
+			if by.version == a2a.Version {
+				if state := got.readState(t); state != "TASK_STATE_INPUT_REQUIRED " || got.header.Get("Content-Type") != "application/a2a+json" {
 					t.Errorf("the first state: %s", got.body)
 				}
-				if done := p.answer(asking, "yes"); done.Status.State != a2a.TaskStateCompleted {
-					t.Fatalf("answered: %v", done)
-				}
-				if got = <-h.received; !strings.Contains(got.body, "Paid back.") {
-					t.Errorf("the last state: %s", got.body)
-				}
-				p.checkConfigs(asking, h, version == a2av0.Version && binding == a2a.TransportProtocolHTTPJSON)
-			})
-		}
+			} else if !strings.Contains(got.body, `"kind":"task"`) || !strings.Contains(got.body, `"state":"input-required"`) {
+				t.Errorf("the first state: %s", got.body)
+			}
+			if done := p.answer(asking, "yes"); done.Status.State != a2a.TaskStateCompleted {
+				t.Fatalf("answered: %v", done)
+			}
+			if got = <-h.received; !strings.Contains(got.body, "Paid back.") || !strings.Contains(got.body, `"id":"`+string(asking.ID)+`"`) {
+				t.Errorf("the last state of %s: %s", asking.ID, got.body)
+			}
+			p.checkConfigs(asking, h, by == transports[4])
+		})
 	}
 	if len(h.received) > 0 {
 		t.Errorf("%d notifications more", len(h.received))

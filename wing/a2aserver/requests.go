@@ -16,15 +16,74 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/genai"
 
+	"agenthost/internal/buffers"
+	"agenthost/internal/safe"
 	"agenthost/pkg/protocol"
 	"agenthost/pkg/protocol/task"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
+	"agenthost/wing/a2aserver/a2adirect"
 	"agenthost/wing/a2aserver/a2apush"
+	"agenthost/wing/a2aserver/a2arpc"
 )
 
 var _ a2asrv.RequestHandler = (*handlers)(nil)
+
+// Usual calls are answered without the SDK's transport, which reports the errors:
+//
+//	message           ──▶ the result as JSON
+//	streamed message  ──▶ events; those that are there together leave together
+//	error             ──▶ the transport, to which the door is rejected with the error
+
+// answerCall answers a call.
+func (d *door) answerCall(w http.ResponseWriter, r *http.Request, c *a2adirect.Call, body []byte) error {
+	if c.Streams {
+		return d.streamCall(w, r, c, body)
+	}
+	var result a2a.SendMessageResult
+	d.rejected = d.callSafely(func() (err error) { result, err = d.sendMessage(r.Context(), c.Request); return err })
+	if d.rejected != nil {
+		return d.serveTransport(protocol.NewFrameWriter(w), r, body)
+	}
+	buffer := buffers.Take()
+	defer buffers.Return(buffer)
+	text, err := c.AppendResponse(*buffer, result)
+	if err != nil {
+		return err
+	}
+	*buffer = append(text, '\n')
+	server.WriteRawJSON(protocol.NewFrameWriter(w), http.StatusOK, *buffer)
+	return nil
+}
+
+// callSafely returns a call's error, which is an internal one after a panic.
+func (d *door) callSafely(run func() error) (err error) {
+	if caught := safe.Call(func() { err = run() }); caught != nil {
+		caught.Log(d.h.Logger(), "handling an A2A request panicked")
+		return a2a.ErrInternalError
+	}
+	return err
+}
+
+// streamCall streams a call's events. An error is the last one.
+func (d *door) streamCall(w http.ResponseWriter, r *http.Request, c *a2adirect.Call, body []byte) error {
+	s, out := c.NewStream(d.h.Services, w)
+	ctx, stop := context.WithCancel(r.Context())
+	defer stop()
+	defer out.StartKeepAlive(stop)()
+	d.rejected = d.callSafely(func() error { return d.streamMessage(ctx, c.Request, eventWriter{s.WriteEvent, s.Flush}) })
+	if d.rejected == nil {
+		d.rejected = s.Err
+	}
+	if d.rejected != nil && ctx.Err() == nil {
+		if err := d.serveTransport(s.NewErrorWriter(), r, body); err != nil {
+			return err
+		}
+	}
+	s.Flush(true)
+	return nil
+}
 
 // A sent message begins a task, or answers one.
 type sent struct {
@@ -245,8 +304,8 @@ func (d *door) describeError(err error) error {
 	case errors.Is(err, task.ErrNotLast):
 		return a2a.NewError(a2a.ErrTaskNotCancelable, err.Error())
 	case errors.Is(err, task.ErrTooMany):
-		return a2a.NewError(a2a.ErrServerError, err.Error())
-	case errors.Is(err, context.Canceled) && d.r.Context().Err() != nil:
+		return a2arpc.NewBusyError(http.StatusTooManyRequests, err.Error())
+	case d.r.Context().Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
 		return err
 	}
 	failed := d.h.LogError(d.r, err)
@@ -254,7 +313,7 @@ func (d *door) describeError(err error) error {
 	case failed.Status == http.StatusNotFound:
 		return a2a.ErrTaskNotFound
 	case failed.Status == http.StatusTooManyRequests || failed.Status == http.StatusServiceUnavailable || failed.Status == http.StatusConflict:
-		return a2a.NewError(a2a.ErrServerError, failed.Detail)
+		return a2arpc.NewBusyError(failed.Status, failed.Detail)
 	case failed.Status < http.StatusInternalServerError && failed.Detail != "":
 		return a2a.NewError(a2a.ErrInvalidParams, failed.Detail)
 	case failed.Status < http.StatusInternalServerError:
@@ -263,12 +322,19 @@ func (d *door) describeError(err error) error {
 	return a2a.ErrInternalError
 }
 
-func (d *door) newView(id task.ID) *taskView { return &taskView{id, d.isADK, &d.saved} }
+func (d *door) newView(id task.ID) *taskView {
+	v := newTaskView(id)
+	v.isADK, v.saved = d.isADK, &d.saved
+	return v
+}
 
 // SendMessage implements [a2asrv.RequestHandler]. It waits for the turn's end, unless the client takes the
 // task at once; a client that leaves does not end the turn.
 func (h *handlers) SendMessage(ctx context.Context, req *a2a.SendMessageRequest) (a2a.SendMessageResult, error) {
-	d := doorOf(ctx)
+	return doorOf(ctx).sendMessage(ctx, req)
+}
+
+func (d *door) sendMessage(ctx context.Context, req *a2a.SendMessageRequest) (a2a.SendMessageResult, error) {
 	s, err := d.readMessage(ctx, req)
 	if err != nil {
 		return nil, err
@@ -342,13 +408,13 @@ func (d *door) newDirectMessage(id task.ID, s *task.State) *a2a.Message {
 func (h *handlers) SendStreamingMessage(ctx context.Context, req *a2a.SendMessageRequest) iter.Seq2[a2a.Event, error] {
 	return func(yield func(a2a.Event, error) bool) {
 		d := doorOf(ctx)
-		if err := d.streamMessage(ctx, req, yield); err != nil {
+		if err := d.streamMessage(ctx, req, eventWriter{yield: yield}); err != nil {
 			yield(nil, err)
 		}
 	}
 }
 
-func (d *door) streamMessage(ctx context.Context, req *a2a.SendMessageRequest, yield func(a2a.Event, error) bool) error {
+func (d *door) streamMessage(ctx context.Context, req *a2a.SendMessageRequest, w eventWriter) error {
 	s, err := d.readMessage(ctx, req)
 	if err != nil {
 		return err
@@ -358,7 +424,7 @@ func (d *door) streamMessage(ctx context.Context, req *a2a.SendMessageRequest, y
 		if err := d.addPushConfig(ctx, s.id, s.push, nil); err != nil {
 			return err
 		}
-		yield(d.newView(s.id).describeTask(ctx, s.repeats, config.HistoryLength, true), nil)
+		w.yield(d.newView(s.id).describeTask(ctx, s.repeats, config.HistoryLength, true), nil)
 		return nil
 	}
 	release, err := d.h.openStream(d.user)
@@ -367,31 +433,31 @@ func (d *door) streamMessage(ctx context.Context, req *a2a.SendMessageRequest, y
 	}
 	defer release()
 	f := &feed{}
-	queue := f.addFollower()
-	defer f.removeFollower(queue)
+	q := f.addFollower()
+	defer f.removeFollower(q)
 	t, err := d.startTurn(ctx, s, f)
 	if err != nil {
 		return err
 	}
 	if d.settings.answersByDirectMessages {
-		return d.streamDirectMessage(ctx, t, yield)
+		return d.streamDirectMessage(ctx, t, w.yield)
 	}
-	out := d.newFollower(t.id, yield)
-	found, err := d.h.tasks.Find(ctx, t.id)
-	if err != nil {
-		return d.describeError(err)
-	}
-	begun := &task.State{Turn: &task.Turn{Events: found.Events[:1]}}
+	out := d.newFollower(t.id, w)
+	begun := &task.State{Turn: &task.Turn{}}
 	if s.answered != nil {
 		begun.Turn = s.answered.Turn // it works again
+	} else if m, err := d.h.tasks.FindMessage(ctx, t.id); err != nil {
+		return d.describeError(err)
+	} else {
+		begun.Turn.Events = []*session.Event{m}
 	}
 	out.skipEvents(begun.Events)
 	first := out.view.describeTask(ctx, begun, config.HistoryLength, s.answered != nil)
 	if s.answered == nil {
 		first.Status.State = a2a.TaskStateSubmitted
 	}
-	if yield(first, nil) && (s.answered != nil || out.sendStatus(out.view.describeStatus(begun))) {
-		out.followQueue(ctx, queue)
+	if w.yield(first, nil) && (s.answered != nil || out.sendStatus(out.view.describeStatus(begun))) {
+		out.followQueue(ctx, q)
 	}
 	return nil
 }
@@ -437,16 +503,16 @@ func (d *door) followTask(ctx context.Context, taskID a2a.TaskID, yield func(a2a
 		return err
 	}
 	defer release()
-	var queue chan *session.Event
+	var q *queue
 	if f := d.h.findFeed(id); f != nil { // before the state is read: what follows it is in the queue
-		queue = f.addFollower()
-		defer f.removeFollower(queue)
+		q = f.addFollower()
+		defer f.removeFollower(q)
 	}
 	found, err := d.readTask(ctx, id)
 	if err != nil {
 		return d.describeError(err)
 	}
-	out := d.newFollower(id, yield)
+	out := d.newFollower(id, eventWriter{yield: yield})
 	first := out.view.describeTask(ctx, found, nil, true)
 	if first.Status.State.Terminal() {
 		return a2a.NewError(a2a.ErrUnsupportedOperation, "the task has ended")
@@ -454,8 +520,8 @@ func (d *door) followTask(ctx context.Context, taskID a2a.TaskID, yield func(a2a
 	out.skipEvents(found.Events)
 	switch {
 	case !yield(first, nil) || found.Status != task.Working:
-	case queue != nil:
-		out.followQueue(ctx, queue)
+	case q != nil:
+		out.followQueue(ctx, q)
 	default:
 		out.followStore(ctx)
 	}

@@ -3,7 +3,7 @@ package a2aserver
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,19 +32,24 @@ func (d *door) readID(id a2a.TaskID) (task.ID, error) {
 
 // A taskView describes a task for a client.
 type taskView struct {
-	id    task.ID
-	isADK bool
+	id task.ID
+	// taskID is the client's.
+	taskID a2a.TaskID
+	isADK  bool
 	// saved loads the files that the task has saved; nil omits them.
 	saved *savedFiles
 }
 
+// newTaskView returns a view without saved files.
+func newTaskView(id task.ID) *taskView { return &taskView{id: id, taskID: formatID(id)} }
+
 func (v *taskView) taskInfo() a2a.TaskInfo {
-	return a2a.TaskInfo{TaskID: formatID(v.id), ContextID: v.id.Key.ID}
+	return a2a.TaskInfo{TaskID: v.taskID, ContextID: v.id.Key.ID}
 }
 
 // describeTask returns a task. history is how many of its messages it has, the latest ones; nil for all.
 func (v *taskView) describeTask(ctx context.Context, s *task.State, history *int, withArtifacts bool) *a2a.Task {
-	t := &a2a.Task{ID: formatID(v.id), ContextID: v.id.Key.ID, Status: v.describeStatus(s), Metadata: v.buildMetadata()}
+	t := &a2a.Task{ID: v.taskID, ContextID: v.id.Key.ID, Status: v.describeStatus(s), Metadata: v.buildMetadata()}
 	t.History = v.listMessages(s.Turn, history)
 	if !withArtifacts {
 		return t
@@ -133,7 +138,7 @@ type numbering map[string]int
 
 // nextID returns the ID of the artifact with the author's next event.
 func (n numbering) nextID(author string) a2a.ArtifactID {
-	return a2a.ArtifactID(fmt.Sprintf("%s-%d", author, n[author]+1))
+	return a2a.ArtifactID(author + "-" + strconv.Itoa(n[author]+1))
 }
 
 // buildArtifact returns a complete event as an artifact; nil for one without parts for the client.

@@ -14,8 +14,11 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 	"github.com/a2aproject/a2a-go/v2/a2aclient/agentcard"
 	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
+	a2agrpc "github.com/a2aproject/a2a-go/v2/a2agrpc/v1"
 	"github.com/rogpeppe/go-internal/txtar"
 	"google.golang.org/genai"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"agenthost/internal/servertest"
 	"agenthost/pkg/session"
@@ -41,24 +44,59 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.inner.RoundTrip(r)
 }
 
+// A rpcBearer sends a token with each call of gRPC.
+type rpcBearer string
+
+func (b rpcBearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+}
+
+func (rpcBearer) RequireTransportSecurity() bool { return false }
+
 // newReplica returns a server with the app desk on a session store; empty for one in memory.
 func newReplica(t *testing.T, store string, opts *a2aserver.Options) (*servertest.Env, string) {
 	t.Helper()
 	options := newOptions(opts, newAuth(t))
 	options.URL, options.Wait = store, time.Minute
 	e, _ := servertest.NewExchangeEnv(t, txtar.Parse([]byte(desk)), &servertest.Folders{}, options)
-	web := httptest.NewServer(e.Server)
+	return e, serveReplica(t, e)
+}
+
+// serveReplica serves over HTTP/1 and HTTP/2, and returns the address.
+func serveReplica(t *testing.T, e *servertest.Env) string {
+	t.Helper()
+	web := httptest.NewUnstartedServer(e.Server)
+	web.Config.Protocols = new(http.Protocols)
+	web.Config.Protocols.SetHTTP1(true)
+	web.Config.Protocols.SetUnencryptedHTTP2(true)
+	web.Start()
 	t.Cleanup(func() {
 		e.Server.Drain()
 		e.Server.Abort()
 		_ = e.Server.Wait(context.Background())
 		web.Close()
 	})
-	return e, web.URL
+	return web.URL
+}
+
+// A transport is an interface on the card.
+type transport struct {
+	version a2a.ProtocolVersion
+	binding a2a.TransportProtocol
+}
+
+func (t transport) String() string { return fmt.Sprint(t.version, " ", t.binding) }
+
+var transports = []transport{
+	{a2a.Version, a2a.TransportProtocolJSONRPC},
+	{a2a.Version, a2a.TransportProtocolHTTPJSON},
+	{a2a.Version, a2a.TransportProtocolGRPC},
+	{a2av0.Version, a2a.TransportProtocolJSONRPC},
+	{a2av0.Version, a2a.TransportProtocolHTTPJSON},
 }
 
 // newPeer returns a client of an agent, that prefers a transport of a version.
-func newPeer(t *testing.T, e *servertest.Env, address, token string, version a2a.ProtocolVersion, binding a2a.TransportProtocol) *peer {
+func newPeer(t *testing.T, e *servertest.Env, address, token string, by transport) *peer {
 	t.Helper()
 	inner := &http.Transport{}
 	t.Cleanup(inner.CloseIdleConnections)
@@ -70,12 +108,13 @@ func newPeer(t *testing.T, e *servertest.Env, address, token string, version a2a
 		t.Fatal(err)
 	}
 	for i, one := range card.SupportedInterfaces {
-		if one.ProtocolVersion == version && one.ProtocolBinding == binding {
+		if by == (transport{one.ProtocolVersion, one.ProtocolBinding}) {
 			card.SupportedInterfaces = card.SupportedInterfaces[i : i+1]
 			break
 		}
 	}
 	c, err := a2aclient.NewFromCard(t.Context(), card, a2aclient.WithDefaultsDisabled(), a2aclient.WithJSONRPCTransport(web), a2aclient.WithRESTTransport(web),
+		a2agrpc.WithGRPCTransport(grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(rpcBearer(token))),
 		a2aclient.WithCompatTransport(a2av0.Version, a2a.TransportProtocolJSONRPC, a2av0.NewJSONRPCTransportFactory(a2av0.JSONRPCTransportConfig{Client: web})),
 		a2aclient.WithCompatTransport(a2av0.Version, a2a.TransportProtocolHTTPJSON, a2av0.NewRESTTransportFactory(a2av0.RESTTransportConfig{Client: web})))
 	if err != nil {
@@ -90,7 +129,7 @@ const tokenU, tokenV, tokenW = "token-of-u-0123456789", "token-of-v-0123456789",
 // newUserPeer returns a client that prefers JSON-RPC of 1.0.
 func newUserPeer(t *testing.T, e *servertest.Env, address, token string) *peer {
 	t.Helper()
-	return newPeer(t, e, address+"/a2a/desk", token, a2a.Version, a2a.TransportProtocolJSONRPC)
+	return newPeer(t, e, address+"/a2a/desk", token, transports[0])
 }
 
 func newMessage(text string) *a2a.SendMessageRequest {
@@ -171,40 +210,38 @@ func readStream(p *peer, events func(func(a2a.Event, error) bool)) []string {
 // a2a-go's client does the same over each transport of both versions: a turn, a stream, a question and its
 // answer, and a task that it cancels.
 func TestTransports(t *testing.T) {
-	e, address := newReplica(t, "", nil)
-	for _, version := range []a2a.ProtocolVersion{a2a.Version, a2av0.Version} {
-		for _, binding := range []a2a.TransportProtocol{a2a.TransportProtocolJSONRPC, a2a.TransportProtocolHTTPJSON} {
-			t.Run(fmt.Sprint(version, " ", binding), func(t *testing.T) {
-				p := newPeer(t, e, address+"/a2a/desk", tokenU, version, binding)
-				if done := p.send(newMessage("hello")); done.Status.State != a2a.TaskStateCompleted || textOf(done) != "You wrote: hello" {
-					t.Errorf("a turn: %v", done)
-				}
-				got := readStream(p, p.SendStreamingMessage(t.Context(), newMessage("a story")))
-				want := []string{
-					"TASK_STATE_SUBMITTED ", "TASK_STATE_WORKING", "desk-1 false false Once, in ", "desk-1 true false a town, ", "desk-1 true false it rained.",
-					"desk-1 false true Once, in a town, it rained.", "TASK_STATE_COMPLETED",
-				}
-				if strings.Join(got, "\n") != strings.Join(want, "\n") {
-					t.Errorf("a stream:\n%s", strings.Join(got, "\n"))
-				}
-				asking := p.send(newMessage("a refund"))
-				if asking.Status.State != a2a.TaskStateInputRequired {
-					t.Fatalf("a question: %v", asking)
-				}
-				if done := p.answer(asking, "yes"); done.Status.State != a2a.TaskStateCompleted || textOf(done) != "Paid back." || done.ID != asking.ID {
-					t.Errorf("an answer: %v", done)
-				}
-				running := p.start("wait")
-				canceled, err := p.CancelTask(t.Context(), &a2a.CancelTaskRequest{ID: running.ID})
-				if err != nil || canceled.Status.State != a2a.TaskStateCanceled {
-					t.Errorf("a canceled task: %v, %v", canceled, err)
-				}
-				_, err = p.CancelTask(t.Context(), &a2a.CancelTaskRequest{ID: running.ID})
-				if isOldREST := version == a2av0.Version && binding == a2a.TransportProtocolHTTPJSON; err == nil || !isOldREST && !errors.Is(err, a2a.ErrTaskNotCancelable) {
-					t.Errorf("canceled again: %v", err) // REST of 0.3 has one status for several errors
-				}
-			})
-		}
+	e, address := newReplica(t, "", &a2aserver.Options{GRPC: true})
+	for _, by := range transports {
+		t.Run(by.String(), func(t *testing.T) {
+			p := newPeer(t, e, address+"/a2a/desk", tokenU, by)
+			if done := p.send(newMessage("hello")); done.Status.State != a2a.TaskStateCompleted || textOf(done) != "You wrote: hello" {
+				t.Errorf("a turn: %v", done)
+			}
+			got := readStream(p, p.SendStreamingMessage(t.Context(), newMessage("a story")))
+			want := []string{
+				"TASK_STATE_SUBMITTED ", "TASK_STATE_WORKING", "desk-1 false false Once, in ", "desk-1 true false a town, ", "desk-1 true false it rained.",
+				"desk-1 false true Once, in a town, it rained.", "TASK_STATE_COMPLETED",
+			}
+			if strings.Join(got, "\n") != strings.Join(want, "\n") {
+				t.Errorf("a stream:\n%s", strings.Join(got, "\n"))
+			}
+			asking := p.send(newMessage("a refund"))
+			if asking.Status.State != a2a.TaskStateInputRequired {
+				t.Fatalf("a question: %v", asking)
+			}
+			if done := p.answer(asking, "yes"); done.Status.State != a2a.TaskStateCompleted || textOf(done) != "Paid back." || done.ID != asking.ID {
+				t.Errorf("an answer: %v", done)
+			}
+			running := p.start("wait")
+			canceled, err := p.CancelTask(t.Context(), &a2a.CancelTaskRequest{ID: running.ID})
+			if err != nil || canceled.Status.State != a2a.TaskStateCanceled {
+				t.Errorf("a canceled task: %v, %v", canceled, err)
+			}
+			_, err = p.CancelTask(t.Context(), &a2a.CancelTaskRequest{ID: running.ID})
+			if isOldREST := by == transports[4]; err == nil || !isOldREST && !errors.Is(err, a2a.ErrTaskNotCancelable) {
+				t.Errorf("canceled again: %v", err) // REST of 0.3 has one status for several errors
+			}
+		})
 	}
 }
 

@@ -233,18 +233,41 @@ type State struct {
 
 // Find returns a task's turn. The error is ErrUnknown, or the store's.
 func (t *Tasks) Find(ctx context.Context, id ID) (*Turn, error) {
-	sess, err := t.Host().Store().Sessions.Get(ctx, id.Key, nil)
-	if errors.Is(err, session.ErrNotFound) {
-		return nil, ErrUnknown
-	}
+	sess, err := t.getSession(ctx, id.Key)
 	if err != nil {
-		return nil, server.WithSessionKey(id.Key, err)
+		return nil, err
 	}
 	found := FindTurn(sess.Events(), id.Invocation)
 	if found == nil {
 		return nil, ErrUnknown
 	}
 	return found, nil
+}
+
+// FindMessage returns the message that began a task. Its error is Find's.
+func (t *Tasks) FindMessage(ctx context.Context, id ID) (*session.Event, error) {
+	sess, err := t.getSession(ctx, id.Key)
+	if err != nil {
+		return nil, err
+	}
+	for _, ev := range sess.Events() {
+		if ev.InvocationID == id.Invocation && ev.IsFromUser() && ev.Content != nil && !ev.Provenance.Imported {
+			return ev, nil
+		}
+	}
+	return nil, ErrUnknown
+}
+
+// getSession returns a session. Its error is Find's.
+func (t *Tasks) getSession(ctx context.Context, key session.Key) (*session.Session, error) {
+	sess, err := t.Host().Store().Sessions.Get(ctx, key, nil)
+	if errors.Is(err, session.ErrNotFound) {
+		return nil, ErrUnknown
+	}
+	if err != nil {
+		return nil, server.WithSessionKey(key, err)
+	}
+	return sess, nil
 }
 
 // Read returns a task's state. If its run was interrupted and any replica can continue it, resume starts
@@ -277,12 +300,9 @@ func (t *Tasks) Read(ctx context.Context, id ID, resume func() (*Run, error)) (*
 // run of the session changes. The invocation may be that of an answer. A task that a replica can continue is
 // Working. The error is that of Find.
 func (t *Tasks) ReadEnded(ctx context.Context, id ID) (ID, *State, error) {
-	sess, err := t.Host().Store().Sessions.Get(ctx, id.Key, nil)
-	if errors.Is(err, session.ErrNotFound) {
-		return ID{}, nil, ErrUnknown
-	}
+	sess, err := t.getSession(ctx, id.Key)
 	if err != nil {
-		return ID{}, nil, server.WithSessionKey(id.Key, err)
+		return ID{}, nil, err
 	}
 	found := findTurnWith(sess.Events(), id.Invocation)
 	if found == nil {
@@ -301,12 +321,9 @@ func (t *Tasks) List(ctx context.Context, key session.Key) ([]*State, error) {
 	if err != nil {
 		return nil, server.WithSessionKey(key, err)
 	}
-	sess, err := t.Host().Store().Sessions.Get(ctx, key, nil)
-	if errors.Is(err, session.ErrNotFound) {
-		return nil, ErrUnknown
-	}
+	sess, err := t.getSession(ctx, key)
 	if err != nil {
-		return nil, server.WithSessionKey(key, err)
+		return nil, err
 	}
 	var all []*State
 	for _, turn := range ListTurns(sess.Events()) {

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -48,7 +47,7 @@ func (f *GrantFlags) ReadKeys(reserved *policy.Host, sessionDB string) (*connect
 		}
 		return nil, nil
 	}
-	text, err := f.readKeyText(reserved)
+	text, err := command.ReadKey("--credentials-key", f.key, reserved)
 	if err != nil {
 		return nil, err
 	}
@@ -58,23 +57,6 @@ func (f *GrantFlags) ReadKeys(reserved *policy.Host, sessionDB string) (*connect
 	}
 	reserved.Values = append(reserved.Values, strings.Fields(text)...)
 	return keys, nil
-}
-
-func (f *GrantFlags) readKeyText(reserved *policy.Host) (string, error) {
-	name, ok := strings.CutPrefix(f.key, "env:")
-	if !ok {
-		text, err := os.ReadFile(f.key)
-		if err != nil {
-			return "", command.FailWithf("--credentials-key: %w", err)
-		}
-		return string(text), nil
-	}
-	reserved.Variables = append(reserved.Variables, name)
-	text := os.Getenv(name)
-	if text == "" {
-		return "", command.FailWithf("--credentials-key: environment variable %s is not set", name)
-	}
-	return text, nil
 }
 
 func (f *GrantFlags) checkPublicURL() error {

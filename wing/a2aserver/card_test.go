@@ -1,0 +1,88 @@
+package a2aserver_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2aclient/agentcard"
+	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
+
+	"agenthost/internal/a2acard"
+	"agenthost/wing/a2aserver"
+)
+
+// newCardKey returns a signer, and its public key in PEM.
+func newCardKey(t *testing.T) (*a2acard.Signer, []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := a2acard.NewSigner(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})
+}
+
+// The public card has signatures, which the public key verifies, and which a changed card has not. a2a-go reads
+// the card with them, also the scheme for tokens by its name in 1.0.
+func TestSignedCard(t *testing.T) {
+	signer, public := newCardKey(t)
+	keys, err := a2acard.ParsePublicKeys(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, address := newReplica(t, "", &a2aserver.Options{Cards: signer, GRPC: true})
+	for _, path := range []string{"/a2a/desk", "/a2a/desk/agents/writer"} {
+		var cards [2]string
+		for i := range cards {
+			w := httptest.NewRecorder()
+			e.Server.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path+"/.well-known/agent-card.json", nil))
+			cards[i] = w.Body.String()
+		}
+		if cards[0] != cards[1] {
+			t.Error("the card has other signatures for each request")
+		}
+		if covered, err := a2acard.VerifyCard([]byte(cards[0]), keys); err != nil || string(covered) != cards[0] {
+			t.Errorf("%s: %v\n%s", path, err, cards[0])
+		}
+		changed := strings.Replace(cards[0], `"name": "`, `"name": "x`, 1)
+		if _, err := a2acard.VerifyCard([]byte(changed), keys); err == nil {
+			t.Errorf("a changed card is verified: %s", changed)
+		}
+	}
+	for name, parser := range map[string]agentcard.Parser{"1.0": nil, "0.3": a2av0.NewAgentCardParser()} {
+		inner := &http.Transport{}
+		resolver := agentcard.NewResolver(&http.Client{Transport: inner})
+		resolver.CardParser = parser
+		if parser == nil {
+			resolver.CardParser = agentcard.DefaultResolver.CardParser
+		}
+		read, err := resolver.Resolve(t.Context(), address+"/a2a/desk")
+		inner.CloseIdleConnections()
+		if err != nil || len(read.Signatures) != 3 {
+			t.Errorf("%s: %+v, %v", name, read, err)
+			continue
+		}
+		if scheme, ok := read.SecuritySchemes["bearer"].(a2a.HTTPAuthSecurityScheme); !ok || scheme.Scheme != "Bearer" {
+			t.Errorf("%s: the scheme: %+v", name, read.SecuritySchemes)
+		}
+	}
+}
