@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -21,6 +24,7 @@ import (
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
 	"agenthost/wing/a2aserver"
+	"agenthost/wing/acpserver"
 	"agenthost/wing/aguiserver"
 	"agenthost/wing/mcpserver"
 	"agenthost/wing/openaiserver"
@@ -118,6 +122,7 @@ var sends = map[string]func(s *sharedSession, text string) string{
 		return s.post("/apps/desk/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"desk","arguments":{"request":%q,"session":%q},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`, text, s.id),
 			"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "desk", "Accept", "application/json, text/event-stream")
 	},
+	"acp": (*sharedSession).prompt,
 }
 
 var answers = map[string]func(s *sharedSession, call string, yes bool) string{
@@ -126,6 +131,9 @@ var answers = map[string]func(s *sharedSession, call string, yes bool) string{
 	},
 	"openai": func(s *sharedSession, _ string, yes bool) string {
 		return sends["openai"](s, map[bool]string{true: "yes", false: "no"}[yes])
+	},
+	"acp": func(s *sharedSession, _ string, yes bool) string {
+		return s.prompt(map[bool]string{true: "yes", false: "no"}[yes])
 	},
 	"a2a": func(s *sharedSession, _ string, yes bool) string {
 		var list struct {
@@ -140,6 +148,51 @@ var answers = map[string]func(s *sharedSession, call string, yes bool) string{
 	"ag-ui": func(s *sharedSession, call string, yes bool) string {
 		return s.post("/apps/desk/ag-ui", fmt.Sprintf(`{"threadId":%q,"runId":"r%d","messages":[],"resume":[{"interruptId":%q,"status":"resolved","payload":{"approved":%v}}]}`, s.id, s.sent, call, yes))
 	},
+}
+
+// prompt sends a prompt over ACP, as an editor that opens the session and cancels each permission.
+func (s *sharedSession) prompt(text string) string {
+	s.Helper()
+	in, toAgent := io.Pipe()
+	fromAgent, out := io.Pipe()
+	defer fromAgent.Close()
+	ended := make(chan error, 1)
+	go func() {
+		err := acpserver.Serve(s.Context(), s.e.Host, &acpserver.Options{App: "desk", User: "user", In: in, Out: out, Host: &server.Options{Clock: servertest.FixedTime}, Drain: time.Minute})
+		out.Close()
+		ended <- err
+	}()
+	write := func(format string, args ...any) {
+		if _, err := fmt.Fprintf(toAgent, format+"\n", args...); err != nil {
+			s.Fatal(err)
+		}
+	}
+	write(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}`)
+	write(`{"jsonrpc":"2.0","id":2,"method":"session/resume","params":{"sessionId":%q,"cwd":"/","mcpServers":[]}}`, s.id)
+	lines, last := bufio.NewScanner(fromAgent), ""
+	for lines.Scan() {
+		var m struct {
+			ID     json.RawMessage
+			Method string
+			Error  json.RawMessage
+		}
+		last = lines.Text()
+		if err := json.Unmarshal([]byte(last), &m); err != nil || m.Error != nil {
+			s.Fatalf("ACP: %v: %s", err, last)
+		}
+		switch {
+		case m.Method == "session/request_permission":
+			write(`{"jsonrpc":"2.0","id":%s,"result":{"outcome":{"outcome":"cancelled"}}}`, m.ID)
+		case m.Method == "" && string(m.ID) == "2":
+			write(`{"jsonrpc":"2.0","id":3,"method":"session/prompt","params":{"sessionId":%q,"prompt":[{"type":"text","text":%q}]}}`, s.id, text)
+		case m.Method == "" && string(m.ID) == "3":
+			toAgent.Close()
+		}
+	}
+	if err := errors.Join(lines.Err(), <-ended); err != nil {
+		s.Fatal(err)
+	}
+	return last
 }
 
 func (s *sharedSession) step(random *rand.Rand) {
