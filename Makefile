@@ -24,7 +24,7 @@ RUN     ?=
 CORPUS  ?= $(abspath ../shared/corpus)
 export AGENTHOST_CORPUS ?= $(CORPUS)
 
-.PHONY: all help build run test interpreters unit race qa-test lint fmt fmt-check generate film fresh apps eval examples-test gcs-test kube-test openai-test ui-test vscode mcp-suite acp-clients fuzz bench bench-stores bench-http bench-mcp bench-openai bench-agui bench-a2a bench-outcomes bench-replicas proof proof-full probes dist module cover clean
+.PHONY: all help build run test interpreters unit race qa-test lint fmt fmt-check generate film fresh apps eval examples-test gcs-test kube-test openai-test alerts ui-test vscode mcp-suite acp-clients fuzz bench bench-stores bench-http bench-mcp bench-openai bench-agui bench-a2a bench-streams bench-outcomes bench-replicas proof proof-full probes dist module cover clean
 
 all: test ## same as test
 
@@ -105,6 +105,9 @@ gcs-test: gotest ## test artifacts on a third-party fake of Google Cloud Storage
 kube-test: gotest ## validate the manifests in deploy/ with Kubernetes' own types (separate module)
 	cd qa/kubecompat && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
 
+alerts: ## check the alert rules in deploy/ with promtool, and run their tests; downloads promtool from Debian if it is missing
+	tools/alerts.sh
+
 openai-test: gotest ## run OpenAI's Go client against apps as models (separate module)
 	cd qa/openaicompat && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
 
@@ -136,7 +139,8 @@ bench-mcp: ## benchmark a turn as a call of an MCP tool against /run, and calls 
 	cd qa && $(NOCGO) $(GO) test -run '^$$' -bench ServerCall -benchtime 20000x -cpu 1 ./mcpsuite
 	$(NOCGO) $(GO) test -run '^$$' -bench Call -benchtime 20000x -cpu 1 ./wing/mcptool
 
-bench-a2a: ## benchmark a turn as a message of A2A against /run and /run_sse
+bench-a2a: ## benchmark a turn as a message of A2A against /run and /run_sse, and against adk-go's A2A server
+	cd qa/bench && CGO_ENABLED=1 $(GO) run ./http -run a2a
 	$(NOCGO) $(GO) test -run '^$$' -bench Turn -benchtime 20000x -cpu 1 ./wing/a2aserver
 
 bench-agui: ## benchmark a turn as a run of an AG-UI client against /run and /run_sse
@@ -144,6 +148,9 @@ bench-agui: ## benchmark a turn as a run of an AG-UI client against /run and /ru
 
 bench-openai: ## benchmark a turn as a completion and as a response of OpenAI's API against /run
 	$(NOCGO) $(GO) test -run '^$$' -bench Turn -benchtime 20000x -cpu 1 ./wing/openaiserver
+
+bench-streams: build ## print the memory with 5000 open streams over each protocol, 64 over A2A; needs Linux
+	cd qa && $(NOCGO) $(GO) run ./streams -bin ../$(BIN)
 
 bench-outcomes: ## benchmark the processor time of turns with and without outcomes, and of /run
 	$(NOCGO) $(GO) test -run '^$$' -bench Outcomes -benchtime 1500x -cpu 1 ./pkg/runtime

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/adk/v2/agent/llmagent"
 	"google.golang.org/adk/v2/cmd/launcher"
 	"google.golang.org/adk/v2/cmd/launcher/web"
+	"google.golang.org/adk/v2/cmd/launcher/web/a2a"
 	"google.golang.org/adk/v2/cmd/launcher/web/api"
 	"google.golang.org/adk/v2/model"
 	"google.golang.org/adk/v2/session"
@@ -23,7 +24,7 @@ import (
 	"agenthost/qa/bench/internal/engine"
 )
 
-// openADKGo returns adk-go's REST server as served by its command "web api", with traces for
+// openADKGo returns adk-go's REST server as served by its command "web api a2a", with traces for
 // developers and a request log, which is discarded. The write timeout for streams is raised to one
 // hour.
 func openADKGo(ctx context.Context, at *serverConfig) (http.Handler, io.Closer, error) {
@@ -49,7 +50,7 @@ func newADKRouter(ctx context.Context, at *serverConfig, sessions session.Servic
 		return nil, err
 	}
 	router, config := web.BuildBaseRouter(), &launcher.Config{SessionService: sessions, AgentLoader: agent.NewSingleLoader(root)}
-	if err := launch.SetupSubrouters(router, config); err != nil {
+	if err := errors.Join(a2a.NewLauncher().SetupSubrouters(router, config), launch.SetupSubrouters(router, config)); err != nil {
 		return nil, err
 	}
 	providers, err := telemetry.New(ctx, config.TelemetryOptions...)
@@ -57,7 +58,12 @@ func newADKRouter(ctx context.Context, at *serverConfig, sessions session.Servic
 		return nil, err
 	}
 	providers.SetGlobalOtelProviders()
-	return router, nil
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == messagePath {
+			r.URL.Path = "/a2a/v1/invoke"
+		}
+		router.ServeHTTP(w, r)
+	}), nil
 }
 
 func adkSessions(at *serverConfig) (session.Service, io.Closer, error) {

@@ -21,6 +21,7 @@ import (
 	"agenthost/pkg/store/sqlstore/postgres"
 	"agenthost/pkg/store/sqlstore/sqlite"
 	"agenthost/pkg/store/storeurl"
+	"agenthost/wing/a2aserver"
 )
 
 // openAgenthost returns agenthost's server as configured by the serve command, with
@@ -41,7 +42,9 @@ func openAgenthost(ctx context.Context, at *serverConfig) (http.Handler, io.Clos
 	metrics := server.NewMetrics("bench")
 	host := runtime.NewHost(st, &runtime.Options{Logger: logger, Observe: metrics.Observe})
 	host.Swap(a)
-	return server.New(host, &server.Options{Logger: logger, Metrics: metrics}), hostCloser{host, st}, nil
+	return server.New(host, &server.Options{
+		Logger: logger, Metrics: metrics, Extensions: []func(*server.Services) *server.Extension{a2aserver.Extend(&a2aserver.Options{All: true})},
+	}), hostCloser{host, st}, nil
 }
 
 // hostCloser closes a host and its store.

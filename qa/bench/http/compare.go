@@ -77,6 +77,11 @@ func allWorks(quick bool) []*work {
 		}
 	}
 	memory, lite := allStorages()[0], allStorages()[1]
+	for _, path := range []string{pathMessage, pathMessageStream} {
+		for _, n := range []int{1, 32} {
+			all = append(all, newTurnWork(memory, path, n, script{}))
+		}
+	}
 	all = append(all, newTurnWork(memory, pathStream, 32, script{Chunks: 20}), openStreams(memory, 5000), openStreams(lite, 1000))
 	if quick {
 		for _, w := range all {
@@ -210,6 +215,7 @@ func (b *bench) runRound(ctx context.Context, w *work, at serverConfig) (o *outc
 	}
 	load := w.load
 	load.stateless = at.Side == floorName
+	load.a2aUser = map[string]string{oursName: "user", theirsName: "A2A_USER_"}[at.Side]
 	o, err = load.runLoad(ctx, p)
 	if err = errors.Join(err, p.stop()); err == nil {
 		fmt.Fprintf(b.progress, "  %-9s %-16s %6.0f turns a second, %d of %d failed, p99 %s, CPU %s, %d MB\n",

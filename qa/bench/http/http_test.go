@@ -30,6 +30,8 @@ func TestSides(t *testing.T) {
 		{sessionStorage: memory, load: load{path: pathRun, clients: 2, turns: 14, limit: time.Minute}},
 		{sessionStorage: memory, load: load{path: pathStream, clients: 2, turns: 14, script: script{Chunks: 3}, limit: time.Minute}},
 		{sessionStorage: memory, load: load{path: pathStream, clients: 3, turns: 3, script: script{Chunks: 1, Every: time.Millisecond}, startSpread: time.Millisecond, limit: time.Minute}},
+		{sessionStorage: memory, load: load{path: pathMessage, clients: 2, turns: 14, limit: time.Minute}},
+		{sessionStorage: memory, load: load{path: pathMessageStream, clients: 2, turns: 14, limit: time.Minute}},
 		{sessionStorage: lite, load: load{path: pathRun, clients: 2, turns: 6, limit: time.Minute}},
 		{sessionStorage: lite, load: load{path: pathStream, clients: 2, turns: 6, limit: time.Minute}},
 	}
@@ -39,7 +41,7 @@ func TestSides(t *testing.T) {
 			l := b.compareSides(t.Context(), w)
 			for _, r := range append([]*result{l.ours}, l.theirs...) {
 				if r.err != nil || r.failures > 0 || r.answered != w.turns || r.cpu <= 0 || r.peakMemory <= 0 || len(r.event) != w.turns {
-					t.Errorf("%q: %+v, %v", r.setup, r.outcome, r.err)
+					t.Errorf("%q: %+v, %v, %v", r.setup, r.outcome, r.lastErr, r.err)
 				}
 			}
 		})

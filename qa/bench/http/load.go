@@ -29,6 +29,8 @@ type load struct {
 	startSpread time.Duration
 	// stateless reports that the server has no sessions.
 	stateless bool
+	// a2aUser is the user of the sessions of A2A: that of all, or a prefix before the session's ID.
+	a2aUser string
 }
 
 // An outcome is a load's result on a server.
@@ -72,7 +74,7 @@ func (l *load) sessionsPerClient() int {
 // runLoad creates the sessions, runs the clients, and verifies that the answered turns
 // are stored.
 func (l *load) runLoad(ctx context.Context, p *process) (*outcome, error) {
-	if !l.stateless {
+	if !l.stateless && !isA2A(l.path) {
 		if err := l.createSessions(ctx, p.addr); err != nil {
 			return nil, fmt.Errorf("creating sessions: %w", err)
 		}
@@ -202,7 +204,14 @@ func (l *load) verifyStored(ctx context.Context, addr string, parts []outcome) e
 		if parts[i].failed > 0 {
 			continue // a failed turn may be stored
 		}
-		text, err := readText(ctx, "http://"+addr+sessionPath(userOf(i), sessionOf(i, 0)))
+		user := userOf(i)
+		if isA2A(l.path) {
+			user = l.a2aUser
+			if strings.HasSuffix(user, "_") {
+				user += sessionOf(i, 0)
+			}
+		}
+		text, err := readText(ctx, "http://"+addr+sessionPath(user, sessionOf(i, 0)))
 		if err != nil {
 			return err
 		}

@@ -10,10 +10,20 @@ import (
 const (
 	pathRun    = "/run"
 	pathStream = "/run_sse"
+	// A2A's messages are sent to one path, over JSON-RPC.
+	pathMessage       = "/a2a"
+	pathMessageStream = "/a2a, streaming"
 )
+
+// isA2A reports whether a path is A2A's. Its sessions are created by their first message.
+func isA2A(path string) bool { return path == pathMessage || path == pathMessageStream }
 
 // turnRequest returns a turn's request.
 func turnRequest(path, user, session string) []byte {
+	if isA2A(path) {
+		method := map[string]string{pathMessage: "SendMessage", pathMessageStream: "SendStreamingMessage"}[path]
+		return buildPost(messagePath, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"message":{"messageId":"m","contextId":%q,"role":"ROLE_USER","parts":[{"text":%q}]}}}`, method, session, question))
+	}
 	streaming := ""
 	if path == pathStream {
 		streaming = `"streaming":true,`
@@ -21,6 +31,9 @@ func turnRequest(path, user, session string) []byte {
 	return buildPost(path, fmt.Sprintf(`{"appName":%q,"userId":%q,"sessionId":%q,%s"newMessage":{"role":"user","parts":[{"text":%q}]}}`,
 		app, user, session, streaming, question))
 }
+
+// messagePath receives A2A's messages.
+const messagePath = "/a2a/" + app
 
 // sessionPath returns a session's path.
 func sessionPath(user, session string) string {
@@ -39,6 +52,12 @@ func buildGet(path string) []byte {
 func (s script) checkReply(r reply, path string) error {
 	if r.status != 200 || !bytes.Contains(r.text, []byte(`"text":"`+wholeText+`"`)) || bytes.Contains(r.text, []byte(`"error":`)) {
 		return fmt.Errorf("status %d: %s", r.status, abbreviate(r.text))
+	}
+	if isA2A(path) {
+		if !bytes.Contains(r.text, []byte(`"TASK_STATE_COMPLETED"`)) {
+			return fmt.Errorf("task is not completed: %s", abbreviate(r.text))
+		}
+		return nil
 	}
 	if path == pathRun {
 		return nil
