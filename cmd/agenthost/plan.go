@@ -117,7 +117,7 @@ func (p *planner) planApp(ctx context.Context, dir string) (*revisions.Plan, err
 // countSessions counts the app's sessions.
 func (p *planner) countSessions(ctx context.Context, appPlan *revisions.Plan) error {
 	for token := ""; ; {
-		page, next, err := p.store.Sessions.Page(ctx, &store.PageRequest{App: appPlan.App, Size: 1000, Token: token})
+		page, next, err := p.store.Sessions.Page(ctx, &store.PageRequest{App: appPlan.App, Size: store.MaxPage, Token: token, WithoutState: true})
 		if err != nil {
 			return command.FailWith(err)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -126,33 +127,82 @@ func listSessions(ctx context.Context, env command.Env, f *sessionFlags, dir str
 		return err
 	}
 	defer st.Close()
-	all, next, err := f.listPage(ctx, st.Sessions, loader.AppName(dir))
-	if err != nil {
-		return command.FailWith(err)
+	list := &sessionListPrinter{env: env, json: f.json}
+	req := &store.PageRequest{App: loader.AppName(dir), User: f.user, Size: cmp.Or(f.limit, store.MaxPage), Token: f.page, WithoutState: !f.json}
+	if f.page != "" && f.limit == 0 {
+		req.Size = 100
 	}
-	if next != "" {
-		defer fmt.Fprintf(env.Err, "more sessions: --page %s\n", next)
-	}
-	if f.json {
-		heads := []any{}
-		for _, sess := range all {
-			heads = append(heads, sess.Head())
+	for {
+		page, next, err := st.Sessions.Page(ctx, req)
+		if err != nil {
+			return command.FailWith(err)
 		}
-		return env.PrintJSON(heads)
+		if err := list.printPage(page); err != nil {
+			return command.FailWith(err)
+		}
+		if req.Token = next; next == "" || f.limit > 0 || f.page != "" {
+			break
+		}
 	}
-	table := terminal.NewTable(terminal.Column{Title: "SESSION", Whole: true}, terminal.Column{Title: "USER"}, terminal.Column{Title: "EVENTS", Right: true}, terminal.Column{Title: "LAST"})
-	for _, sess := range all {
-		table.AddRow(sess.ID, sess.User, strconv.FormatInt(int64(sess.Version), 10), sess.LastUpdate.Local().Format("2006-01-02 15:04:05"))
+	if req.Token != "" {
+		fmt.Fprintf(env.Err, "more sessions: --page %s\n", req.Token)
 	}
-	return command.FailWith(table.Print(env.Out))
+	return command.FailWith(list.endList())
 }
 
-func (f *sessionFlags) listPage(ctx context.Context, s *store.Sessions, app string) (all []*session.Session, next string, err error) {
-	if f.limit == 0 && f.page == "" {
-		all, err = s.List(ctx, app, f.user)
-		return all, "", err
+// A sessionListPrinter prints sessions in pages: a table, or one JSON array.
+type sessionListPrinter struct {
+	env     command.Env
+	json    bool
+	printed int
+}
+
+func (p *sessionListPrinter) printPage(page []*session.Session) error {
+	if p.json {
+		for _, sess := range page {
+			text, err := sess.Head().MarshalJSON()
+			if err != nil {
+				return err
+			}
+			var out bytes.Buffer
+			out.WriteString("[\n  ")
+			if p.printed > 0 {
+				out.Reset()
+				out.WriteString(",\n  ")
+			}
+			p.printed++
+			if err := json.Indent(&out, text, "  ", "  "); err != nil {
+				return err
+			}
+			if _, err := out.WriteTo(p.env.Out); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	return s.Page(ctx, &store.PageRequest{App: app, User: f.user, Size: cmp.Or(f.limit, 100), Token: f.page})
+	columns := []terminal.Column{{Title: "SESSION", Whole: true}, {Title: "USER"}, {Title: "EVENTS", Right: true}, {Title: "LAST"}}
+	for i := range columns {
+		if p.printed > 0 { // the titles are those of the first page
+			columns[i].Title = ""
+		}
+	}
+	table := terminal.NewTable(columns...)
+	for _, sess := range page {
+		table.AddRow(sess.ID, sess.User, strconv.FormatInt(sess.Version, 10), sess.LastUpdate.Local().Format("2006-01-02 15:04:05"))
+	}
+	p.printed += len(page)
+	return table.Print(p.env.Out)
+}
+
+// endList ends the JSON array.
+func (p *sessionListPrinter) endList() (err error) {
+	switch {
+	case p.json && p.printed == 0:
+		_, err = fmt.Fprintln(p.env.Out, "[]")
+	case p.json:
+		_, err = fmt.Fprintln(p.env.Out, "\n]")
+	}
+	return err
 }
 
 func (f *sessionFlags) sessionKey(args []string) session.Key {

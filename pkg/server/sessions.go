@@ -56,37 +56,80 @@ const defaultPageSize = 100
 
 func (s sessionHandlers) handleListSessions(w http.ResponseWriter, r *http.Request) error {
 	return s.responses.sendResponse(w, r, responseRequest{user: PathKey(r).User, encode: func() ([]byte, error) {
-		all, next, err := s.listSessions(r)
+		list := sessionList{handlers: s}
+		if query := r.URL.Query(); query.Has("pageSize") || query.Has("pageToken") {
+			next, err := list.addPage(r)
+			if err != nil {
+				return nil, err
+			}
+			if next != "" {
+				w.Header().Set("X-Next-Page-Token", next)
+			}
+			return list.encodeList(), nil
+		}
+		key := PathKey(r)
+		older, err := s.host.Store().Sessions.VisitSessions(r.Context(), key.App, key.User, list.addSessions)
 		if err != nil {
 			return nil, err
 		}
-		if next != "" {
-			w.Header().Set("X-Next-Page-Token", next)
+		if older {
+			w.Header().Set("X-Older-Sessions", "true")
 		}
-		heads := []any{}
-		for _, sess := range all {
-			if s.foreignSessions(sess.ID) == nil {
-				heads = append(heads, sess.Head())
-			}
-		}
-		return EncodeJSON(heads)
+		return list.encodeList(), nil
 	}})
 }
 
-// listSessions returns all of a user's sessions, as in ADK, or the requested page.
-func (s sessionHandlers) listSessions(r *http.Request) (all []*session.Session, next string, err error) {
-	key, sessions, query := PathKey(r), s.host.Store().Sessions, r.URL.Query()
-	if !query.Has("pageSize") && !query.Has("pageToken") {
-		all, err = sessions.List(r.Context(), key.App, key.User)
-		return all, "", err
+// maxListBytes limits the JSON in a list of sessions.
+const maxListBytes = 64 << 20
+
+// A sessionList is a list in JSON. Sessions are encoded as they are read, so that their states are not all in memory.
+type sessionList struct {
+	handlers sessionHandlers
+	// text is the list without its last bracket; empty without sessions.
+	text []byte
+}
+
+func (l *sessionList) encodeList() []byte {
+	if len(l.text) == 0 {
+		return []byte("[]")
 	}
+	return append(l.text, ']')
+}
+
+// addPage adds the requested page, and returns the next one's token.
+func (l *sessionList) addPage(r *http.Request) (next string, err error) {
+	key, query := PathKey(r), r.URL.Query()
 	req := &store.PageRequest{App: key.App, User: key.User, Size: defaultPageSize, Token: query.Get("pageToken")}
 	if query.Has("pageSize") {
 		if req.Size, err = strconv.Atoi(query.Get("pageSize")); err != nil {
-			return nil, "", fmt.Errorf("pageSize must be a whole number, got %q: %w", query.Get("pageSize"), session.ErrInvalid)
+			return "", fmt.Errorf("pageSize must be a whole number, got %q: %w", query.Get("pageSize"), session.ErrInvalid)
 		}
 	}
-	return sessions.Page(r.Context(), req)
+	page, next, err := l.handlers.host.Store().Sessions.Page(r.Context(), req)
+	if err != nil {
+		return "", err
+	}
+	return next, l.addSessions(page)
+}
+
+func (l *sessionList) addSessions(some []*session.Session) error {
+	for _, sess := range some {
+		if l.handlers.foreignSessions(sess.ID) != nil {
+			continue
+		}
+		text, err := sess.Head().MarshalJSON()
+		if err != nil {
+			return err
+		}
+		separator := byte(',')
+		if len(l.text) == 0 {
+			separator = '['
+		}
+		if l.text = append(append(l.text, separator), text...); len(l.text) > maxListBytes {
+			return NewError(http.StatusUnprocessableEntity, fmt.Sprintf("the list of sessions exceeds %d MiB: set a smaller pageSize, such as 20", maxListBytes>>20))
+		}
+	}
+	return nil
 }
 
 func (s sessionHandlers) handleSession(w http.ResponseWriter, r *http.Request) error {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -42,7 +43,7 @@ type SessionRows interface {
 	// ReadSession returns a consistent session snapshot: its head, its state, and the events that
 	// the window selects. A missing session is ErrNotFound.
 	ReadSession(ctx context.Context, key session.Key, w EventWindow) (*Snapshot, error)
-	// ListSessions returns the matching sessions in creation order, with state and without events.
+	// ListSessions returns the matching sessions in creation order or its reverse, with state and without events.
 	ListSessions(ctx context.Context, q SessionQuery) ([]*ListedSession, error)
 	// DeleteSession deletes a session with its events and its own state. A
 	// missing session is not an error.
@@ -141,13 +142,33 @@ type SessionQuery struct {
 	User string
 	// After selects sessions with a greater head id.
 	After int64
+	// IDs, if set, selects the sessions with these head ids.
+	IDs []int64
 	// Limit is how many sessions to return at most; 0 means no limit.
 	Limit int
+	// Newest returns the sessions that were created last first.
+	Newest bool
+	// WithoutState allows a backend to leave out the sessions' states: nil.
+	WithoutState bool
 }
 
 // Matches reports whether a session is selected, apart from the limit.
 func (q SessionQuery) Matches(key session.Key, h Head) bool {
-	return key.App == q.App && (q.User == "" || key.User == q.User) && h.ID > q.After
+	return key.App == q.App && (q.User == "" || key.User == q.User) && h.ID > q.After && (q.IDs == nil || slices.Contains(q.IDs, h.ID))
+}
+
+// OrderSessions sorts all matching sessions, and drops those above the limit.
+func (q SessionQuery) OrderSessions(all []*ListedSession) []*ListedSession {
+	slices.SortFunc(all, func(a, b *ListedSession) int {
+		if q.Newest {
+			a, b = b, a
+		}
+		return cmp.Compare(a.ID, b.ID)
+	})
+	if q.Limit > 0 && len(all) > q.Limit {
+		all = all[:q.Limit]
+	}
+	return all
 }
 
 // A ListedSession is a session head with its key and state.

@@ -245,21 +245,84 @@ type PageRequest struct {
 	// Token is the token that the previous page returned as next; empty selects
 	// the first page.
 	Token string
+	// WithoutState returns sessions whose state may be empty, which is cheaper.
+	WithoutState bool
 }
+
+// MaxListed is how many sessions List returns at most.
+const MaxListed = 10_000
+
+// listBatch is how many states List reads at once.
+const listBatch = 200
 
 // List returns a user's sessions, or those of all the app's users if user is empty, with state and
 // without events. As in ADK since 2.7, they are sorted by last update, user and id: the last one is
-// the most recently active. An invalid app or user is ErrInvalid.
-func (s *Sessions) List(ctx context.Context, app, user string) ([]*session.Session, error) {
-	rows, err := s.querySessions(ctx, SessionQuery{App: app, User: user})
+// the most recently active. Above MaxListed sessions, only those created last are included. An invalid
+// app or user is ErrInvalid.
+func (s *Sessions) List(ctx context.Context, app, user string) (all []*session.Session, err error) {
+	_, err = s.VisitSessions(ctx, app, user, func(batch []*session.Session) error {
+		all = append(all, batch...)
+		return nil
+	})
+	return all, err
+}
+
+// VisitSessions passes List's sessions to a function in batches, so that a caller need not hold all states. A
+// session that is deleted meanwhile may be left out. It stops at an error from visit and returns it, and reports whether
+// there are older sessions than List has.
+func (s *Sessions) VisitSessions(ctx context.Context, app, user string, visit func([]*session.Session) error) (older bool, err error) {
+	heads, err := s.querySessions(ctx, SessionQuery{App: app, User: user, Newest: true, Limit: MaxListed + 1, WithoutState: true})
+	if err != nil {
+		return false, err
+	}
+	if len(heads) > MaxListed {
+		heads, older = heads[:MaxListed], true
+	}
+	slices.SortFunc(heads, func(a, b *ListedSession) int {
+		return cmp.Or(a.Updated.Compare(b.Updated), strings.Compare(a.Key.User, b.Key.User), strings.Compare(a.Key.ID, b.Key.ID))
+	})
+	for batch := range slices.Chunk(heads, listBatch) {
+		batch, err := s.addStates(ctx, app, batch)
+		if err != nil {
+			return false, err
+		}
+		if err := visit(newSessionViews(batch)); err != nil {
+			return false, err
+		}
+	}
+	return older, nil
+}
+
+// addStates reads the states that a list has left out. It returns the batch without sessions that were deleted
+// meanwhile.
+func (s *Sessions) addStates(ctx context.Context, app string, batch []*ListedSession) ([]*ListedSession, error) {
+	q := SessionQuery{App: app}
+	for _, l := range batch {
+		if l.State == nil {
+			q.IDs = append(q.IDs, l.ID)
+		}
+	}
+	if q.IDs == nil {
+		return batch, nil
+	}
+	rows, err := s.querySessions(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	all := newSessionViews(rows)
-	slices.SortFunc(all, func(a, b *session.Session) int {
-		return cmp.Or(a.LastUpdate.Compare(b.LastUpdate), strings.Compare(a.User, b.User), strings.Compare(a.ID, b.ID))
-	})
-	return all, nil
+	byID := make(map[int64]*ListedSession, len(rows))
+	for _, row := range rows {
+		byID[row.ID] = row
+	}
+	whole := make([]*ListedSession, 0, len(batch))
+	for _, l := range batch {
+		if row := byID[l.ID]; l.State == nil && row != nil {
+			l = row
+		} else if l.State == nil {
+			continue
+		}
+		whole = append(whole, l)
+	}
+	return whole, nil
 }
 
 // Page returns a page of List's sessions in creation order, and the next page's token, which is
@@ -269,7 +332,7 @@ func (s *Sessions) Page(ctx context.Context, req *PageRequest) (all []*session.S
 	if req.Size < 1 || req.Size > MaxPage {
 		return nil, "", fmt.Errorf("page size %d is not between 1 and %d: %w", req.Size, MaxPage, session.ErrInvalid)
 	}
-	q := SessionQuery{App: req.App, User: req.User, Limit: req.Size + 1}
+	q := SessionQuery{App: req.App, User: req.User, Limit: req.Size + 1, WithoutState: req.WithoutState}
 	if req.Token != "" {
 		if q.After, err = strconv.ParseInt(req.Token, 36, 64); err != nil || q.After < 0 {
 			return nil, "", fmt.Errorf("page token %q is not from a previous page: %w", req.Token, session.ErrInvalid)

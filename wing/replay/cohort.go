@@ -61,7 +61,7 @@ func chooseSessions(ctx context.Context, st *store.Store, app string, rules *Rul
 // listSessions adds sessions from a store without outcomes, all as one kind.
 func (c *cohort) listSessions(ctx context.Context, st *store.Store, app string, since time.Time, add func(kind string, key session.Key)) error {
 	for token := ""; c.examined < maxCandidates; {
-		page, next, err := st.Sessions.Page(ctx, &store.PageRequest{App: app, Size: 1000, Token: token})
+		page, next, err := st.Sessions.Page(ctx, &store.PageRequest{App: app, Size: store.MaxPage, Token: token, WithoutState: true})
 		if err != nil {
 			return err
 		}

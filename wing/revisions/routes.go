@@ -224,7 +224,7 @@ func (s *handlers) planFolder(ctx context.Context, app, dir string) (*planBody, 
 func (s *handlers) countSessions(ctx context.Context, body *planBody) error {
 	since := s.Now().Add(-liveFor)
 	for token := ""; ; {
-		page, next, err := s.Host().Store().Sessions.Page(ctx, &store.PageRequest{App: body.App, Size: 1000, Token: token})
+		page, next, err := s.Host().Store().Sessions.Page(ctx, &store.PageRequest{App: body.App, Size: store.MaxPage, Token: token, WithoutState: true})
 		if err != nil {
 			return err
 		}

@@ -173,7 +173,7 @@ func (tx rows) listSessions(q store.SessionQuery) ([]*store.ListedSession, error
 		if l.State, err = tx.readState(key, false); err != nil {
 			return backend.WrapReadError(key, err)
 		}
-		if all = append(all, l); len(all) == q.Limit {
+		if all = append(all, l); len(all) == q.Limit && !q.Newest {
 			return errEnough
 		}
 		return nil
@@ -181,7 +181,7 @@ func (tx rows) listSessions(q store.SessionQuery) ([]*store.ListedSession, error
 	if errors.Is(err, errEnough) {
 		err = nil
 	}
-	return all, err
+	return q.OrderSessions(all), err
 }
 
 // writeState writes state cells.

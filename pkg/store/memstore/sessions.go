@@ -2,7 +2,6 @@ package memstore
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -49,12 +48,12 @@ type memSession struct {
 	room     [256]byte // for outcome
 	feedback []store.Feedback
 }
+
 // A pastOutcome is the outcome of an earlier event.
 type pastOutcome struct {
 	version int64
 	text    []byte
 }
-
 
 // A memEvent is an event with its JSON size.
 type memEvent struct {
@@ -188,12 +187,11 @@ func (m *Sessions) ListSessions(_ context.Context, q store.SessionQuery) ([]*sto
 			all = append(all, &store.ListedSession{Key: key, Head: s.Head})
 		}
 	}
-	slices.SortFunc(all, func(a, b *store.ListedSession) int { return cmp.Compare(a.ID, b.ID) })
-	if q.Limit > 0 && len(all) > q.Limit {
-		all = all[:q.Limit]
-	}
+	all = q.OrderSessions(all)
 	for _, l := range all {
-		l.State = m.mergeState(l.Key, m.sessions[l.Key])
+		if l.State = m.mergeState(l.Key, m.sessions[l.Key]); l.State == nil {
+			l.State = map[string]any{}
+		}
 	}
 	return all, nil
 }

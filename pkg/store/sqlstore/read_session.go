@@ -278,9 +278,16 @@ func queryHeads(q store.SessionQuery, tx *gorm.DB) *gorm.DB {
 		db = db.Where("s.user_id = ?", q.User)
 	}
 	if q.Limit > 0 {
+	if q.IDs != nil {
+		db = db.Where("s.pk IN ?", q.IDs)
+	}
 		db = db.Limit(q.Limit)
 	}
-	return db.Select("s.pk, s.app_name, s.user_id, s.id, s.create_time, h.seq AS version, h.timestamp AS update_time").Order("s.pk")
+	order := "s.pk"
+	if q.Newest {
+		order = "s.pk DESC"
+	}
+	return db.Select("s.pk, s.app_name, s.user_id, s.id, s.create_time, h.seq AS version, h.timestamp AS update_time").Order(order)
 }
 
 // maxHeadBatch is how many sessions a batch has at most.

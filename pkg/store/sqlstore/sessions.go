@@ -95,7 +95,7 @@ func (b *Database) ListSessions(ctx context.Context, q store.SessionQuery) ([]*s
 	var cells []stateRow
 	read := func(tx *gorm.DB) error {
 		heads, cells = nil, nil
-		if err := queryHeads(q, tx).Find(&heads).Error; err != nil {
+		if err := queryHeads(q, tx).Find(&heads).Error; err != nil || q.WithoutState {
 			return err
 		}
 		var err error
@@ -122,13 +122,10 @@ func (b *Database) ListSessions(ctx context.Context, q store.SessionQuery) ([]*s
 		if h.Version != nil {
 			head.Version, head.Updated = *h.Version, microsToTime(*h.Updated)
 		}
-		state := map[string]any{}
-		for _, owner := range [][2]string{{}, {key.User, ""}, {key.User, key.ID}} {
-			for k, v := range states[owner] {
-				state[k] = codec.CloneValue(v)
-			}
+		all[i] = &store.ListedSession{Key: key, Head: head}
+		if !q.WithoutState {
+			all[i].State = states.mergeState(key)
 		}
-		all[i] = &store.ListedSession{Key: key, Head: head, State: state}
 	}
 	return all, nil
 }
@@ -136,7 +133,7 @@ func (b *Database) ListSessions(ctx context.Context, q store.SessionQuery) ([]*s
 // queryStates reads the state keys of sessions: for a page by session,
 // otherwise by app and user.
 func queryStates(q store.SessionQuery, tx *gorm.DB, heads []headRow) (all []stateRow, err error) {
-	if q.Limit == 0 {
+	if q.Limit == 0 && q.IDs == nil {
 		db := tx.Where("app_name = ?", q.App)
 		if q.User != "" {
 			db = db.Where("user_id IN ?", []string{"", q.User})
@@ -168,6 +165,17 @@ type headRow struct {
 // statesByOwner holds the state keys of one app with their prefixes, by user
 // and session; either may be empty.
 type statesByOwner map[[2]string]map[string]any
+
+// mergeState returns a copy of the state that a session has.
+func (all statesByOwner) mergeState(key session.Key) map[string]any {
+	state := map[string]any{}
+	for _, owner := range [][2]string{{}, {key.User, ""}, {key.User, key.ID}} {
+		for k, v := range all[owner] {
+			state[k] = codec.CloneValue(v)
+		}
+	}
+	return state
+}
 
 func groupStates(rows []stateRow) (statesByOwner, error) {
 	all := statesByOwner{}

@@ -71,6 +71,7 @@ func (su *Suite) sessionTests() map[string]func(*testing.T) {
 		"GetCopiesState":               su.testGetCopiesState,
 		"DeleteAndCreateAgain":         su.testDeleteAndCreateAgain,
 		"ListOrder":                    su.testListOrder,
+		"ListBatches":                  su.testListBatches,
 		"AppendAfterEviction":          su.testAppendAfterEviction,
 		"ValidWindows":                 su.testValidWindows,
 		"Initial":                      su.testInitial,

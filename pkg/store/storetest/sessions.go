@@ -239,6 +239,45 @@ func (su *Suite) testListOrder(t *testing.T) {
 	diff(t, "version", int64(1), list[3].Version)
 }
 
+// A list is read in batches: each session has its own state, and one that is deleted meanwhile does no harm.
+func (su *Suite) testListBatches(t *testing.T) {
+	s := su.open(t, nil)
+	const sessions = 230
+	for i := range sessions {
+		createSession(t, s, session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}, map[string]any{"k": i, "user:u": "all"})
+	}
+	createSession(t, s, session.Key{App: "app", User: "other", ID: "x"}, nil)
+	listed, batches := map[string]any{}, 0
+	older, err := s.Sessions.VisitSessions(t.Context(), "app", "u", func(batch []*session.Session) error {
+		for _, sess := range batch {
+			if v, _ := sess.State.Get("user:u"); v != "all" {
+				t.Errorf("session %s has user:u = %v", sess.ID, v)
+			}
+			listed[sess.ID], _ = sess.State.Get("k")
+		}
+		if batches++; batches == 1 { // of those that are listed later
+			for i := range sessions {
+				if id := fmt.Sprint(i); listed[id] == nil {
+					return s.Sessions.Delete(t.Context(), session.Key{App: "app", User: "u", ID: id})
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil || older {
+		t.Errorf("VisitSessions = %v, %v", older, err)
+	}
+	for id, k := range listed {
+		wantEqual(t, "k of session "+id, id, fmt.Sprint(k))
+	}
+	if n := len(listed); n != sessions && (n != sessions-1 || batches == 1) {
+		t.Errorf("%d sessions in %d batches", n, batches)
+	}
+	stop := errors.New("enough")
+	_, err = s.Sessions.VisitSessions(t.Context(), "app", "", func([]*session.Session) error { return stop })
+	wantErr(t, "VisitSessions", err, wantedError{stop, "enough"})
+}
+
 // Windows on an intact session are not reported as gaps, even if it is deleted during the read.
 func (su *Suite) testValidWindows(t *testing.T) {
 	s := su.open(t, nil)

@@ -183,11 +183,7 @@ func (b *Sessions) listSessions(ctx context.Context, q store.SessionQuery) ([]*s
 	if err != nil {
 		return nil, fmt.Errorf("listing sessions: %w", err)
 	}
-	slices.SortFunc(all, func(a, b *store.ListedSession) int { return int(max(-1, min(1, a.ID-b.ID))) })
-	if q.Limit > 0 && len(all) > q.Limit {
-		all = all[:q.Limit]
-	}
-	return all, nil
+	return q.OrderSessions(all), nil
 }
 
 // listExpired returns an app's sessions that are past their retention, in creation order.
