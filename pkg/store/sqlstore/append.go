@@ -47,6 +47,7 @@ func (b *Database) appendPlain(ctx context.Context, rec store.AppendRecord) (sto
 	err = w.executeJob(ctx, j)
 	if errors.Is(err, errConflict) {
 		err = w.executeJob(ctx, &job{deadline: j.deadline, run: func(w *writer) error { return w.explainConflict(a) }})
+		b.checkLag(ctx, a, err)
 	}
 	return store.AppendResult{Seq: a.seq, TextBytes: int64(len(a.text)), CacheBytes: estimateEventBytes(len(a.text))}, err
 }
@@ -86,8 +87,8 @@ func prepareWrites(ctx context.Context, conn *sql.Conn, d dialect) (writeStateme
 		{&s.deleteState, deleteStateSQL},
 		{&s.reserve, d.reserve},
 		{&s.readState, readStateSQL + d.lockRow},
-		{&s.head, fmt.Sprintf(headSQL, outcomeExpr)},
-		{&s.findLease, d.insertClock(findLeaseSQL, 3)},
+		{&s.head, d.hintRead(fmt.Sprintf(headSQL, outcomeExpr))},
+		{&s.findLease, d.hintRead(d.insertClock(findLeaseSQL, 3))},
 		{&s.takeLease, d.insertClock(takeLeaseSQL, 4)},
 		{&s.renewLease, d.insertClock(renewLeaseSQL, 3)},
 		{&s.endLease, endLeaseSQL},
@@ -165,6 +166,7 @@ func (w *writer) explainConflict(a *appendJob) error {
 	case !seq.Valid && a.Epoch != 0 && a.Epoch != epoch:
 		return backend.SessionFenced(k.ID)
 	case !seq.Valid:
+		a.stored = version
 		return backend.SessionStale(k.ID, a.Version, version)
 	default:
 		a.seq = seq.Int64

@@ -86,6 +86,7 @@ type Database struct {
 	// artifactFolder is the default folder for artifacts.
 	artifactFolder string
 	readLimit      *readLimit
+	lag            *lagWatch
 	// fileWatch watches the SQLite file; nil for a server.
 	fileWatch *fileWatch
 	breaker   *breaker
@@ -193,6 +194,9 @@ type serverDialect struct {
 	// appendBatch executes appends with known head ids. Each gets its number,
 	// or its job gets errConflict. An error rolls back all.
 	appendBatch func(w *writer, jobs []*job) error
+	// readHint begins the statements whose result decides a write, so that proxies which send other reads to
+	// standbys send them to the primary.
+	readHint string
 	// headsSQL is the head statement for many sessions, each row prefixed with its session's
 	// number; apps, users and ids are arrays. It is empty if the engine has none.
 	headsSQL string
@@ -310,6 +314,8 @@ type appendJob struct {
 	cells []stateRow
 	head  int64 // the session head's id, once known
 	seq   int64 // result: the event's number
+	// stored is the version at which a stale append found the session.
+	stored int64
 }
 
 // An updateJob is an append that updates shared state. Its results are computed

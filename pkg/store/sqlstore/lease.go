@@ -109,11 +109,19 @@ func (b *Database) findLease(ctx context.Context, g *store.LeaseGrant) (holder s
 		return row.Scan(&g.ID, &g.Epoch, &holder)
 	}
 	w := b.writers[0]
-	if b.dialect.server != nil || !w.borrowConn(func() { err = find(ctx, w.stmt.findLease) }) {
+	if b.lag.found.Load() {
+		err = b.writerFor(g.Key).executeJob(ctx, &job{relaxed: true, run: func(w *writer) error {
+			err := find(w.ctx, w.stmt.findLease)
+			if errors.Is(err, sql.ErrNoRows) {
+				return backend.SessionNotFound(g.Key.ID)
+			}
+			return err
+		}})
+	} else if b.dialect.server != nil || !w.borrowConn(func() { err = find(ctx, w.stmt.findLease) }) {
 		err = b.retryRead(ctx, func(ctx context.Context) error { return find(ctx, b.leases) })
 	}
 	switch {
-	case errors.Is(err, sql.ErrNoRows):
+	case errors.Is(err, sql.ErrNoRows), errors.Is(err, session.ErrNotFound):
 		return "", backend.SessionNotFound(g.Key.ID)
 	case err != nil && b.isClosed():
 		return "", store.ErrClosed

@@ -27,11 +27,15 @@ func postgresDialect(classify func(error) engine.Fault, lanes int) dialect {
 		server: &serverDialect{
 			lockSQL:     "SELECT 1 FROM pg_advisory_xact_lock(hashtext('agenthost ' || current_schema()))",
 			appendBatch: appendPostgres,
-			headsSQL:    headsPostgresSQL,
+			headsSQL:    noBalance + headsPostgresSQL,
+			readHint:    noBalance,
 			atomic:      true,
 		},
 	}
 }
+
+// noBalance keeps pgpool-II from sending a statement to a standby (its documentation of allow_sql_comments).
+const noBalance = "/*NO LOAD BALANCE*/ "
 
 // headsPostgresSQL is headSQL for many sessions.
 const headsPostgresSQL = `

@@ -48,7 +48,7 @@ UNION ALL SELECT 3, 0, 0, 0, t.key, t.value FROM states t
 func (b *Database) ReadSession(ctx context.Context, key session.Key, w store.EventWindow) (*store.Snapshot, error) {
 	var snap *store.Snapshot
 	err := b.retryRead(ctx, func(ctx context.Context) (err error) {
-		snap, err = b.readOnce(ctx, key, w)
+		snap, err = b.readOwnWrites(ctx, key, w)
 		return err
 	})
 	switch {
@@ -72,7 +72,11 @@ func (b *Database) readOnce(ctx context.Context, key session.Key, w store.EventW
 		if err != nil || snap.ID == 0 {
 			return snap, err
 		}
-		snap.Events, err = b.readEvents(ctx, snap, w)
+		if w.IsNarrow() {
+			snap.Events, err = b.readNarrow(ctx, snap.Head, w)
+		} else {
+			snap.Events, err = readEvents(ctx, b.events, snap, w)
+		}
 		var bad *backend.DamagedError
 		if err == nil || !errors.As(err, &bad) || snap.ID == was {
 			return snap, err
@@ -162,12 +166,9 @@ func scopeOfRow(kind int) session.Scope {
 	}
 }
 
-// readEvents reads the events that a window selects, up to a head. If the events in the caller's
+// readEvents reads the events after those in the caller's copy, up to a head. If the events in the caller's
 // copy are not in the database, because an older backup was restored, it reads all events.
-func (b *Database) readEvents(ctx context.Context, snap *store.Snapshot, w store.EventWindow) ([]store.StoredEvent, error) {
-	if w.IsNarrow() {
-		return b.readNarrow(ctx, snap.Head, w)
-	}
+func readEvents(ctx context.Context, stmt *statement, snap *store.Snapshot, w store.EventWindow) ([]store.StoredEvent, error) {
 	if w.ID != snap.ID {
 		w.Since, w.SinceID = 0, ""
 	}
@@ -175,20 +176,20 @@ func (b *Database) readEvents(ctx context.Context, snap *store.Snapshot, w store
 		return nil, nil
 	}
 	if w.Since < snap.Version {
-		events, same, err := b.queryEvents(ctx, snap.Head, w)
+		events, same, err := queryEvents(ctx, stmt, snap.Head, w)
 		if err != nil || same {
 			return events, err
 		}
 	}
 	w.Since, w.SinceID, snap.Whole = 0, "", true
-	events, _, err := b.queryEvents(ctx, snap.Head, w)
+	events, _, err := queryEvents(ctx, stmt, snap.Head, w)
 	return events, err
 }
 
 // queryEvents reads the events after a number, and reports whether the event
 // with that number is the one in the caller's copy.
-func (b *Database) queryEvents(ctx context.Context, h store.Head, w store.EventWindow) (events []store.StoredEvent, same bool, err error) {
-	rows, err := b.events.QueryContext(ctx, h.ID, w.Since, h.Version)
+func queryEvents(ctx context.Context, stmt *statement, h store.Head, w store.EventWindow) (events []store.StoredEvent, same bool, err error) {
+	rows, err := stmt.QueryContext(ctx, h.ID, w.Since, h.Version)
 	if err != nil {
 		return nil, false, err
 	}
@@ -277,10 +278,10 @@ func queryHeads(q store.SessionQuery, tx *gorm.DB) *gorm.DB {
 	if q.User != "" {
 		db = db.Where("s.user_id = ?", q.User)
 	}
-	if q.Limit > 0 {
 	if q.IDs != nil {
 		db = db.Where("s.pk IN ?", q.IDs)
 	}
+	if q.Limit > 0 {
 		db = db.Limit(q.Limit)
 	}
 	order := "s.pk"

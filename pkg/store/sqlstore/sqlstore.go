@@ -74,7 +74,7 @@ type pools struct{ readers, writers *gorm.DB }
 // the schema and starts the writers. It owns the pools and the breaker. Without a pool for
 // writers the database is only read.
 func newSQLBackend(ctx context.Context, p pools, k *breaker, d dialect, o *Options) (b *Database, err error) {
-	b = &Database{dialect: d, readers: p.readers, owner: o.Owner, readLimit: &readLimit{}, breaker: k, provenance: "provenance", activeTime: "s.active_time", outcome: outcomeExpr}
+	b = &Database{dialect: d, readers: p.readers, owner: o.Owner, readLimit: &readLimit{}, lag: &lagWatch{logger: o.Logger}, breaker: k, provenance: "provenance", activeTime: "s.active_time", outcome: outcomeExpr}
 	b.closing = sync.OnceValue(b.closeAll)
 	defer func() {
 		if err != nil {
@@ -104,15 +104,15 @@ func newSQLBackend(ctx context.Context, p pools, k *breaker, d dialect, o *Optio
 	if err != nil {
 		return b, err
 	}
-	if b.head, err = d.prepareStatement(ctx, b.reads, fmt.Sprintf(headSQL, b.outcome)); err != nil {
+	if b.head, err = d.prepareStatement(ctx, b.reads, d.hintRead(fmt.Sprintf(headSQL, b.outcome))); err != nil {
 		return b, err
 	}
 	if d.server != nil && d.server.headsSQL != "" {
 		b.headReader = &headReader{maxReads: max(1, d.writerCount), logger: o.Logger, breaker: k, read: b.queryHeads}
 	}
-	b.events, err = d.prepareStatement(ctx, b.reads, fmt.Sprintf(eventsSQL, b.provenance))
+	b.events, err = d.prepareStatement(ctx, b.reads, d.hintRead(fmt.Sprintf(eventsSQL, b.provenance)))
 	if err == nil && p.writers != nil {
-		b.leases, err = d.prepareStatement(ctx, b.reads, d.insertClock(findLeaseSQL, 3))
+		b.leases, err = d.prepareStatement(ctx, b.reads, d.hintRead(d.insertClock(findLeaseSQL, 3)))
 	}
 	return b, err
 }
@@ -134,17 +134,38 @@ func (b *Database) openWriters(ctx context.Context, writers *gorm.DB, o *Options
 }
 
 // openFirst opens the connection of the first writer and migrates the schema.
-func (b *Database) openFirst(ctx context.Context, o *Options) error {
+func (b *Database) openFirst(ctx context.Context, o *Options) (err error) {
 	w := b.writers[0]
 	w.ctx = ctx
 	defer w.setContext(context.Background())
 	if err := w.openConn(ctx); err != nil {
 		return fmt.Errorf("opening database: %w", err)
 	}
-	if err := migrateLocked(ctx, w.conn, w.orm, b.dialect, o); err != nil {
+	for attempt := range migrateAttempts {
+		if attempt > 0 && sleepContext(ctx, migratePause) != nil {
+			return err
+		}
+		if err = migrateLocked(ctx, w.conn, w.orm, b.dialect, o); !b.dialect.isOvertaken(err) {
+			break
+		}
+	}
+	if err != nil {
 		return err
 	}
 	return w.prepareStatements(ctx)
+}
+
+// The lock of a Galera cluster's node excludes no program on another node. A migration that another one overtakes is
+// repeated: each step leaves what is already there.
+const (
+	migrateAttempts = 50
+	migratePause    = 100 * time.Millisecond
+)
+
+// isOvertaken reports whether a migration failed because another program migrates the same database. A schema lock that
+// ends with its transaction excludes all others.
+func (d dialect) isOvertaken(err error) bool {
+	return d.server != nil && d.server.unlockSQL != "" && (d.hasFault(err, engine.Overtaken) || d.hasFault(err, engine.Aborted) || d.hasFault(err, engine.Conflict))
 }
 
 // openServerURL opens the database of a URL such as postgres://user@host/database.

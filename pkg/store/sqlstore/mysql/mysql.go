@@ -52,9 +52,14 @@ func prepareConnect(u *engine.URL, s engine.Settings) (engine.Connect, error) {
 		if err != nil {
 			return nil, err
 		}
-		collation, err := findCollation(ctx, connector)
+		collation, clustered, err := inspectServer(ctx, connector)
 		if err != nil {
 			return nil, err
+		}
+		if clustered {
+			if connector, err = newConnector(withSyncedReads(config), s.Logger); err != nil {
+				return nil, err
+			}
 		}
 		return &engine.Pools{Open: func() (*gorm.DB, error) { return openPool(connector, s.ReadOnly) }, Collation: collation}, nil
 	}, nil
@@ -134,17 +139,32 @@ func newTLSConfig(u *engine.URL) (*tls.Config, error) {
 	return config, nil
 }
 
-// findCollation returns the collation that compares byte by byte including
-// trailing spaces, which most do not. It also reports an unreachable server
-// early.
-func findCollation(ctx context.Context, connector *connector) (string, error) {
+// inspectServer returns the collation that compares byte by byte including
+// trailing spaces, which most do not, and whether the server is a node of a Galera
+// cluster. It also reports an unreachable server early.
+func inspectServer(ctx context.Context, connector *connector) (collation string, clustered bool, err error) {
 	db := sql.OpenDB(connector.forPool())
 	defer db.Close()
 	var version string
 	if err := db.QueryRowContext(ctx, "SELECT version()").Scan(&version); err != nil {
-		return "", engine.NewUnreachableError(err, classifyError(err))
+		return "", false, engine.NewUnreachableError(err, classifyError(err))
 	}
-	return selectCollation(version)
+	var name, value string
+	err = db.QueryRowContext(ctx, "SHOW VARIABLES LIKE 'wsrep_on'").Scan(&name, &value)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return "", false, engine.NewUnreachableError(err, classifyError(err))
+	}
+	collation, err = selectCollation(version)
+	return collation, value == "ON", err
+}
+
+// withSyncedReads returns a configuration whose reads wait until their node has applied what the cluster
+// has committed before (wsrep_sync_wait): connections may be on several nodes, and a run reads on one what it has
+// written on another.
+func withSyncedReads(config *driver.Config) *driver.Config {
+	c := config.Clone()
+	c.Params["wsrep_sync_wait"] = "1"
+	return c
 }
 
 // selectCollation returns an engine's collation by its version. It rejects engines that speak
@@ -235,6 +255,8 @@ func classifyError(err error) (f engine.Fault) {
 		f |= engine.Aborted
 	case 1034, 1035, 1194, 1195, 1712, 1877, 1146, 1054:
 		f |= engine.Damaged
+	case 1050, 1060, 1061:
+		f |= engine.Overtaken
 	case 1049:
 		f |= engine.NoDatabase
 	case 1044, 1045:

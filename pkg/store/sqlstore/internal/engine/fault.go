@@ -28,6 +28,8 @@ const (
 	Limited
 	// Aborted is a transaction that the server aborted in favor of another one.
 	Aborted
+	// Overtaken is a table, a column or an index that another program has created meanwhile.
+	Overtaken
 	// NoDatabase is a server without the database.
 	NoDatabase
 	// Denied is a server that rejects the user.
