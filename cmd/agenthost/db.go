@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -29,24 +30,28 @@ database.`,
 
 func newDBStatusCommand(env command.Env) *cobra.Command {
 	var f command.DatabaseFlags
-	return f.SetupCommand(&cobra.Command{
+	var exact bool
+	cmd := f.SetupCommand(&cobra.Command{
 		Use:   "status [URL]",
 		Short: "Show the database's engine, schema version and size",
 		Long: `Status prints the engine of a database, its schema version and the one that this
-program requires, pending migrations, and how much is stored. It writes nothing and
+program requires, pending migrations, and how much is stored. On a server, tables with
+more than 100 000 rows are estimated, unless --exact is set. It writes nothing and
 creates no database. The exit status is 1 when the schema is newer than this program
 supports.`,
 		Args: command.RequireArgs(0, 1),
 	}, func(ctx context.Context, args []string) error {
-		return dbStatus(ctx, env, &f, f.DatabaseURL(env, args))
+		s, err := env.Engines.ReadStatus(ctx, f.DatabaseURL(env, args), exact)
+		if err != nil {
+			return withMigrateHint(err)
+		}
+		return dbStatus(env, &f, s)
 	})
+	cmd.Flags().BoolVar(&exact, "exact", false, "count the rows in large tables instead of estimating them")
+	return cmd
 }
 
-func dbStatus(ctx context.Context, env command.Env, f *command.DatabaseFlags, url string) error {
-	s, err := env.Engines.ReadStatus(ctx, url)
-	if err != nil {
-		return withMigrateHint(err)
-	}
+func dbStatus(env command.Env, f *command.DatabaseFlags, s *sqlstore.Status) (err error) {
 	if f.JSON {
 		err = env.PrintJSON(s)
 	} else {
@@ -81,9 +86,19 @@ func printStatus(env command.Env, s *sqlstore.Status) error {
 	for _, step := range s.Pending {
 		addRow("pending", terminal.Warning, "%d, %s", step.Version, step.Name)
 	}
-	addRow("sessions", terminal.Plain, "%d", s.Sessions)
-	addRow("events", terminal.Plain, "%d, the last %s", s.Events, last)
-	addRow("state keys", terminal.Plain, "%d", s.StateKeys)
+	count := func(n int64) string {
+		if s.Estimated && n > sqlstore.EstimateAbove {
+			return fmt.Sprintf("about %d", n)
+		}
+		return strconv.FormatInt(n, 10)
+	}
+	lastLabel := "the last"
+	if s.Estimated {
+		lastLabel = "in new sessions the last"
+	}
+	addRow("sessions", terminal.Plain, "%s", count(s.Sessions))
+	addRow("events", terminal.Plain, "%s, %s %s", count(s.Events), lastLabel, last)
+	addRow("state keys", terminal.Plain, "%s", count(s.StateKeys))
 	addRow("size", terminal.Plain, "%d KiB", s.Bytes/1024)
 	return command.FailWith(table.Print(env.Out))
 }

@@ -274,6 +274,8 @@ type readEngine struct {
 	version  string // query: the engine's name and version
 	bytes    string // query: what the database takes on the disk
 	tables   string // query: all table names, a row each
+	// estimate returns a query with the engine's estimate of a table's rows; nil without estimates.
+	estimate func(table string) string
 	// integrity returns queries with a row for each defect in our tables, or in the whole database;
 	// a row that ends with "ok" means no defect.
 	integrity func(tables []string) []integrityQuery
@@ -368,7 +370,12 @@ func postgresReadEngine(e *Engine) *readEngine {
 		version:  "SELECT 'PostgreSQL ' || split_part(current_setting('server_version'), ' ', 1)",
 		bytes: `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
  JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = current_schema() AND c.relkind = 'r'`,
-		tables:    "SELECT t.tablename FROM pg_tables t WHERE t.schemaname = current_schema()",
+		tables: "SELECT t.tablename FROM pg_tables t WHERE t.schemaname = current_schema()",
+		// Partitions have their own estimates.
+		estimate: func(table string) string {
+			return `SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint FROM pg_class c WHERE c.relkind = 'r' AND (c.oid = '` + table + `'::regclass
+ OR c.oid IN (SELECT p.relid FROM pg_partition_tree('` + table + `') p WHERE p.isleaf))`
+		},
 		integrity: func([]string) []integrityQuery { return postgresIntegrity() },
 		tie:       "ctid",
 	}
@@ -414,6 +421,9 @@ func mysqlReadEngine(e *Engine) *readEngine {
  ELSE concat('MySQL ', version()) END`,
 		bytes:  "SELECT cast(coalesce(sum(t.data_length + t.index_length), 0) AS signed) FROM information_schema.tables t WHERE t.table_schema = database()",
 		tables: "SELECT t.table_name FROM information_schema.tables t WHERE t.table_schema = database() AND t.table_type = 'BASE TABLE'",
+		estimate: func(table string) string {
+			return "SELECT coalesce(sum(t.table_rows), 0) FROM information_schema.tables t WHERE t.table_schema = database() AND t.table_name = '" + table + "'"
+		},
 		integrity: func(tables []string) []integrityQuery {
 			return []integrityQuery{{rule: "integrity", query: "CHECK TABLE " + strings.Join(tables, ", "), ownConn: true}}
 		},

@@ -47,16 +47,22 @@ type Status struct {
 	StateKeys int64      `json:"stateKeys"`
 	LastEvent *time.Time `json:"lastEvent"`
 	Bytes     int64      `json:"bytes"`
+	// Estimated reports that the counts above EstimateAbove are the engine's estimates, and that LastEvent is the last
+	// event in the sessions that were created last.
+	Estimated bool `json:"estimated,omitempty"`
 }
+
+// EstimateAbove is how many rows a table has at most, by the engine's estimate, that is counted: counting reads all.
+const EstimateAbove = 100_000
 
 // Newer reports that the schema is newer than this program, which therefore
 // rejects the database.
 func (s *Status) Newer() bool { return s.Schema > s.Required }
 
-// ReadStatus reads the status of a database and changes nothing. A missing
-// database is [fs.ErrNotExist]; a database with tables of another program is
+// ReadStatus reads the status of a database and changes nothing. With exact, large tables are counted instead
+// of estimated. A missing database is [fs.ErrNotExist]; a database with tables of another program is
 // rejected.
-func (all Engines) ReadStatus(ctx context.Context, url string) (*Status, error) {
+func (all Engines) ReadStatus(ctx context.Context, url string, exact bool) (*Status, error) {
 	r, err := all.OpenReadOnly(ctx, url)
 	if err != nil {
 		return nil, err
@@ -72,32 +78,53 @@ func (all Engines) ReadStatus(ctx context.Context, url string) (*Status, error) 
 			s.Pending = append(s.Pending, Step{m.version, m.name})
 		}
 	}
-	return s, s.measureDatabase(ctx, r)
+	return s, s.measureDatabase(ctx, r, exact)
 }
 
-func (s *Status) measureDatabase(ctx context.Context, r *ReadOnly) error {
-	var last int64
-	type ask struct {
-		query string
-		into  any
+func (s *Status) measureDatabase(ctx context.Context, r *ReadOnly, exact bool) error {
+	s.Engine = r.Engine + " " + r.Version
+	err := r.scanFirst(ctx, r.engine.bytes, &s.Bytes)
+	if err == nil && s.Schema > 0 {
+		err = s.countRows(ctx, r, exact)
 	}
-	asks := []ask{{r.engine.bytes, &s.Bytes}}
-	if s.Schema > 0 {
-		asks = append(asks,
-			ask{"SELECT count(*) FROM sessions s", &s.Sessions},
-			ask{"SELECT count(*) FROM events e", &s.Events},
-			ask{"SELECT coalesce(max(e.timestamp), 0) FROM events e", &last},
-			ask{"SELECT count(*) FROM states t", &s.StateKeys},
-		)
+	if err != nil {
+		return fmt.Errorf("measuring the database: %w", err)
 	}
-	for _, a := range asks {
-		if err := r.scanFirst(ctx, a.query, a.into); err != nil {
-			return fmt.Errorf("measuring the database: %w", err)
+	return nil
+}
+
+// countRows counts or estimates what is stored.
+func (s *Status) countRows(ctx context.Context, r *ReadOnly, exact bool) error {
+	for _, count := range []struct {
+		table string
+		into  *int64
+	}{{"sessions", &s.Sessions}, {"events", &s.Events}, {"states", &s.StateKeys}} {
+		if !exact && r.engine.estimate != nil {
+			if err := r.scanFirst(ctx, r.engine.estimate(count.table), count.into); err != nil {
+				return err
+			}
+			if *count.into > EstimateAbove {
+				s.Estimated = true
+				continue
+			}
+		}
+		if err := r.scanFirst(ctx, "SELECT count(*) FROM "+count.table+" t", count.into); err != nil {
+			return err
 		}
 	}
-	s.Engine = r.Engine + " " + r.Version
-	if s.Events > 0 {
-		at := microsToTime(last)
+	if s.Events == 0 {
+		return nil
+	}
+	last := "SELECT coalesce(max(e.timestamp), 0) FROM events e"
+	if s.Estimated { // events have no index by time
+		last += " JOIN (SELECT s.pk FROM sessions s ORDER BY s.pk DESC LIMIT 1000) n ON n.pk = e.session_pk"
+	}
+	var micros int64
+	if err := r.scanFirst(ctx, last, &micros); err != nil {
+		return err
+	}
+	if micros > 0 {
+		at := microsToTime(micros)
 		s.LastEvent = &at
 	}
 	return nil
