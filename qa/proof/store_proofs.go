@@ -17,6 +17,7 @@ func storeProofs() []proof {
 		{"M16 cost of a long session", forEachBackend(true, longSessionRows)},
 		{"M17 throughput", forEachBackend(true, throughputRows)},
 		{"retention", forEachBackend(true, retentionRows)},
+		{"many sessions", forEachBackend(true, manySessionRows)},
 		{"M19 outages of the database", forEachBackend(true, outageRows)},
 		{"hung database", forEachBackend(true, hangRows)},
 		{"commands that only look", forEachBackend(true, lookingRows)},
