@@ -15,7 +15,7 @@ func TestStatusEstimates(t *testing.T) {
 		s := openStore(t, url, nil)
 		sess := createSession(t, s, alice, nil)
 		appendEvent(t, s, sess, textEvent("user", "hi"))
-		const rows = EstimateAbove * 12 / 10
+		const rows = EstimateAbove * 2 // InnoDB estimates from 20 pages, a fifth or more off
 		key, analyze := `"key"`, "ANALYZE states"
 		if strings.HasPrefix(url, "mysql") {
 			key, analyze = "`key`", "ANALYZE TABLE states"
@@ -34,7 +34,7 @@ func TestStatusEstimates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !status.Estimated || status.StateKeys < rows*8/10 || status.StateKeys > rows*12/10 || status.Sessions != 1 || status.Events != 1 || status.LastEvent == nil {
+		if !status.Estimated || status.StateKeys < rows/2 || status.StateKeys > rows*3/2 || status.Sessions != 1 || status.Events != 1 || status.LastEvent == nil {
 			t.Errorf("estimated status %+v", status)
 		}
 		if status, err = allEngines().ReadStatus(t.Context(), url, true); err != nil || status.Estimated || status.StateKeys != rows {
