@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -40,6 +41,10 @@ type answer struct {
 	artifacts []*artifact
 	parts     int
 	actions   map[string]any
+	// continued is set until the first event about a task that continues, which may be the task as it waits.
+	continued bool
+	// before is what the task had when it continued: the conversation has it already.
+	before map[a2a.ArtifactID]a2a.ContentParts
 }
 
 // An artifact is one that has come in chunks so far.
@@ -84,8 +89,10 @@ func (r *answer) isWorking() bool {
 	return r.direct == nil && !s.Terminal() && s != a2a.TaskStateInputRequired && s != a2a.TaskStateAuthRequired
 }
 
-// readStream reads events until the task ends or waits.
+// readStream reads events until the task ends or waits. The first event about a task that continues may be
+// the task as it waited for the message: the SDK for JavaScript begins each stream with the task.
 func (r *answer) readStream(events iter.Seq2[a2a.Event, error]) error {
+	var waiting a2a.TaskStatus
 	for ev, err := range events {
 		if err == nil {
 			err = r.readEvent(ev)
@@ -93,11 +100,57 @@ func (r *answer) readStream(events iter.Seq2[a2a.Event, error]) error {
 		if err != nil {
 			return err
 		}
+		if _, isTask := ev.(*a2a.Task); r.continued && isTask && !r.status.State.Terminal() {
+			waiting, r.status = r.status, a2a.TaskStatus{}
+		}
+		r.continued = false
 		if !r.isWorking() {
 			return nil
 		}
 	}
+	if r.status.State == a2a.TaskStateUnspecified {
+		r.status = waiting
+	}
 	return nil
+}
+
+// continueTask records what a task has written before it continues.
+func (r *answer) continueTask(task *a2a.Task) error {
+	earlier := &answer{}
+	if err := earlier.readEvent(task); err != nil {
+		return err
+	}
+	r.before = map[a2a.ArtifactID]a2a.ContentParts{}
+	for _, a := range earlier.artifacts {
+		a.joinText()
+		r.before[a.id] = a.parts
+	}
+	return nil
+}
+
+// omitEarlier returns an artifact's parts without those that the conversation has. If the artifact was replaced, these
+// are all.
+func (r *answer) omitEarlier(a *artifact) a2a.ContentParts {
+	a.joinText()
+	before := r.before[a.id]
+	if len(before) > len(a.parts) {
+		return a.parts
+	}
+	for i, p := range before {
+		if reflect.DeepEqual(p, a.parts[i]) {
+			continue
+		}
+		old, isText := p.Content.(a2a.Text)
+		text, both := a.parts[i].Content.(a2a.Text)
+		more, isLonger := strings.CutPrefix(string(text), string(old))
+		if i < len(before)-1 || !isText || !both || !isLonger {
+			return a.parts
+		}
+		last := *a.parts[i]
+		last.Content = a2a.Text(more)
+		return append(a2a.ContentParts{&last}, a.parts[i+1:]...)
+	}
+	return a.parts[len(before):]
 }
 
 // readEvent reads a task, a message or an update.
@@ -234,8 +287,7 @@ func (r *answer) buildResponse(withActions bool, contents []*genai.Content) (*mo
 		return resp, nil
 	}
 	for _, a := range r.artifacts {
-		a.joinText()
-		resp.Content.Parts = append(resp.Content.Parts, convertParts(a.parts)...)
+		resp.Content.Parts = append(resp.Content.Parts, convertParts(r.omitEarlier(a))...)
 	}
 	switch r.status.State {
 	case a2a.TaskStateInputRequired, a2a.TaskStateAuthRequired:

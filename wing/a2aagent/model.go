@@ -116,6 +116,16 @@ func (m *remoteModel) runTask(ctx context.Context, req *model.Request, yield fun
 		r.yield = yield
 	}
 	defer m.cancelTask(ctx, client, r)
+	if message.TaskID != "" {
+		r.continued = true
+		task, err := client.GetTask(ctx, &a2a.GetTaskRequest{ID: message.TaskID})
+		if err == nil {
+			err = r.continueTask(task)
+		}
+		if err != nil {
+			m.remote.logger.Debug("reading the task of a remote agent failed", "server", m.remote.card.Host, "task", string(message.TaskID), "error", m.wrapError(ctx, err))
+		}
+	}
 	send := &a2a.SendMessageRequest{Message: message}
 	if streams {
 		err = r.readStream(client.SendStreamingMessage(ctx, send))

@@ -129,6 +129,8 @@ func (r *remote) readCard(ctx context.Context) (*a2a.AgentCard, error) {
 		return nil, err
 	}
 	req.Header.Set("Accept", "application/json")
+	// Without it the SDK for JavaScript sends the card of 0.3, if the server serves both.
+	req.Header.Set(a2a.SvcParamVersion, string(a2a.Version))
 	resp, err := r.http.Do(req)
 	if err != nil {
 		return nil, err
