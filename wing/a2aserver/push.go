@@ -75,13 +75,8 @@ func (d *door) addPushConfig(ctx context.Context, id task.ID, config *a2apush.Co
 	if config == nil {
 		return nil
 	}
-	config.ID = cmp.Or(config.ID, string(formatID(id)))
-	err := d.h.configs.Add(ctx, id, config)
-	if errors.Is(err, a2apush.ErrTooMany) {
-		return newInvalid("%s", err)
-	}
-	if err != nil {
-		return d.describeError(err)
+	if err := d.storePushConfig(ctx, id, config); err != nil {
+		return err
 	}
 	if run != nil {
 		select {
@@ -92,6 +87,16 @@ func (d *door) addPushConfig(ctx context.Context, id task.ID, config *a2apush.Co
 	}
 	d.h.startNotifying(id, nil)
 	return nil
+}
+
+// storePushConfig stores a configuration, and notifies no client.
+func (d *door) storePushConfig(ctx context.Context, id task.ID, config *a2apush.Config) error {
+	config.ID = cmp.Or(config.ID, string(formatID(id)))
+	err := d.h.configs.Add(ctx, id, config)
+	if errors.Is(err, a2apush.ErrTooMany) {
+		return newInvalid("%s", err)
+	}
+	return d.describeError(err)
 }
 
 // findPushTask returns a task of the caller's.

@@ -290,6 +290,46 @@ func TestHostilePush(t *testing.T) {
 	}
 }
 
+// An answer whose configuration exceeds the limit is refused before its turn runs: the task waits as before.
+func TestPushLimitOfAnswer(t *testing.T) {
+	h := newHook(t)
+	e, address := newPushReplica(t, "", h.host, newKeys(t))
+	p := newUserPeer(t, e, address, tokenU)
+	asking := p.send(newMessage("a refund"))
+	for i := range 8 {
+		if _, err := p.CreateTaskPushConfig(t.Context(), &a2a.PushConfig{TaskID: asking.ID, ID: fmt.Sprint(i), URL: h.URL}); err != nil {
+			t.Fatal(err)
+		}
+		<-h.received
+	}
+	newAnswer := func(id string) *a2a.SendMessageRequest {
+		req := withPush(newMessage("yes"), &a2a.PushConfig{ID: id, URL: h.URL})
+		req.Message.TaskID, req.Message.ContextID = asking.ID, asking.ContextID
+		return req
+	}
+	_, sent := p.SendMessage(t.Context(), newAnswer("ninth"))
+	var streamed error
+	for _, err := range p.SendStreamingMessage(t.Context(), newAnswer("ninth")) {
+		streamed = err
+	}
+	for name, err := range map[string]error{"send": sent, "stream": streamed} {
+		if !errors.Is(err, a2a.ErrInvalidParams) || !strings.Contains(err.Error(), "push notification configurations exceed the limit of 8 for a task") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if got, err := p.GetTask(t.Context(), &a2a.GetTaskRequest{ID: asking.ID}); err != nil || got.Status.State != a2a.TaskStateInputRequired {
+		t.Fatalf("the task after the error: %v, %v", got, err)
+	}
+	if done := p.send(newAnswer("7")); done.Status.State != a2a.TaskStateCompleted {
+		t.Errorf("answered with a configuration that replaces one: %v", done.Status)
+	}
+	for range 8 {
+		if got := (<-h.received).readState(t); got != "TASK_STATE_COMPLETED Paid back." {
+			t.Errorf("notified of %s", got)
+		}
+	}
+}
+
 // Without hosts or without keys there are no notifications, and the card does not have them.
 func TestPushNotOffered(t *testing.T) {
 	h := newHook(t)

@@ -228,6 +228,12 @@ type turn struct {
 // startTurn starts a message's run, and returns once the message is stored.
 func (d *door) startTurn(ctx context.Context, s *sent, f *feed) (*turn, error) {
 	t := &turn{id: s.id}
+	if s.answered != nil && s.push != nil { // before the answer counts, because the task may have too many
+		if err := d.storePushConfig(ctx, s.id, s.push); err != nil {
+			return nil, err
+		}
+		s.push = nil
+	}
 	end := d.newTurnEnd()
 	run, err := d.h.tasks.Start(ctx, task.ID{Key: s.id.Key}, func(ctx context.Context, started func(string)) error {
 		defer f.closeQueues()
