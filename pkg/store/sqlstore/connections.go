@@ -93,6 +93,8 @@ func (d *dialect) classifyError(err error) error {
 		state = errNoConnection
 	case d.isConnectionLost(err):
 		state = errUnreachable
+	case d.hasFault(err, engine.Aborted): // more often than it is retried
+		state = errAborted
 	default:
 		return err
 	}

@@ -9,11 +9,13 @@ import (
 
 	"agenthost/internal/testdb"
 	"agenthost/pkg/session"
+	"agenthost/pkg/store"
+	"agenthost/pkg/store/memstore"
 )
 
 // A Galera cluster at a proxy that connects to one node after the other passes the store's suite. A read
 // waits for what another node has committed, two stores on different nodes share sessions, and a node that is killed
-// loses nothing that was acknowledged.
+// loses nothing that was acknowledged. A node that is left without a majority is an unavailable database.
 func TestGalera(t *testing.T) {
 	dir, err := os.MkdirTemp("", "galera")
 	if err != nil {
@@ -43,6 +45,7 @@ func TestGalera(t *testing.T) {
 	t.Run("migrated at once", func(t *testing.T) { testGaleraMigrations(t, g) })
 	t.Run("reads wait", func(t *testing.T) { testGaleraReads(t, g) })
 	t.Run("killed node", func(t *testing.T) { testGaleraKill(t, g, proxy) })
+	t.Run("no quorum", func(t *testing.T) { testGaleraQuorum(t, g) })
 }
 
 // testGaleraMigrations opens an empty database on all nodes at once: each migrates it or waits.
@@ -141,6 +144,34 @@ func testGaleraKill(t *testing.T, g *testdb.Galera, proxy *testdb.RoundRobin) {
 	for _, id := range acknowledged {
 		if !stored[id] {
 			t.Errorf("acknowledged event %s is lost", id)
+		}
+	}
+}
+
+// testGaleraQuorum kills all nodes but one, which rejects reads and writes once it has found that it is alone: until then
+// and afterwards, they fail as those of an unavailable database, which clients may send again.
+func testGaleraQuorum(t *testing.T, g *testdb.Galera) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	d, err := allEngines().Open(ctx, g.URL(0, "own"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	backends := d.Backends()
+	backends.Artifacts = memstore.NewArtifacts()
+	s := &testStore{Store: store.New(backends, &store.Options{})}
+	defer s.Close() // it may fail: the database is unavailable
+	mustSucceed(t, "a turn before", appendTurn(ctx, s, textEvent("user", "before")))
+	mustSucceed(t, "killing a node", g.Kill(1))
+	for rejected := map[string]int{}; rejected["read"] < 3 || rejected["append"] < 3; {
+		_, readErr := s.Sessions.Get(ctx, alice, nil)
+		for name, err := range map[string]error{"read": readErr, "append": appendTurn(ctx, s, textEvent("user", "after"))} {
+			if err == nil {
+				continue
+			}
+			if rejected[name]++; !errors.Is(err, session.ErrUnavailable) {
+				t.Fatalf("%s: %v, want an unavailable store", name, err)
+			}
 		}
 	}
 }

@@ -126,6 +126,7 @@ const (
 	errTimeout      = unavailableState("database did not answer")
 	errUnwritable   = unavailableState("database not writable")
 	errNoConnection = unavailableState("database server has no free connection")
+	errAborted      = unavailableState("database aborted each attempt")
 	errReplaced     = unavailableState("database file removed or replaced")
 )
 

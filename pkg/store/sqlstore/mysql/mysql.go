@@ -249,6 +249,8 @@ func classifyError(err error) (f engine.Fault) {
 		f |= engine.Unwritable | engine.Lost
 	case 1053, 1317, 1927: // a server shutdown, or a killed connection
 		f |= engine.Lost
+	case 1047, 1180: // a Galera node without its cluster, in a statement and in a commit
+		f |= engine.Lost
 	case 1040, 1203, 1226: // the server's and the user's limits
 		f |= engine.Limited
 	case 1213, 1205:
