@@ -65,8 +65,10 @@ type breaker struct {
 	isOpen  bool
 	cutTime time.Time
 	stop    context.CancelFunc // stops the prober; nil if there is none
-	closed  bool
-	prober  sync.WaitGroup
+	// suspected is since when a request has waited that was suspected while the prober ran; zero without one.
+	suspected time.Time
+	closed    bool
+	prober    sync.WaitGroup
 }
 
 // newBreaker creates the breaker for a server, or with nil connections for a file.
@@ -169,15 +171,15 @@ func (k *breaker) runSuspecting(ctx context.Context, run func(ctx context.Contex
 func (k *breaker) suspectLater(after time.Duration) (end func()) {
 	var mu sync.Mutex
 	var t *time.Timer
-	ended := false
+	ended, since := false, time.Now() // the timer of a busy machine may be late
 	mu.Lock()
 	defer mu.Unlock()
 	t = time.AfterFunc(after, func() {
 		defer safe.Recover(k.logPanic)
-		k.startProber(time.Now().Add(-suspectAfter))
+		k.startProber(since)
 		mu.Lock()
 		defer mu.Unlock()
-		if !ended {
+		if since = time.Now().Add(k.timeout - after); !ended {
 			t.Reset(k.timeout)
 		}
 	})
@@ -206,22 +208,34 @@ func (k *breaker) openChannel() <-chan struct{} {
 	return k.opened
 }
 
-// startProber starts the prober, unless it runs. Nothing may have been answered since a time.
+// startProber starts the prober: nothing may have been answered since a time. If it runs, it probes again afterwards,
+// because what it found by then may be older than the request.
 func (k *breaker) startProber(since time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.closed || k.stop != nil {
+	if k.closed {
 		return
 	}
+	if k.stop != nil {
+		k.suspected = since
+		return
+	}
+	k.runProber(since)
+}
+
+// runProber runs the prober. The caller holds the lock.
+func (k *breaker) runProber(since time.Time) {
 	ctx, cancel := context.WithCancel(context.Background())
-	k.stop = cancel
+	k.stop, k.suspected = cancel, time.Time{}
 	k.prober.Go(func() {
 		defer safe.Recover(k.logPanic)
 		defer func() {
 			k.mu.Lock()
 			defer k.mu.Unlock()
 			k.stop()
-			k.stop = nil
+			if k.stop = nil; !k.closed && !k.suspected.IsZero() {
+				k.runProber(k.suspected)
+			}
 		}()
 		if k.awaitAnswer(ctx, since) {
 			k.replaceDead(ctx, since)

@@ -176,6 +176,43 @@ func TestBreakerProbesSwallowed(t *testing.T) {
 	})
 }
 
+// A request that is suspected while the prober waits for an older one is probed afterwards: the older one was answered,
+// and the server has died since then.
+func TestSuspicionWhileProbing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var silent atomic.Bool
+		var probes atomic.Int64
+		log := &logged{}
+		k := newTestBreaker(&silent, &probes, log)
+		defer k.stopProber()
+		near, far := net.Pipe()
+		defer far.Close()
+		old := &trackedConn{Conn: near, set: k.conns, opened: time.Now()}
+		k.conns.conns = map[*trackedConn]struct{}{old: {}}
+		time.Sleep(time.Second)
+
+		old.awaiting.Store(true)
+		answer := 3 * suspectAfter / 2
+		if err := k.runRequest(t.Context(), func(context.Context) error { time.Sleep(answer); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		old.answered.Store(time.Now().UnixNano()) // the prober waits until silenceLimit
+		time.Sleep(time.Millisecond)
+		dead := make(chan error, 1)
+		began := time.Now()
+		go func() {
+			dead <- k.runRequest(t.Context(), func(ctx context.Context) error {
+				old.awaiting.Store(true)
+				_, err := old.Read(make([]byte, 1))
+				return err
+			})
+		}()
+		if err := <-dead; err == nil || errors.Is(err, session.ErrUnavailable) || time.Since(began) > 2*silenceLimit {
+			t.Errorf("the request ended after %s: %v; log: %s", time.Since(began), err, log)
+		}
+	})
+}
+
 // A request that ends while the prober is started is not suspected again.
 func TestSuspicionEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
