@@ -9,6 +9,8 @@ NOCGO   := CGO_ENABLED=0
 # uses the build information that Go records.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+# The address of the repository, which release files name. Without it, the module path.
+SOURCE  ?=
 # Strip symbols and build paths, and leave out gRPC's trace pages, a dependency of
 # Google's credentials library.
 SLIM    := -trimpath -tags=grpcnotrace -ldflags='-s -w -X main.release=$(VERSION) -X main.commit=$(COMMIT)'
@@ -24,7 +26,7 @@ RUN     ?=
 CORPUS  ?= $(abspath ../shared/corpus)
 export AGENTHOST_CORPUS ?= $(CORPUS)
 
-.PHONY: all help build run test interpreters unit race qa-test lint fmt fmt-check generate film fresh apps eval examples-test gcs-test kube-test openai-test alerts ui-test vscode mcp-suite acp-clients fuzz bench bench-stores bench-http bench-mcp bench-openai bench-agui bench-a2a bench-streams bench-outcomes bench-replicas proof proof-full probes dist module cover clean
+.PHONY: all help build run test interpreters unit race qa-test lint fmt fmt-check generate film fresh apps eval examples-test gcs-test kube-test openai-test alerts ui-test vscode mcp-suite acp-clients fuzz bench bench-stores bench-http bench-mcp bench-openai bench-agui bench-a2a bench-streams bench-outcomes bench-replicas proof proof-full probes dist dist-test module cover clean
 
 all: test ## same as test
 
@@ -38,7 +40,7 @@ run: build ## build, then serve the example apps on the scripted model
 	$(BIN) serve apps --auto-create-session --demo --dev
 
 test: ## run all checks: format, lint, tests, race detector, apps, other modules; starts the servers that are missing
-	tools/test.sh fmt-check lint interpreters unit race apps qa-test bench-test examples-test gcs-test kube-test openai-test
+	tools/test.sh fmt-check lint interpreters unit race apps qa-test bench-test examples-test gcs-test kube-test openai-test dist-test
 
 interpreters: ## install Python for the tests of the code executor wasi (48 MB, requires npm)
 	tools/install-python.sh
@@ -57,20 +59,22 @@ race: gotest ## run tests with the race detector
 	set -x; CGO_ENABLED=1 $(GOTEST) -race -timeout 20m -shuffle=on -skip '^TestHostileAnswers$$' ./pkg/session ./pkg/connection ./wing/connection/... ./pkg/store/... ./wing/vertex/... ./wing/bucketstore ./wing/adk/adkdb ./pkg/runtime ./internal/agentconfig ./pkg/loader ./pkg/server ./pkg/provider ./pkg/protocol/... ./internal/modelapi ./internal/modeltest ./wing/gemini ./wing/openai ./wing/anthropic ./wing/ollama ./wing/live/... ./wing/devui ./wing/chatpage ./wing/mcpserver ./wing/openaiserver ./wing/acpserver ./wing/aguiserver ./wing/a2aagent ./wing/a2aserver ./wing/operator ./wing/outcomes ./wing/replay ./wing/revisions ./wing/rollout ./wing/why ./wing/apptest/testweb ./wing/evaluation/evalweb
 
 lint: ## check that the modules are tidy, run go vet, the analyzers of tools/lint and staticcheck
-	for module in . $(MODULES); do (cd $$module && $(GO) mod tidy -diff) || exit 1; done
+	for module in . $(MODULES) tools/release; do (cd $$module && $(GO) mod tidy -diff) || exit 1; done
 	$(NOCGO) $(GO) vet ./...
 	cd qa && $(NOCGO) $(GO) vet ./...
 	cd tools && $(NOCGO) $(GO) build -o ../bin/lint ./lint
 	$(NOCGO) $(GO) vet -vettool=$(CURDIR)/bin/lint ./...
 	cd qa && $(NOCGO) $(GO) vet -vettool=$(CURDIR)/bin/lint ./...
+	cd tools/release && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GO) vet -vettool=$(CURDIR)/bin/lint ./...
 	$(NOCGO) $(GO) tool -modfile=$(TOOLS) staticcheck ./...
 	cd qa && $(NOCGO) $(GO) tool -modfile=../$(TOOLS) staticcheck ./...
+	cd tools/release && $(NOCGO) $(GO) tool -modfile=../go.mod staticcheck ./...
 
 fmt: ## format all Go files
-	$(GO) tool -modfile=$(TOOLS) gofumpt -w *.go cmd internal pkg wing qa examples
+	$(GO) tool -modfile=$(TOOLS) gofumpt -w *.go cmd internal pkg wing qa tools examples
 
 fmt-check:
-	@out=$$($(GO) tool -modfile=$(TOOLS) gofumpt -l *.go cmd internal pkg wing qa examples); \
+	@out=$$($(GO) tool -modfile=$(TOOLS) gofumpt -l *.go cmd internal pkg wing qa tools examples); \
 	if [ -n "$$out" ]; then echo "not formatted, run make fmt:"; echo "$$out"; exit 1; fi
 
 generate: ## generate schemas, reference, usage texts and licences
@@ -88,7 +92,7 @@ apps: build ## check the example apps and run their tests
 eval: build ## evaluate the example apps on all their eval sets, offline
 	@failed=0; for app in apps/*/; do $(BIN) eval $$app --results bin/evals || failed=1; done; exit $$failed
 
-qa-test: gotest ## test the proofs, the film and the release tool (separate module)
+qa-test: gotest ## test the proofs and the film (separate module)
 	cd qa && $(NOCGO) $(GOTEST) -timeout 20m -shuffle=on ./...
 
 bench-test: gotest
@@ -180,9 +184,12 @@ fuzz: ## run each fuzz target for 10 seconds
 	    echo "$$pkg $$target"; $(NOCGO) $(GO) test $$pkg -run '^$$' -fuzz "^$$target\$$" -fuzztime 10s || exit 1; \
 	  done; done
 
-dist: ## build the archives of a release for six platforms, with checksums and SBOMs, in dist/
-	cd qa && $(NOCGO) $(GO) build -o ../bin/release ./release
-	bin/release -version '$(VERSION)'
+dist: ## build a release in dist/: archives for six platforms, .deb and .rpm, a container image, SBOMs, checksums
+	cd tools/release && $(NOCGO) $(GO) build -o ../../bin/release .
+	bin/release -version '$(VERSION)' -source '$(SOURCE)'
+
+dist-test: ## test the release tool, and install what it builds in empty roots (as root): each serves an agent
+	cd tools/release && $(NOCGO) $(GO) test -v -count=1 -timeout 15m ./...
 
 # The path is an argument named PATH, which hides the search path of commands here.
 module: ## change the module path everywhere: make module PATH=github.com/you/agenthost

@@ -119,6 +119,7 @@ start_mysql() {
 install gcc gcc libc6-dev
 install pgbouncer pgbouncer
 install systemd-analyze systemd
+install rpm rpm
 install nvim neovim
 install npm nodejs npm
 if [ -z "${AGENTHOST_TEST_POSTGRES:-}" ] && ! is_open 5432; then

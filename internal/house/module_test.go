@@ -35,7 +35,7 @@ func TestModulePath(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Errorf("go build: %v\n%s", err, out)
 	}
-	for _, nested := range []string{"examples/extend", "qa", "qa/bench", "qa/gcscompat", "qa/kubecompat", "qa/openaicompat", "tools"} {
+	for _, nested := range []string{"examples/extend", "qa", "qa/bench", "qa/gcscompat", "qa/kubecompat", "qa/openaicompat", "tools", "tools/release"} {
 		mod, err := os.ReadFile(filepath.Join(root, nested, "go.mod"))
 		if err != nil {
 			t.Fatal(err)

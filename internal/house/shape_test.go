@@ -23,7 +23,7 @@ const (
 func eachFile(t *testing.T, visit func(path string, fset *token.FileSet, f *ast.File)) {
 	t.Helper()
 	fset := token.NewFileSet()
-	for _, top := range []string{".", "cmd", "internal", "pkg", "wing", "qa"} {
+	for _, top := range []string{".", "cmd", "internal", "pkg", "wing", "qa", "tools/release"} {
 		root := filepath.Join("..", "..", top)
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && top == "." && d.IsDir() && path != root {

@@ -23,7 +23,7 @@ func TestArchivesReproducible(t *testing.T) {
 			if err := os.Chtimes(program, time.Time{}, time.Unix(int64(i)*1e6, 0)); err != nil {
 				t.Fatal(err)
 			}
-			r := release{version: "v0.1.0", time: time.Unix(1.7e9, 0).UTC(), out: dir}
+			r := release{version: "v0.1.0", time: commitTime, out: dir}
 			name, err := r.packArchive("agenthost_0.1.0_"+goos+"_amd64", []string{program}, goos)
 			if err != nil {
 				t.Fatal(err)
@@ -47,7 +47,7 @@ func TestBOM(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := release{version: "v0.1.0", time: time.Unix(1.7e9, 0).UTC(), out: t.TempDir()}
+	r := release{version: "v0.1.0", time: commitTime, out: t.TempDir()}
 	name, err := r.writeBOM("agenthost", binary)
 	if err != nil {
 		t.Fatal(err)
