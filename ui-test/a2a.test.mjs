@@ -2,13 +2,13 @@
 
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { randomUUID } from 'node:crypto';
+import { generateKeyPairSync, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { appendFileSync } from 'node:fs';
+import { appendFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
-import { Role, TaskState } from '@a2a-js/sdk';
+import { Role, TaskState, verifyAgentCardSignature } from '@a2a-js/sdk';
 import { ClientFactory, ClientFactoryOptions, JsonRpcTransportFactory, RestTransportFactory } from '@a2a-js/sdk/client';
 import { apps, serve } from './host.mjs';
 
@@ -28,6 +28,7 @@ async function nextNotification() {
   return received.shift();
 }
 
+const TOKEN = 'a-token-for-tests-of-cards-0001';
 const folders = apps('ui-test/page/apps/helpdesk');
 appendFileSync(join(folders.dir, 'helpdesk', 'app.yaml'), `\na2a_server: {push_hosts: ["${hookHost}"]}\n`);
 const host = await serve(folders.dir);
@@ -110,3 +111,30 @@ for (const transport of [new JsonRpcTransportFactory(), new RestTransportFactory
     await assert.rejects(client.sendMessage(message('hello', { parts: [] })), /1 to 100 parts|parts/);
   });
 }
+
+test('a card for authenticated callers is signed', async () => {
+  const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const own = apps('ui-test/page/apps/helpdesk');
+  const secrets = apps();
+  const [key, auth] = ['card.key', 'auth.yaml'].map((file) => join(secrets.dir, file));
+  writeFileSync(key, privateKey.export({ type: 'pkcs8', format: 'pem' }));
+  writeFileSync(auth, `tokens:\n- {token: ${TOKEN}, claims: {sub: ana}}\n`);
+  const signing = await serve(own.dir, '--auth', auth, '--a2a-card-key', key);
+  try {
+    const headers = { Authorization: `Bearer ${TOKEN}`, 'Content-Type': 'application/json', 'A2A-Version': '1.0' };
+    const address = `${signing.url}/a2a/helpdesk`;
+    const call = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'GetExtendedAgentCard', params: {} });
+    const { result } = await (await fetch(address, { method: 'POST', headers, body: call })).json();
+    // In JSON, as it was sent: a card that the SDK has decoded is without its security schemes when it verifies it.
+    const verify = verifyAgentCardSignature(async () => publicKey);
+    for (const card of [result, await (await fetch(`${address}/extendedAgentCard`, { headers })).json()]) {
+      assert.deepEqual(card.securitySchemes, { bearer: { httpAuthSecurityScheme: { scheme: 'Bearer' } } });
+      await verify(card);
+      await assert.rejects(verify({ ...card, name: 'another' }), /No valid signatures/);
+    }
+  } finally {
+    await signing.stop();
+    secrets.remove();
+    own.remove();
+  }
+});

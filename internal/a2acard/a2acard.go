@@ -21,6 +21,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/go-jose/go-jose/v4"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -31,18 +32,12 @@ import (
 // signaturesKey is the only key that no signature covers.
 const signaturesKey = "signatures"
 
-// A signature is an entry in signatures.
-type signature struct {
-	Protected string `json:"protected"`
-	Signature string `json:"signature"`
-}
-
 // A Signer signs cards. It is safe for concurrent use.
 type Signer struct {
 	signer jose.Signer
 	mu     sync.Mutex
 	// signed has cards' signatures by hash: cards are public, and signing them takes time.
-	signed map[[sha256.Size]byte][]signature
+	signed map[[sha256.Size]byte][]a2a.AgentCardSignature
 }
 
 // maxSigned limits the kept cards. Their addresses follow from the requests' hosts.
@@ -50,21 +45,9 @@ const maxSigned = 256
 
 // SignCard returns a card in JSON with its signatures. It has none, and is indented by two spaces.
 func (s *Signer) SignCard(card []byte) ([]byte, error) {
-	hash := sha256.Sum256(card)
-	s.mu.Lock()
-	all := s.signed[hash]
-	s.mu.Unlock()
-	if all == nil {
-		var err error
-		if all, err = s.signReadings(card); err != nil {
-			return nil, err
-		}
-		s.mu.Lock()
-		if len(s.signed) >= maxSigned {
-			clear(s.signed)
-		}
-		s.signed[hash] = all
-		s.mu.Unlock()
+	all, err := s.ListSignatures(card)
+	if err != nil {
+		return nil, err
 	}
 	text, err := json.MarshalIndent(all, "  ", "  ")
 	if err != nil {
@@ -77,12 +60,34 @@ func (s *Signer) SignCard(card []byte) ([]byte, error) {
 	return slices.Concat(bytes.TrimSpace(body), []byte(",\n  \""+signaturesKey+"\": "), text, []byte("\n}")), nil
 }
 
-func (s *Signer) signReadings(card []byte) ([]signature, error) {
+// ListSignatures returns a card's signatures, one for each reading; the card is in JSON. The caller must not change them.
+func (s *Signer) ListSignatures(card []byte) ([]a2a.AgentCardSignature, error) {
+	hash := sha256.Sum256(card)
+	s.mu.Lock()
+	all := s.signed[hash]
+	s.mu.Unlock()
+	if all != nil {
+		return all, nil
+	}
+	all, err := s.signReadings(card)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.signed) >= maxSigned {
+		clear(s.signed)
+	}
+	s.signed[hash] = all
+	return all, nil
+}
+
+func (s *Signer) signReadings(card []byte) ([]a2a.AgentCardSignature, error) {
 	readings, err := listReadings(card)
 	if err != nil {
 		return nil, err
 	}
-	var all []signature
+	var all []a2a.AgentCardSignature
 	for _, r := range readings {
 		signed, err := s.signer.Sign(r.payload)
 		if err != nil {
@@ -93,7 +98,7 @@ func (s *Signer) signReadings(card []byte) ([]signature, error) {
 			return nil, fmt.Errorf("signing the agent card: %w", err)
 		}
 		parts := strings.Split(text, ".")
-		all = append(all, signature{parts[0], parts[2]})
+		all = append(all, a2a.AgentCardSignature{Protected: parts[0], Signature: parts[2]})
 	}
 	return all, nil
 }

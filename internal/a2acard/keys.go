@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/go-jose/go-jose/v4"
 )
 
@@ -45,7 +46,7 @@ func NewSigner(text []byte) (*Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Signer{signer: signer, signed: map[[sha256.Size]byte][]signature{}}, nil
+	return &Signer{signer: signer, signed: map[[sha256.Size]byte][]a2a.AgentCardSignature{}}, nil
 }
 
 func parsePrivate(block *pem.Block) (crypto.Signer, error) {

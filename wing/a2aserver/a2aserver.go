@@ -192,6 +192,7 @@ func (h *handlers) openRPC(w http.ResponseWriter, r *http.Request, tenant string
 	if d.path != "" {
 		return nil, errNotFound
 	}
+	d.isRPC = true
 	if d.user, err = protocol.ResolveCaller(h.Services, r, app, h.opts.User); err != nil {
 		return nil, err
 	}
@@ -219,8 +220,8 @@ type door struct {
 	// isADK is set if the client requests ADK's extension, for whom answers have all that a remote agent of
 	// ADK reads.
 	isADK bool
-	// isOld reports that the client speaks 0.3.
-	isOld bool
+	// isOld reports that the client speaks 0.3, and isRPC that it speaks gRPC.
+	isOld, isRPC bool
 	// rejected is the error for each call, or nil.
 	rejected error
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"net"
 	"net/http"
 	"net/url"
@@ -17,6 +18,7 @@ import (
 	"agenthost/pkg/protocol"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
+	"agenthost/wing/a2aserver/a2arpc"
 )
 
 // sendCard sends the agent's card, which both versions read. It is public: clients need it before they
@@ -101,7 +103,7 @@ func (d *door) findRoot() runtime.Agent {
 const maxSkills = 256
 
 // GetExtendedAgentCard implements [a2asrv.RequestHandler]: the card for an authenticated caller has the
-// agents below as skills, too.
+// agents below as skills, too. The transports of 1.0 send the fields that the signatures cover; 0.3 has others.
 func (h *handlers) GetExtendedAgentCard(ctx context.Context, _ *a2a.GetExtendedAgentCardRequest) (*a2a.AgentCard, error) {
 	d := doorOf(ctx)
 	switch {
@@ -125,7 +127,18 @@ func (h *handlers) GetExtendedAgentCard(ctx context.Context, _ *a2a.GetExtendedA
 		}
 	}
 	addSkills(d.findRoot(), d.findRoot().Name())
-	return card, nil
+	if h.opts.Cards == nil || d.isOld {
+		return card, nil
+	}
+	text, err := json.Marshal(card)
+	if d.isRPC {
+		text, err = a2arpc.EncodeCard(card)
+	}
+	if err != nil {
+		return nil, err
+	}
+	card.Signatures, err = h.opts.Cards.ListSignatures(text)
+	return card, err
 }
 
 // describeProtocol describes A2A to a person who writes a client.

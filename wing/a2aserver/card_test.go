@@ -1,10 +1,12 @@
 package a2aserver_test
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
@@ -14,8 +16,11 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient/agentcard"
 	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"agenthost/internal/a2acard"
+	"agenthost/internal/servertest"
 	"agenthost/wing/a2aserver"
 )
 
@@ -85,4 +90,51 @@ func TestSignedCard(t *testing.T) {
 			t.Errorf("%s: the scheme: %+v", name, read.SecuritySchemes)
 		}
 	}
+}
+
+// The card for authenticated callers is signed over each transport of 1.0, and not over 0.3, whose clients read
+// other fields.
+func TestSignedExtendedCard(t *testing.T) {
+	signer, public := newCardKey(t)
+	keys, err := a2acard.ParsePublicKeys(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, address := newReplica(t, "", &a2aserver.Options{Cards: signer, GRPC: true})
+	for _, by := range transports {
+		text, err := readExtendedCard(t, e, address, by)
+		if err != nil {
+			t.Fatalf("%s: %v", by, err)
+		}
+		_, err = a2acard.VerifyCard(text, keys)
+		if by.version != a2a.Version {
+			if err == nil || err.Error() != "agent card has no signature" {
+				t.Errorf("%s: %v", by, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v\n%s", by, err, text)
+		}
+		changed := bytes.Replace(text, []byte("desk_writer"), []byte("desk_another"), 1)
+		if _, err := a2acard.VerifyCard(changed, keys); err == nil || bytes.Equal(text, changed) {
+			t.Errorf("%s: a changed card is verified: %s", by, changed)
+		}
+	}
+}
+
+// readExtendedCard returns the card as a client receives it, in JSON.
+func readExtendedCard(t *testing.T, e *servertest.Env, address string, by transport) ([]byte, error) {
+	if by == overGRPC {
+		card, err := newStub(t, address, tokenU).GetExtendedAgentCard(t.Context(), &a2apb.GetExtendedAgentCardRequest{Tenant: "desk"})
+		if err != nil {
+			return nil, err
+		}
+		return protojson.Marshal(card)
+	}
+	card, err := newPeer(t, e, address+"/a2a/desk", tokenU, by).GetExtendedAgentCard(t.Context(), &a2a.GetExtendedAgentCardRequest{})
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(card)
 }

@@ -6,9 +6,11 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1/pbconv"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -163,4 +165,13 @@ func replacePartsData(parts a2a.ContentParts) {
 		replaced.Content, replaced.MediaType = a2a.Text(text), "application/json"
 		parts[i] = &replaced
 	}
+}
+
+// EncodeCard returns the card that a client receives over gRPC, in JSON: it has more fields with default values.
+func EncodeCard(card *a2a.AgentCard) ([]byte, error) {
+	message, err := pbconv.ToProtoAgentCard(card)
+	if err != nil {
+		return nil, err
+	}
+	return protojson.Marshal(message)
 }
