@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"agenthost/internal/buffers"
 	"agenthost/pkg/session"
 )
 
@@ -56,12 +57,13 @@ var appenders = sync.Pool{New: func() any {
 }}
 
 // WriteJSON responds with 200 and a value in JSON. Encoding errors come before the response.
-func WriteJSON(w http.ResponseWriter, v any) error {
-	text, err := EncodeJSON(v)
-	if err != nil {
+func WriteJSON(w http.ResponseWriter, v any) (err error) {
+	buffer := buffers.Take()
+	defer buffers.Return(buffer)
+	if *buffer, err = AppendJSON(*buffer, v); err != nil {
 		return err
 	}
-	WriteRawJSON(w, http.StatusOK, text)
+	WriteRawJSON(w, http.StatusOK, *buffer)
 	return nil
 }
 
