@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"agenthost/internal/adkjson"
@@ -84,7 +85,7 @@ func readWithMessages(text []byte, q MessageReader) bool {
 // ReadMessages reads a list for [MessageReader]: read reads each field in a message, and returns false for an
 // unusual one.
 func ReadMessages[T any](r *adkjson.Decoder, list *[]T, read func(m *T, key, value []byte) bool) bool {
-	*list = make([]T, 0, min(bytes.Count(r.Buf, []byte(`"role"`)), maxRoom))
+	all := make([]T, 0, min(bytes.Count(r.Buf, []byte(`"role"`)), maxRoom))
 	isUsual := true
 	var m *T
 	var keys [maxMessageKeys][]byte
@@ -98,10 +99,11 @@ func ReadMessages[T any](r *adkjson.Decoder, list *[]T, read func(m *T, key, val
 		}
 	}
 	r.ReadList(func(int) {
-		*list = append(*list, *new(T))
-		m, n = &(*list)[len(*list)-1], 0
+		all = slices.Grow(all, 1)[:len(all)+1]
+		m, n = &all[len(all)-1], 0
 		r.ReadObject(readField)
 	})
+	*list = all
 	return isUsual && r.Err == nil
 }
 
@@ -113,14 +115,41 @@ const maxMessageKeys = 8
 
 // ReadText returns a value if it is a string. Most strings have no escapes, and are as they are on the wire.
 func ReadText(value []byte) (text string, isText bool) {
-	if n := len(value); n > 1 && value[0] == '"' && bytes.IndexByte(value, '\\') < 0 && utf8.Valid(value) {
-		return string(value[1 : n-1]), true
+	if isPlainText(value) {
+		return string(value[1 : len(value)-1]), true
 	}
 	if len(value) == 0 || value[0] != '"' {
 		return "", false
 	}
 	err := json.Unmarshal(value, &text)
 	return text, err == nil
+}
+
+// isPlainText reports whether a value is a string without escapes.
+func isPlainText(value []byte) bool {
+	return len(value) > 1 && value[0] == '"' && bytes.IndexByte(value, '\\') < 0 && utf8.Valid(value)
+}
+
+// A StringRoom has memory for short strings, such as the messages' IDs, so that many need one allocation. Clone
+// a string that stays longer than the others.
+type StringRoom struct{ chunk strings.Builder }
+
+// maxTextChunk limits an allocation.
+const maxTextChunk = 512
+
+// ReadText is [ReadText] for a short string.
+func (t *StringRoom) ReadText(value []byte) (text string, isText bool) {
+	n, room := len(value), t.chunk.Cap()
+	if !isPlainText(value) || n > maxTextChunk {
+		return ReadText(value)
+	}
+	if room-t.chunk.Len() < n {
+		t.chunk.Reset()
+		t.chunk.Grow(max(n, min(2*room, maxTextChunk)))
+	}
+	start := t.chunk.Len()
+	t.chunk.Write(value[1 : n-1])
+	return t.chunk.String()[start:], true
 }
 
 // ReadRole is [ReadText] for a message's role.

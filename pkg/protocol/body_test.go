@@ -2,7 +2,10 @@ package protocol
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"agenthost/internal/adkjson"
@@ -101,6 +104,25 @@ func decodeContents(t *testing.T, b *noteBody) []any {
 		all = append(all, m.Role, m.ID, content)
 	}
 	return all
+}
+
+// Strings with shared memory are those that ReadText returns, and later ones do not change them.
+func TestStringRoom(t *testing.T) {
+	var room StringRoom
+	var got, want []string
+	for i := range 200 {
+		for _, value := range []string{`""`, fmt.Sprintf(`"m%d"`, i), `"ü"`, `"a\nb"`, `"` + strings.Repeat("x", 10*i) + `"`, `7`, `"`, ``, `null`} {
+			text, isText := room.ReadText([]byte(value))
+			own, isOwn := ReadText([]byte(value))
+			if isText != isOwn {
+				t.Errorf("%s is a string: %t, want %t", value, isText, isOwn)
+			}
+			got, want = append(got, text), append(want, own)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 func FuzzReadWithMessages(f *testing.F) {

@@ -176,19 +176,17 @@ const (
 	roleReasoning = "reasoning"
 )
 
-// A message is a message in a thread.
+// A message is a message in a thread, as the host sends it.
 type message struct {
 	ID   string `json:"id"`
 	Role string `json:"role"`
-	Name string `json:"name,omitempty"`
 	// Content is text or parts; absent for calls without text.
 	Content    json.RawMessage `json:"content,omitempty"`
 	ToolCalls  []toolCall      `json:"toolCalls,omitempty"`
 	ToolCallID string          `json:"toolCallId,omitempty"`
-	Error      string          `json:"error,omitempty"`
-	// SubagentRunID is the subagent that made the message; a client's is ignored.
+	// SubagentRunID is the subagent that made the message.
 	SubagentRunID string `json:"subagentRunId,omitempty"`
-	// EncryptedValue is the model's signature; a client's is ignored.
+	// EncryptedValue is the model's signature.
 	EncryptedValue string `json:"encryptedValue,omitempty"`
 }
 

@@ -22,11 +22,32 @@ type runInput struct {
 	RunID       string          `json:"runId"`
 	ParentRunID string          `json:"parentRunId"`
 	State       json.RawMessage `json:"state"`
-	Messages    []message       `json:"messages"`
+	Messages    []clientMessage `json:"messages"`
 	Tools       []clientTool    `json:"tools"`
 	Context     []contextEntry  `json:"context"`
 	Resume      []resumeEntry   `json:"resume"`
 }
+
+// A clientMessage is a message in a thread, as the client sends it.
+type clientMessage struct {
+	ID   string `json:"id"`
+	Role string `json:"role"`
+	// Content is text or parts.
+	Content    json.RawMessage `json:"content"`
+	ToolCalls  []toolCall      `json:"toolCalls"`
+	ToolCallID string          `json:"toolCallId"`
+	Error      string          `json:"error"`
+
+	Name           ignoredText `json:"name"`
+	SubagentRunID  ignoredText `json:"subagentRunId"`
+	EncryptedValue ignoredText `json:"encryptedValue"`
+}
+
+// ignoredText must be a string, which is not used.
+type ignoredText struct{}
+
+// UnmarshalJSON checks the type.
+func (*ignoredText) UnmarshalJSON(value []byte) error { return json.Unmarshal(value, new(string)) }
 
 // A clientTool is a tool that the client runs.
 type clientTool struct {
@@ -88,10 +109,11 @@ func (h *handlers) readInput(w http.ResponseWriter, r *http.Request) (*runInput,
 
 // ReadMessages implements [protocol.MessageReader] for usual messages.
 func (in *runInput) ReadMessages(r *adkjson.Decoder) bool {
-	return protocol.ReadMessages(r, &in.Messages, func(m *message, key, value []byte) (isText bool) {
+	var ids protocol.StringRoom
+	return protocol.ReadMessages(r, &in.Messages, func(m *clientMessage, key, value []byte) (isText bool) {
 		switch string(key) {
 		case "id":
-			m.ID, isText = protocol.ReadText(value)
+			m.ID, isText = ids.ReadText(value)
 		case "role":
 			m.Role, isText = protocol.ReadRole(value)
 		case "content":
@@ -100,14 +122,10 @@ func (in *runInput) ReadMessages(r *adkjson.Decoder) bool {
 			return json.Unmarshal(value, &m.ToolCalls) == nil
 		case "toolCallId":
 			m.ToolCallID, isText = protocol.ReadText(value)
-		case "name":
-			m.Name, isText = protocol.ReadText(value)
 		case "error":
 			m.Error, isText = protocol.ReadText(value)
-		case "subagentRunId":
-			m.SubagentRunID, isText = protocol.ReadText(value)
-		case "encryptedValue":
-			m.EncryptedValue, isText = protocol.ReadText(value)
+		case "name", "subagentRunId", "encryptedValue":
+			_, isText = protocol.ReadText(value)
 		}
 		return isText
 	})
@@ -161,7 +179,7 @@ func (in *runInput) readInstructions() (string, error) {
 }
 
 // readParts returns the content's parts; i is the message's index.
-func (m *message) readParts(i int) ([]*genai.Part, error) {
+func (m *clientMessage) readParts(i int) ([]*genai.Part, error) {
 	text, isText := protocol.ReadText(m.Content)
 	switch {
 	case len(m.Content) == 0 || string(m.Content) == "null":
@@ -217,7 +235,7 @@ func (p *contentPart) readPart(at string) (*genai.Part, error) {
 }
 
 // readToolResult returns a tool message's content as the response to its call: an object, or text.
-func (m *message) readToolResult(i int) (*genai.Part, error) {
+func (m *clientMessage) readToolResult(i int) (*genai.Part, error) {
 	parts, err := m.readParts(i)
 	if err != nil {
 		return nil, err
@@ -241,7 +259,7 @@ func (m *message) readToolResult(i int) (*genai.Part, error) {
 }
 
 // readHistory returns earlier messages as contents.
-func readHistory(messages []message) ([]*genai.Content, error) {
+func readHistory(messages []clientMessage) ([]*genai.Content, error) {
 	var history []*genai.Content
 	add := func(role string, parts []*genai.Part) {
 		if n := len(history); n > 0 && history[n-1].Role == role {
@@ -279,7 +297,7 @@ func readHistory(messages []message) ([]*genai.Content, error) {
 	return history, protocol.NameResponses(history)
 }
 
-func (m *message) readCalls(i int) ([]*genai.Part, error) {
+func (m *clientMessage) readCalls(i int) ([]*genai.Part, error) {
 	var parts []*genai.Part
 	for n, c := range m.ToolCalls {
 		if _, err := protocol.NewClientTool(c.Function.Name, "", nil); err != nil {

@@ -3,6 +3,7 @@ package aguiserver
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,6 +54,10 @@ func TestWireToRequest(t *testing.T) {
 	result := func(id, call string) string {
 		return fmt.Sprintf(`{"id":"%s","role":"tool","toolCallId":"%s","content":"sunny"}`, id, call)
 	}
+	many, texts := []string{}, "" // new messages
+	for i := range 50 {
+		many, texts = append(many, user(fmt.Sprint("n", i))), texts+fmt.Sprintf(" n%d!", i)
+	}
 	for _, c := range []struct {
 		name     string
 		events   []*session.Event
@@ -68,6 +73,9 @@ func TestWireToRequest(t *testing.T) {
 		{"next after an answer that was not stored", talk, []string{user("u2"), answer("lost"), user("u3")}, "", "u3!"},
 		{"next without the latest answer", talk, []string{user("u1"), answer("a1"), user("u2"), user("u3")}, "", "u3!"},
 		{"edit", talk, []string{user("u1"), answer("a1"), user("u3")}, "", "undo after a1: u3!"},
+		{"edit with many messages", talk, slices.Concat([]string{user("u1"), answer("a1")}, many), "", "undo after a1:" + texts},
+		{"many messages after an answer that was not stored", talk, slices.Concat([]string{user("u3"), answer("lost")}, many), "", strings.TrimSpace(texts)},
+		{"many messages between known ones", talk, slices.Concat([]string{user("u1")}, many, []string{user("u2"), answer("a2"), user("u3")}), "", "u3!"},
 		{"again", talk, []string{user("u1"), answer("a1"), user("u2")}, "", "undo i-e-u2: u2!"},
 		{"the first again", talk, []string{user("u1")}, "", "undo i-e-u1: u1!"},
 		{"nothing new", talk, []string{user("u1"), answer("a1"), user("u2"), answer("a2")}, "", "nothing"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 
 	"google.golang.org/genai"
 
@@ -72,6 +73,7 @@ func (h *handlers) openThread(ctx context.Context, e *endpoint, in *runInput) (*
 	return t, h.loadThread(ctx, t)
 }
 
+// loadThread reads the session and the calls that wait.
 func (h *handlers) loadThread(ctx context.Context, t *thread) error {
 	sess, err := h.Host().Store().Sessions.Get(ctx, t.key, nil)
 	if err != nil {
@@ -82,6 +84,9 @@ func (h *handlers) loadThread(ctx context.Context, t *thread) error {
 	t.forms, t.calls = protocol.ListOpen(sess.Events())
 	return nil
 }
+
+// dropSession drops the session: a run that waits for the model does not need it.
+func (t *thread) dropSession() { t.sess, t.events = nil, nil }
 
 // createThread creates a session whose history is the client's messages before the last ones.
 func (h *handlers) createThread(ctx context.Context, e *endpoint, t *thread, in *runInput) error {
@@ -112,28 +117,14 @@ func newClosedCall(id string) error {
 // findEdit sets where the new messages begin, and returns what undoes the messages that the client has
 // removed; nil for nothing.
 func (t *thread) findEdit(in *runInput) *runtime.RewindRequest {
-	places := make(map[string]int, len(in.Messages))
-	for i := range in.Messages {
-		places[trimID(in.Messages[i].ID)] = -1
-	}
-	findMessages(t.events, places)
-	at, n := -1, len(in.Messages)
-	for i := range in.Messages {
-		place := places[trimID(in.Messages[i].ID)]
-		if place >= 0 {
-			at = place
-		}
-		if place >= 0 || in.Messages[i].Role == roleAssistant { // an answer that was not stored
-			t.fresh = i + 1
-		}
-	}
+	at, n := t.findLast(in.Messages), len(in.Messages)
 	switch {
 	case len(in.Resume) > 0 || at < 0:
 		return nil
 	case t.fresh == n && in.Messages[n-1].Role == roleUser:
 		t.fresh--
 		return &runtime.RewindRequest{BeforeInvocationID: t.events[at].InvocationID}
-	case !slices.ContainsFunc(in.Messages[t.fresh:], func(m message) bool { return m.Role == roleUser }):
+	case !slices.ContainsFunc(in.Messages[t.fresh:], func(m clientMessage) bool { return m.Role == roleUser }):
 		return nil
 	}
 	for i := at + 1; i < len(t.events); i++ {
@@ -142,6 +133,31 @@ func (t *thread) findEdit(in *runInput) *runtime.RewindRequest {
 		}
 	}
 	return nil
+}
+
+// findLast returns the index of the event with the last message that the session has; -1 for none. It sets
+// where the new messages begin.
+func (t *thread) findLast(messages []clientMessage) int {
+	// The last messages are searched first: usually the session has all but one.
+	for size, to := 4, len(messages); to > 0; size *= 8 {
+		from := max(0, to-size)
+		places := make(map[string]int, 4)
+		for i := from; i < to; i++ {
+			places[trimID(messages[i].ID)] = -1
+		}
+		findMessages(t.events, places)
+		for i := to - 1; i >= from; i-- {
+			place := places[trimID(messages[i].ID)]
+			if place >= 0 || messages[i].Role == roleAssistant { // an answer that was not stored
+				t.fresh = max(t.fresh, i+1)
+			}
+			if place >= 0 {
+				return place
+			}
+		}
+		to = from
+	}
+	return -1
 }
 
 // A step is a user message that runs.
@@ -179,7 +195,7 @@ func (t *thread) listSteps(ctx context.Context, in *runInput) ([]*step, error) {
 				return nil, err
 			}
 			if len(parts) > 0 {
-				text.parts, text.messages[textKey] = append(text.parts, parts...), m.ID
+				text.parts, text.messages[textKey] = append(text.parts, parts...), strings.Clone(m.ID)
 			}
 		}
 	}
@@ -217,19 +233,25 @@ func (t *thread) readResume(ctx context.Context, in *runInput) (*step, error) {
 // readResults returns the client's results for open calls, a step for each event with calls. A new result
 // for another call is an error.
 func (t *thread) readResults(in *runInput) ([]*step, error) {
-	open := map[string]*genai.FunctionCall{}
+	var open map[string]*genai.FunctionCall
+	var byEvent map[string]*step // by the event with the calls
+	if len(t.calls) > 0 {
+		open, byEvent = map[string]*genai.FunctionCall{}, map[string]*step{}
+	}
 	for _, c := range t.calls {
 		open[c.ID] = c
 	}
-	byEvent := map[string]*step{}
 	var steps []*step
 	for i := range in.Messages {
 		m := &in.Messages[i]
-		c := open[m.ToolCallID]
-		if m.Role != roleTool || c == nil && i < t.fresh {
+		if m.Role != roleTool {
 			continue
 		}
-		if c == nil {
+		c := open[m.ToolCallID]
+		switch {
+		case c == nil && i < t.fresh:
+			continue
+		case c == nil:
 			return nil, newClosedCall(m.ToolCallID)
 		}
 		part, err := m.readToolResult(i)
@@ -244,7 +266,7 @@ func (t *thread) readResults(in *runInput) ([]*step, error) {
 			steps = append(steps, byEvent[event])
 		}
 		byEvent[event].parts = append(byEvent[event].parts, part)
-		byEvent[event].messages[c.ID] = m.ID
+		byEvent[event].messages[c.ID] = strings.Clone(m.ID)
 	}
 	return steps, nil
 }

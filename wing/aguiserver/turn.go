@@ -135,6 +135,7 @@ func (t *turn) runSteps(ctx context.Context, steps []*step) error {
 			}
 		}
 		t.hasEvents = false
+		t.thread.dropSession()
 		if err := protocol.Run(ctx, t.h.Services, t.newRequest(s), t.readEvent); err != nil {
 			return err
 		}

@@ -51,7 +51,8 @@ func (h *handlers) handleCompletions(w http.ResponseWriter, r *http.Request) err
 		w.Header().Set(sessionHeader, p.key.ID)
 	}
 	c := &completion{turn: &turn{h: h, r: r, w: w, model: m, place: p, instructions: instructions, tools: tools, finish: finishStop}, q: q, created: h.Now().Unix()}
-	return c.answerMessage(ctx, messages[len(messages)-1])
+	last := messages[len(messages)-1] // the run does not need the others
+	return c.answerMessage(ctx, &last)
 }
 
 // openPlace finds or creates a conversation's session; id is the one that the request names.
@@ -83,7 +84,7 @@ var errandPrefixes = []string{
 
 // isErrand reports whether a request is one that a chat client makes for itself, such as for a
 // conversation's title or tags, which does not belong to the conversation.
-func isErrand(messages []*message, instructions string) bool {
+func isErrand(messages []message, instructions string) bool {
 	if len(messages) != 1 {
 		return false
 	}

@@ -49,7 +49,7 @@ type place struct {
 }
 
 func newPlace(sess *session.Session) *place {
-	p := &place{key: sess.Key, calls: map[string]*genai.FunctionCall{}}
+	p := &place{key: sess.Key}
 	events := sess.Events()
 	for _, ev := range slices.Backward(events) {
 		if !ev.IsFromUser() || ev.Content != nil { // not only a change of the state
@@ -61,6 +61,7 @@ func newPlace(sess *session.Session) *place {
 	if !slices.ContainsFunc(events, waits) {
 		return p
 	}
+	p.calls = map[string]*genai.FunctionCall{}
 	for _, waiting := range runtime.Pending(session.Recorded(events)) {
 		for _, c := range waiting.Calls {
 			p.calls[c.ID] = c
@@ -104,7 +105,7 @@ type search struct {
 	h        *handlers
 	model    *model
 	user     string
-	messages []*message
+	messages []message
 	// instructions are the client's.
 	instructions string
 	// compared counts the sessions that were read.
@@ -124,20 +125,11 @@ func (s *search) openNamed(ctx context.Context, id string) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	earlier, last := s.messages[:len(s.messages)-1], s.messages[len(s.messages)-1]
-	if len(earlier) == 0 && countMessages(sess.Events()) != 1 {
+	req := s.findEdit(sess)
+	if req == nil {
 		return newPlace(sess), nil
 	}
-	lines := readTranscript(sess.Events())
-	req := &runtime.RewindRequest{App: key.App, UserID: key.User, SessionID: key.ID, Writer: session.WriterClient}
-	switch at := matchTranscript(lines, earlier); {
-	case at > 0 && at < len(lines):
-		req.AfterEventID = lines[at-1].event
-	case at == 0 && len(lines) == 2 && normalizeText(lines[0].text) == normalizeText(last.text):
-		req.BeforeInvocationID = lines[0].invocation
-	default:
-		return newPlace(sess), nil
-	}
+	req.App, req.UserID, req.SessionID, req.Writer = key.App, key.User, key.ID, session.WriterClient
 	for _, err := range s.h.Host().Rewind(ctx, req) {
 		if err != nil {
 			return nil, err
@@ -147,6 +139,36 @@ func (s *search) openNamed(ctx context.Context, id string) (*place, error) {
 		return nil, err
 	}
 	return newPlace(sess), nil
+}
+
+// findEdit returns what undoes the lines that the messages do not have; nil unless the messages are an earlier
+// part of the session.
+func (s *search) findEdit(sess *session.Session) *runtime.RewindRequest {
+	earlier, last := s.splitMessages()
+	if len(earlier) == 0 && countMessages(sess.Events()) != 1 {
+		return nil
+	}
+	t := newTranscript(sess.Events())
+	event, isBeginning := t.matchMessages(earlier)
+	next, hasMore := t.readLine()
+	switch {
+	case !isBeginning || !hasMore:
+		return nil
+	case len(earlier) > 0:
+		return &runtime.RewindRequest{AfterEventID: event}
+	}
+	_, hasAnswer := t.readLine()
+	_, isLonger := t.readLine()
+	if !hasAnswer || isLonger || !isSameText(next.text, last.text) {
+		return nil
+	}
+	return &runtime.RewindRequest{BeforeInvocationID: next.invocation}
+}
+
+// splitMessages returns the messages before the last one, and the last one.
+func (s *search) splitMessages() (earlier []message, last *message) {
+	n := len(s.messages) - 1
+	return s.messages[:n], &s.messages[n]
 }
 
 // countMessages counts the user's messages.
@@ -174,14 +196,21 @@ func (s *search) openTemporary(ctx context.Context) (*place, error) {
 
 // openByTranscript returns the session whose transcript is the messages before the last one.
 func (s *search) openByTranscript(ctx context.Context) (*place, error) {
-	beginnings, whole := s.listBeginnings()
-	id := whole.nameSession()
-	for _, beginning := range beginnings {
-		p, err := s.tryNamesakes(ctx, beginning.nameSession(), id)
+	earlier, _ := s.splitMessages()
+	if first := slices.IndexFunc(earlier, func(m message) bool { return m.role == roleUser }); first >= 0 {
+		// Most conversations are in the session of their first message.
+		p, err := s.tryNamesakes(ctx, hashBeginnings(earlier[:first+1])[0])
 		if p != nil || err != nil {
 			return p, err
 		}
 	}
+	for _, beginning := range slices.Backward(listLatest(hashBeginnings(earlier))) { // after an edit, the latest have most messages
+		p, err := s.tryNamesakes(ctx, beginning)
+		if p != nil || err != nil {
+			return p, err
+		}
+	}
+	id := s.nameWhole()
 	for i := range maxNamesakes {
 		p, err := s.createSession(ctx, s.newKey(nameNumber(id, i)))
 		if !errors.Is(err, session.ErrExists) {
@@ -189,6 +218,11 @@ func (s *search) openByTranscript(ctx context.Context) (*place, error) {
 		}
 	}
 	return s.createSession(ctx, s.newKey(id+"-"+uuid.NewString()))
+}
+
+// listLatest returns the latest beginnings after the first one.
+func listLatest(all []beginning) []beginning {
+	return all[min(len(all), max(1, len(all)-maxBeginnings+2)):]
 }
 
 func nameNumber(id string, i int) string {
@@ -204,14 +238,20 @@ type beginning [sessionDigest]byte
 // nameSession returns the ID that the session of a conversation with the messages has.
 func (b *beginning) nameSession() string { return idPrefix + hex.EncodeToString(b[:]) }
 
-// listBeginnings returns the beginnings whose sessions may have the conversation, and the whole conversation.
-// The first beginning is where most conversations began, and the latest ones follow.
-func (s *search) listBeginnings() (beginnings []beginning, whole beginning) {
+// nameWhole returns the session ID for the conversation with all its messages.
+func (s *search) nameWhole() string {
+	all := hashBeginnings(s.messages)
+	return all[len(all)-1].nameSession()
+}
+
+// hashBeginnings returns the beginnings that end with each of the user's messages.
+func hashBeginnings(messages []message) []beginning {
 	sum := sha256.New()
 	var all []beginning
 	var text []byte
 	var digest [sha256.Size]byte
-	for _, m := range s.messages {
+	for i := range messages {
+		m := &messages[i]
 		text = append(append(strconv.AppendInt(text[:0], int64(len(m.role)), 10), ':'), m.role...)
 		text = append(append(strconv.AppendInt(text, int64(len(m.text)), 10), ':'), normalizeText(m.text)...)
 		sum.Write(append(text, digestFiles(m.parts)...))
@@ -219,25 +259,19 @@ func (s *search) listBeginnings() (beginnings []beginning, whole beginning) {
 			all = append(all, beginning(sum.Sum(digest[:0])))
 		}
 	}
-	earlier, whole := all[:len(all)-1], all[len(all)-1]
-	if len(earlier) >= maxBeginnings {
-		earlier = slices.Delete(earlier, 1, len(earlier)-maxBeginnings+2)
-	}
-	if len(earlier) > 1 { // the latest beginnings first: after an edit, they have most messages
-		slices.Reverse(earlier[1:])
-	}
-	return earlier, whole
+	return all
 }
 
 // tryNamesakes returns the place after the earlier messages in the sessions of a beginning; nil if none
-// has them. A fork gets the ID of the whole conversation.
-func (s *search) tryNamesakes(ctx context.Context, beginning, whole string) (*place, error) {
-	earlier := s.messages[:len(s.messages)-1]
+// has them.
+func (s *search) tryNamesakes(ctx context.Context, b beginning) (*place, error) {
+	earlier, _ := s.splitMessages()
+	id := b.nameSession()
 	for i := range maxNamesakes {
 		if s.compared++; s.compared > maxCompared {
 			return nil, nil
 		}
-		key := s.newKey(nameNumber(beginning, i))
+		key := s.newKey(nameNumber(id, i))
 		sess, err := s.h.Host().Store().Sessions.Get(ctx, key, nil)
 		if errors.Is(err, session.ErrNotFound) {
 			return nil, nil
@@ -245,14 +279,15 @@ func (s *search) tryNamesakes(ctx context.Context, beginning, whole string) (*pl
 		if err != nil {
 			return nil, err
 		}
-		lines := readTranscript(sess.Events())
-		switch last := matchTranscript(lines, earlier); {
-		case last < 0:
-		case last == len(lines):
-			return newPlace(sess), nil
-		default:
-			return s.forkSession(ctx, key, lines[last-1].event, whole)
+		t := newTranscript(sess.Events())
+		last, isBeginning := t.matchMessages(earlier)
+		if !isBeginning {
+			continue
 		}
+		if _, hasMore := t.readLine(); hasMore {
+			return s.forkSession(ctx, key, last, s.nameWhole())
+		}
+		return newPlace(sess), nil
 	}
 	return nil, nil
 }
@@ -281,7 +316,7 @@ func (s *search) forkSession(ctx context.Context, from session.Key, event, id st
 // them, and nothing else relies on them. It fails with ErrExists if the ID is in use.
 func (s *search) createSession(ctx context.Context, key session.Key) (*place, error) {
 	sessions := s.h.Host().Store().Sessions
-	earlier, last := s.messages[:len(s.messages)-1], s.messages[len(s.messages)-1]
+	earlier, last := s.splitMessages()
 	if id := last.answeredCall(); id != "" { // only a session has open calls
 		return nil, newClosedCall(id)
 	}
@@ -296,9 +331,10 @@ func (s *search) createSession(ctx context.Context, key session.Key) (*place, er
 }
 
 // readHistory returns messages as contents.
-func readHistory(messages []*message) ([]*genai.Content, error) {
+func readHistory(messages []message) ([]*genai.Content, error) {
 	history := make([]*genai.Content, len(messages))
-	for i, m := range messages {
+	for i := range messages {
+		m := &messages[i]
 		if len(m.listParts()) == 0 {
 			return nil, newRefusal("messages", "audio id %q is not that of an answer in a stored conversation", protocol.TruncateText(m.audio, maxShown))
 		}
@@ -329,90 +365,105 @@ type line struct {
 	event, invocation string
 }
 
-// A transcript is what a client has seen.
+// A transcript reads what a client has seen in a session, line by line.
 type transcript struct {
-	lines []*line
-	// all are the lines' values, with room for one for each event.
-	all []line
+	// events are those that it has not read.
+	events []*session.Event
 	// open are the questions without an answer, the oldest first. A turn ends with the first one.
 	open []*protocol.Question
 }
 
-func readTranscript(events []*session.Event) []*line {
-	events = session.WithoutRewound(events)
-	t := &transcript{lines: make([]*line, 0, len(events)), all: make([]line, 0, len(events))}
-	for _, ev := range events {
+func newTranscript(events []*session.Event) *transcript {
+	return &transcript{events: session.WithoutRewound(events)}
+}
+
+// readLine returns the next line, which has the events of one side that follow each other; false after the
+// last one.
+func (t *transcript) readLine() (l line, ok bool) {
+	for ; len(t.events) > 0; t.events = t.events[1:] {
+		ev := t.events[0]
 		switch {
 		case ev.Partial || ev.Actions.Compaction != nil:
 		case !ev.IsFromUser():
-			t.readAnswer(ev)
-		case len(ev.Responses()) > 0:
-			t.endTurn()
-			l := t.addLine(roleUser, "", ev)
-			l.isAnswer, l.results = true, map[string]map[string]any{}
-			for _, f := range ev.Responses() {
-				l.results[f.ID] = f.Response
-				t.open = slices.DeleteFunc(t.open, func(q *protocol.Question) bool { return q.Call.ID == f.ID })
+			isVisible := ev.ResultText() != "" || len(ev.LongRunningToolIDs) > 0 || len(listAudio(ev)) > 0
+			if isVisible && l.role == roleUser {
+				return l, true
+			}
+			t.addQuestions(ev)
+			if isVisible || l.role == roleAssistant {
+				l.addEvent(roleAssistant, ev.ResultText(), ev)
 			}
 		case ev.Content != nil:
-			t.endTurn()
-			l := t.addLine(roleUser, ev.Text(), ev)
-			l.files += digestFiles(ev.Content.Parts)
+			if l.role == roleAssistant {
+				t.endTurn(&l)
+				return l, true
+			}
+			t.addMessage(&l, ev)
 		}
 	}
-	t.endTurn()
-	return t.lines
+	t.endTurn(&l)
+	return l, l.role != ""
 }
 
-func (t *transcript) addLine(role, text string, ev *session.Event) *line {
-	if n := len(t.lines); n == 0 || t.lines[n-1].role != role {
-		t.all = append(t.all, line{role: role, invocation: ev.InvocationID})
-		t.lines = append(t.lines, &t.all[len(t.all)-1])
-	}
-	l := t.lines[len(t.lines)-1]
-	if l.text != "" {
-		text = l.text + "\n\n" + text
-	}
-	l.text, l.event = strings.TrimSpace(text), ev.ID
-	return l
-}
-
-func (t *transcript) readAnswer(ev *session.Event) {
+func (t *transcript) addQuestions(ev *session.Event) {
 	for _, c := range ev.Calls() {
 		if q := protocol.NewQuestion(c); q != nil {
 			t.open = append(t.open, q)
 		}
 	}
-	if n := len(t.lines); ev.ResultText() != "" || len(listAudio(ev)) > 0 || len(ev.LongRunningToolIDs) > 0 || n > 0 && t.lines[n-1].role == roleAssistant {
-		t.addLine(roleAssistant, ev.ResultText(), ev)
+}
+
+// addMessage adds a user's event to a line.
+func (t *transcript) addMessage(l *line, ev *session.Event) {
+	responses := ev.Responses()
+	if len(responses) == 0 {
+		l.addEvent(roleUser, ev.Text(), ev)
+		l.files += digestFiles(ev.Content.Parts)
+		return
+	}
+	l.addEvent(roleUser, "", ev)
+	l.isAnswer, l.results = true, map[string]map[string]any{}
+	for _, f := range responses {
+		l.results[f.ID] = f.Response
+		t.open = slices.DeleteFunc(t.open, func(q *protocol.Question) bool { return q.Call.ID == f.ID })
 	}
 }
 
-// endTurn adds the question that the turn ends with.
-func (t *transcript) endTurn() {
-	if n := len(t.lines); n > 0 && len(t.open) > 0 && t.lines[n-1].role == roleAssistant {
-		l := t.lines[n-1]
+// endTurn adds the question that the turn ends with to its line.
+func (t *transcript) endTurn(l *line) {
+	if l.role == roleAssistant && len(t.open) > 0 {
 		l.question = t.open[0].Text
 		l.text = strings.TrimSpace(l.text + "\n\n" + l.question)
 	}
 }
 
-// matchTranscript returns how many of a session's lines the messages are; -1 if they are not its
-// beginning. A question that was repeated, because the answer did not fit, is in the messages only.
-func matchTranscript(lines []*line, messages []*message) int {
-	at := 0
-	for i := 0; i < len(messages); {
-		if at > 0 && isRepeat(lines[at-1], messages[i:]) && !isNext(lines[at:], messages[i+1]) {
-			i += 2
+func (l *line) addEvent(role, text string, ev *session.Event) {
+	if l.role == "" {
+		l.role, l.invocation = role, ev.InvocationID
+	}
+	if l.text != "" {
+		text = l.text + "\n\n" + text
+	}
+	l.text, l.event = strings.TrimSpace(text), ev.ID
+}
+
+// matchMessages reads the lines that messages repeat, and returns the last one's event; false if the
+// messages are not the beginning. A question that was repeated, because the answer did not fit, is in the
+// messages only.
+func (t *transcript) matchMessages(messages []message) (event string, isBeginning bool) {
+	var last line
+	for i := 0; i < len(messages); i++ {
+		if last.isRepeated(messages[i:]) && !t.isAfterNext(&messages[i+1]) {
+			i++
 			continue
 		}
-		if at == len(lines) || !lines[at].matchesMessage(messages[i]) {
-			return -1
+		l, ok := t.readLine()
+		if !ok || !l.matchesMessage(&messages[i]) {
+			return "", false
 		}
-		at++
-		i++
+		last = l
 	}
-	return at
+	return last.event, true
 }
 
 func (l *line) matchesMessage(m *message) bool {
@@ -429,17 +480,22 @@ func (l *line) matchesMessage(m *message) bool {
 	case l.role == roleUser && l.files != digestFiles(m.parts):
 		return false
 	}
-	return normalizeText(l.text) == normalizeText(m.text)
+	return isSameText(l.text, m.text)
 }
 
-// isRepeat reports whether messages begin with an answer and the question that a line ends with.
-func isRepeat(l *line, messages []*message) bool {
+// isRepeated reports whether messages begin with an answer and the question that a line ends with.
+func (l *line) isRepeated(messages []message) bool {
 	return l.question != "" && len(messages) > 1 && messages[0].role == roleUser && messages[1].role == roleAssistant &&
-		normalizeText(messages[1].text) == normalizeText(l.question)
+		isSameText(messages[1].text, l.question)
 }
 
-// isNext reports whether the session has a message after the next line.
-func isNext(lines []*line, m *message) bool { return len(lines) > 1 && lines[1].matchesMessage(m) }
+// isAfterNext reports whether the session has a message after the next line. It reads no line.
+func (t *transcript) isAfterNext(m *message) bool {
+	ahead := transcript{t.events, slices.Clone(t.open)}
+	ahead.readLine()
+	l, ok := ahead.readLine()
+	return ok && l.matchesMessage(m)
+}
 
 // digestFiles returns the digests of the files in a message.
 func digestFiles(parts []*genai.Part) string {
@@ -452,6 +508,8 @@ func digestFiles(parts []*genai.Part) string {
 	}
 	return digests
 }
+
+func isSameText(a, b string) bool { return a == b || normalizeText(a) == normalizeText(b) }
 
 // normalizeText makes texts comparable: clients trim and wrap them.
 func normalizeText(text string) string {

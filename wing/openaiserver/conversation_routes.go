@@ -182,16 +182,16 @@ func (h *handlers) readConversation(w http.ResponseWriter, r *http.Request) (*co
 
 // readItems returns a request's items as contents for the history.
 func (q *conversationRequest) readItems() ([]*genai.Content, error) {
-	var messages []*message
+	var messages []message
 	open := map[string]bool{}
 	for i := range q.Items {
 		item, at := &q.Items[i], fmt.Sprintf("items[%d]", i)
-		var m *message
+		var m message
 		var err error
 		switch item.Type {
 		case "", "message":
 			m, err = (&chatMessage{Role: item.Role, Content: item.Content}).readMessage(at)
-			if m != nil && m.role == roleSystem {
+			if err == nil && !m.isEmpty() && m.role == roleSystem {
 				err = newRefusal(at+".role", "%s.role must be user or assistant: a response has its own instructions", at)
 			}
 		case "function_call", "function_call_output":
@@ -203,7 +203,7 @@ func (q *conversationRequest) readItems() ([]*genai.Content, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case m == nil:
+		case m.isEmpty():
 			return nil, newRefusal(at+".content", "%s.content must not be empty", at)
 		}
 		messages = append(messages, m)

@@ -250,9 +250,14 @@ type message struct {
 // listParts returns the parts. Most messages are only compared with a session, which needs none.
 func (m *message) listParts() []*genai.Part {
 	if m.parts == nil && strings.TrimSpace(m.text) != "" {
-		m.parts = []*genai.Part{{Text: m.text}}
+		m.parts = []*genai.Part{{Text: strings.Clone(m.text)}} // see protocol.StringRoom
 	}
 	return m.parts
+}
+
+// isEmpty reports whether a message has no content.
+func (m *message) isEmpty() bool {
+	return len(m.parts) == 0 && m.audio == "" && strings.TrimSpace(m.text) == ""
 }
 
 // answeredCall returns the first call that the message answers as its tool; empty for none.
@@ -270,49 +275,48 @@ func newClosedCall(id string) error {
 }
 
 // readMessages returns a conversation, and the clients' instructions. The last message is the user's.
-func readMessages(all []chatMessage) (messages []*message, instructions string, err error) {
+func readMessages(all []chatMessage) (messages []message, instructions string, err error) {
 	var system []string
-	messages = make([]*message, 0, len(all))
+	messages = make([]message, 0, len(all))
+	var texts protocol.StringRoom
 	for i := range all {
-		m, isPlain := all[i].readPlain()
+		m, isPlain := all[i].readPlain(&texts)
 		if !isPlain {
 			m, err = all[i].readMessage(fmt.Sprintf("messages[%d]", i))
 		}
 		switch {
 		case err != nil:
 			return nil, "", err
-		case m == nil:
+		case m.isEmpty():
 		case m.role == roleSystem:
 			system = append(system, m.text)
 		default:
-			messages = append(messages, m)
+			messages = addMessage(messages, m)
 		}
 	}
 	if n := len(messages); n == 0 || messages[n-1].role != roleUser {
 		return nil, "", newRefusal("messages", "messages must end with a message of the user or a tool")
 	}
-	return mergeMessages(messages), strings.Join(system, "\n\n"), nil
+	return messages, strings.Join(system, "\n\n"), nil
 }
 
 const roleSystem = "system"
 
-// mergeMessages joins messages from one side that follow each other, as in a session's turn.
-func mergeMessages(all []*message) []*message {
-	merged := all[:0]
-	for _, m := range all {
-		if n := len(merged); n > 0 && merged[n-1].role == m.role {
-			merged[n-1].parts = append(merged[n-1].listParts(), m.listParts()...)
-			merged[n-1].text = strings.TrimSpace(merged[n-1].text + "\n\n" + m.text)
-			continue
-		}
-		merged = append(merged, m)
+// addMessage adds a message. It joins messages from one side that follow each other, as in a session's turn.
+func addMessage(all []message, m message) []message {
+	n := len(all)
+	if n == 0 || all[n-1].role != m.role {
+		return append(all, m)
 	}
-	return merged
+	last := &all[n-1]
+	last.parts = append(last.listParts(), m.listParts()...)
+	last.text = strings.TrimSpace(last.text + "\n\n" + m.text)
+	return all
 }
 
-// readMessage returns a message; nil for one without content.
-func (c *chatMessage) readMessage(at string) (*message, error) {
-	m := &message{role: c.Role}
+// readMessage returns a message, which is empty without content.
+func (c *chatMessage) readMessage(at string) (m message, err error) {
+	m.role = c.Role
 	switch c.Role {
 	case roleUser, roleAssistant, roleSystem:
 	case "developer":
@@ -320,10 +324,10 @@ func (c *chatMessage) readMessage(at string) (*message, error) {
 	case "tool":
 		m.role = roleUser
 	default:
-		return nil, newRefusal(at+".role", "%s.role must be system, developer, user, assistant or tool, got %q", at, protocol.TruncateText(c.Role, maxShown))
+		return m, newRefusal(at+".role", "%s.role must be system, developer, user, assistant or tool, got %q", at, protocol.TruncateText(c.Role, maxShown))
 	}
-	if err := c.readContent(at, m); err != nil {
-		return nil, err
+	if err := c.readContent(at, &m); err != nil {
+		return m, err
 	}
 	if c.Role == "tool" {
 		m.parts = []*genai.Part{newToolResponse(c.ToolCallID, m.text)}
@@ -331,29 +335,23 @@ func (c *chatMessage) readMessage(at string) (*message, error) {
 	for i := range c.ToolCalls {
 		part, err := newCallPart(fmt.Sprintf("%s.tool_calls[%d]", at, i), &c.ToolCalls[i])
 		if err != nil {
-			return nil, err
+			return m, err
 		}
 		m.parts = append(m.listParts(), part)
 	}
 	if c.Audio != nil && c.Role == roleAssistant && m.text == "" {
 		m.audio = c.Audio.ID
 	}
-	if len(m.listParts()) == 0 && m.audio == "" {
-		return nil, nil
-	}
 	return m, nil
 }
 
 // readPlain returns a message that has text only, as readMessage does, and false for another one.
-func (c *chatMessage) readPlain() (m *message, isPlain bool) {
-	text, isText := protocol.ReadText(c.Content)
-	if !isText || c.ToolCalls != nil || c.Audio != nil || c.Role != roleUser && c.Role != roleAssistant && c.Role != roleSystem {
-		return nil, false
+func (c *chatMessage) readPlain(texts *protocol.StringRoom) (m message, isPlain bool) {
+	if c.ToolCalls != nil || c.Audio != nil || c.Role != roleUser && c.Role != roleAssistant && c.Role != roleSystem {
+		return m, false
 	}
-	if strings.TrimSpace(text) == "" {
-		return nil, true
-	}
-	return &message{role: c.Role, text: text}, true
+	text, isText := texts.ReadText(c.Content)
+	return message{role: c.Role, text: text}, isText
 }
 
 // newToolResponse returns the result of a client's tool: an object, or text. Its call has the name.
@@ -377,16 +375,16 @@ func newCallPart(at string, c *toolCall) (*genai.Part, error) {
 }
 
 // readCall returns a call of a client's tool, or its result, as a message.
-func (item *inputItem) readCall(at string) (*message, error) {
+func (item *inputItem) readCall(at string) (message, error) {
 	if item.Type == "function_call" {
 		part, err := newCallPart(at, &toolCall{ID: item.CallID, Function: callFunction{item.Name, item.Arguments}})
-		return &message{role: roleAssistant, parts: []*genai.Part{part}}, err
+		return message{role: roleAssistant, parts: []*genai.Part{part}}, err
 	}
 	var text string
 	if json.Unmarshal(item.Output, &text) != nil {
-		return nil, newRefusal(at+".output", "%s.output must be text", at)
+		return message{}, newRefusal(at+".output", "%s.output must be text", at)
 	}
-	return &message{role: roleUser, text: text, parts: []*genai.Part{newToolResponse(item.CallID, text)}}, nil
+	return message{role: roleUser, text: text, parts: []*genai.Part{newToolResponse(item.CallID, text)}}, nil
 }
 
 // readContent reads text, or a list of parts.

@@ -76,7 +76,7 @@ func (q *responseRequest) nameConversation() (string, error) {
 
 // An input is what a request brings.
 type input struct {
-	messages     []*message
+	messages     []message
 	instructions string
 	// approvals are answers by their call.
 	approvals map[string]bool
@@ -88,7 +88,7 @@ func (q *responseRequest) readInput() (*input, error) {
 	in := &input{instructions: q.Instructions, approvals: map[string]bool{}}
 	var text string
 	if json.Unmarshal(q.Input, &text) == nil {
-		in.messages = []*message{{role: roleUser, text: text, parts: []*genai.Part{{Text: text}}}}
+		in.messages = []message{{role: roleUser, text: text, parts: []*genai.Part{{Text: text}}}}
 		if strings.TrimSpace(text) == "" {
 			return nil, newRefusal("input", "input must have text")
 		}
@@ -110,17 +110,18 @@ func (q *responseRequest) readInput() (*input, error) {
 			switch {
 			case err != nil:
 				return nil, err
-			case m != nil && m.role == roleSystem:
+			case m.isEmpty():
+			case m.role == roleSystem:
 				system = append(system, m.text)
-			case m != nil:
-				in.messages = append(in.messages, m)
+			default:
+				in.messages = addMessage(in.messages, m)
 			}
 		case "function_call", "function_call_output":
 			m, err := item.readCall(at)
 			if err != nil {
 				return nil, err
 			}
-			in.messages = append(in.messages, m)
+			in.messages = addMessage(in.messages, m)
 		case "mcp_approval_response":
 			in.approvals[item.ApprovalID] = item.Approve
 		case "reasoning", "mcp_approval_request":
@@ -128,7 +129,6 @@ func (q *responseRequest) readInput() (*input, error) {
 			return nil, newRefusal(at+".type", "%s.type %q is not supported: use message, function_call_output or mcp_approval_response", at, protocol.TruncateText(item.Type, maxShown))
 		}
 	}
-	in.messages = mergeMessages(in.messages)
 	in.instructions = strings.Join(append([]string{q.Instructions}, system...), "\n\n")
 	n := len(in.messages)
 	if len(in.approvals) == 0 && (n == 0 || in.messages[n-1].role != roleUser) {
@@ -326,7 +326,7 @@ func (o *responseWriter) startBackground(ctx context.Context, content *genai.Con
 // that waits.
 func (o *responseWriter) readContent(ctx context.Context, in *input) (content *genai.Content, repeats bool, err error) {
 	if len(in.approvals) == 0 {
-		content, q, err := o.turn.readAnswer(ctx, in.messages[len(in.messages)-1])
+		content, q, err := o.turn.readAnswer(ctx, &in.messages[len(in.messages)-1])
 		return content, q != nil, err
 	}
 	content = &genai.Content{Role: genai.RoleUser}

@@ -83,7 +83,7 @@ func (t *turn) readAnswer(ctx context.Context, m *message) (content *genai.Conte
 		return content, nil, nil
 	}
 	q := t.place.questions[0]
-	response, err := q.ReadAnswer(ctx, m.text)
+	response, err := q.ReadAnswer(ctx, strings.Clone(m.text))
 	if errors.Is(err, protocol.ErrNotAnAnswer) {
 		return nil, q, nil
 	}
