@@ -148,10 +148,12 @@ bench-a2a: ## benchmark a turn as a message of A2A against /run and /run_sse, an
 	$(NOCGO) $(GO) test -run '^$$' -bench Turn -benchtime 20000x -cpu 1 ./wing/a2aserver
 
 bench-agui: ## benchmark a turn as a run of an AG-UI client against /run and /run_sse
-	$(NOCGO) $(GO) test -run '^$$' -bench Turn -benchtime 20000x -cpu 1 ./wing/aguiserver
+	$(NOCGO) $(GO) test -run '^$$' -bench 'Turn/(run|message|thread)' -benchtime 20000x -cpu 1 ./wing/aguiserver
+	$(NOCGO) $(GO) test -run '^$$' -bench Turn/sqlite -benchtime 5000x -cpu 1 ./wing/aguiserver
 
 bench-openai: ## benchmark a turn as a completion and as a response of OpenAI's API against /run
-	$(NOCGO) $(GO) test -run '^$$' -bench Turn -benchtime 20000x -cpu 1 ./wing/openaiserver
+	$(NOCGO) $(GO) test -run '^$$' -bench 'Turn/(run|named|transcript|response)' -benchtime 20000x -cpu 1 ./wing/openaiserver
+	$(NOCGO) $(GO) test -run '^$$' -bench Turn/sqlite -benchtime 5000x -cpu 1 ./wing/openaiserver
 
 bench-streams: build ## print the memory with 5000 open streams over each protocol, 64 over A2A; needs Linux
 	cd qa && $(NOCGO) $(GO) run ./streams -bin ../$(BIN)

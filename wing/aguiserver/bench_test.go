@@ -1,15 +1,18 @@
 package aguiserver_test
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"agenthost"
+	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/server"
 	"agenthost/pkg/spec"
@@ -20,22 +23,48 @@ import (
 const turnsInSession = 20
 
 // BenchmarkTurn measures a turn by /run and by /run_sse, as a run that has the new message only, and as
-// a run that has the whole thread.
+// a run that has the whole thread, with sessions in memory and in an SQLite file. A run should cost at most 1.5
+// times the processor time of /run_sse.
 func BenchmarkTurn(b *testing.B) {
-	for _, way := range []string{"run", "run_sse", "message", "thread"} {
-		b.Run(way, func(b *testing.B) {
-			c := &benchClient{TB: b, handler: newBenchServer(b), way: way}
-			c.runTurn(0)
-			b.ReportAllocs()
-			for i := 1; b.Loop(); i++ {
-				c.runTurn(i)
+	for _, db := range []string{"memory", "sqlite"} {
+		for _, way := range []string{"run", "run_sse", "message", "thread"} {
+			name := way
+			if db == "sqlite" {
+				name = "sqlite/" + way
 			}
-		})
+			b.Run(name, func(b *testing.B) {
+				url := "memory:"
+				if db == "sqlite" {
+					url = "sqlite:///" + filepath.Join(b.TempDir(), "agenthost.db")
+				}
+				benchTurns(b, &benchClient{TB: b, handler: newBenchServer(b, url), way: way})
+			})
+		}
 	}
 }
 
-// newBenchServer returns a server with an app that answers at once.
-func newBenchServer(b testing.TB) http.Handler {
+// benchTurns reports the processor time of a turn.
+func benchTurns(b *testing.B, c *benchClient) {
+	c.runTurn(0)
+	b.ReportAllocs()
+	before := readCPUTime(b)
+	for i := 1; b.Loop(); i++ {
+		c.runTurn(i)
+	}
+	b.ReportMetric(float64(readCPUTime(b)-before)/float64(b.N), "cpu-ns/op")
+}
+
+func readCPUTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// newBenchServer returns a server with an app that answers at once, and a store.
+func newBenchServer(b testing.TB, storeURL string) http.Handler {
 	b.Helper()
 	dir := filepath.Join(b.TempDir(), "desk")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -52,7 +81,7 @@ func newBenchServer(b testing.TB) http.Handler {
 	}
 	kinds := agenthost.StandardKinds()
 	kinds.Sections = spec.Kinds[loader.SectionEnv, any]{aguiserver.Section()}
-	host, err := agenthost.Open(b.Context(), &agenthost.Options{Folders: []string{dir}, Kinds: kinds, Problems: os.Stderr})
+	host, err := agenthost.Open(b.Context(), &agenthost.Options{Folders: []string{dir}, Kinds: kinds, StoreURL: storeURL, StoreSchemes: testenv.Schemes(), Problems: os.Stderr})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -65,37 +94,40 @@ type benchClient struct {
 	handler http.Handler
 	way     string
 	// messages are those of a thread.
-	messages string
+	messages []byte
+	// body is the request's. The client reuses its memory: only the server is measured.
+	body []byte
 }
 
 // runTurn runs the turn with a number, and checks the answer.
 func (c *benchClient) runTurn(i int) {
 	thread := i / turnsInSession
 	if i%turnsInSession == 0 {
-		c.messages = ""
+		c.messages = c.messages[:0]
 	}
-	text := fmt.Sprintf("hello %d", i)
-	message := fmt.Sprintf(`{"id":"m%d","role":"user","content":"%s"}`, i, text)
+	message := fmt.Appendf(nil, `{"id":"m%d","role":"user","content":"hello %d"}`, i, i)
+	const run = `{"threadId":"s%d","runId":"r%d","messages":[%s]}`
 	switch c.way {
 	case "run", "run_sse":
-		c.post("/"+c.way, fmt.Sprintf(`{"appName":"desk","userId":"user","sessionId":"s%d","streaming":%t,"newMessage":{"role":"user","parts":[{"text":"%s"}]}}`, thread, c.way != "run", text))
+		c.post("/"+c.way, fmt.Appendf(c.body[:0], `{"appName":"desk","userId":"user","sessionId":"s%d","streaming":%t,"newMessage":{"role":"user","parts":[{"text":"hello %d"}]}}`, thread, c.way != "run", i))
 	case "message":
-		c.post("/apps/desk/ag-ui", fmt.Sprintf(`{"threadId":"s%d","runId":"r%d","messages":[%s]}`, thread, i, message))
+		c.post("/apps/desk/ag-ui", fmt.Appendf(c.body[:0], run, thread, i, message))
 	case "thread":
-		c.messages += message
-		stream := c.post("/apps/desk/ag-ui", fmt.Sprintf(`{"threadId":"s%d","runId":"r%d","messages":[%s]}`, thread, i, c.messages))
-		_, rest, _ := strings.Cut(stream, `"messageId":"`)
-		id, _, _ := strings.Cut(rest, `"`)
-		c.messages += `,{"id":"` + id + `","role":"assistant","content":"ok"},`
+		c.messages = append(c.messages, message...)
+		stream := c.post("/apps/desk/ag-ui", fmt.Appendf(c.body[:0], run, thread, i, c.messages))
+		_, rest, _ := bytes.Cut(stream, []byte(`"messageId":"`))
+		id, _, _ := bytes.Cut(rest, []byte(`"`))
+		c.messages = fmt.Appendf(c.messages, `,{"id":"%s","role":"assistant","content":"ok"},`, id)
 	}
 }
 
-func (c *benchClient) post(path, body string) string {
-	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+func (c *benchClient) post(path string, body []byte) []byte {
+	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	c.handler.ServeHTTP(w, r)
-	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"ok"`) {
+	if w.Code != http.StatusOK || !bytes.Contains(w.Body.Bytes(), []byte(`"ok"`)) {
 		c.Fatalf("%s: %d %s", path, w.Code, w.Body)
 	}
-	return w.Body.String()
+	c.body = body
+	return w.Body.Bytes()
 }

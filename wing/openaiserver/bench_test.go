@@ -1,15 +1,18 @@
 package openaiserver_test
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"agenthost"
+	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/server"
 	"agenthost/pkg/spec"
@@ -20,22 +23,48 @@ import (
 const turnsInSession = 20
 
 // BenchmarkTurn measures a turn by /run, as a completion that names its session, as a completion with
-// the whole conversation, and as a response. A turn should cost at most 1.5 times /run.
+// the whole conversation, and as a response, with sessions in memory and in an SQLite file. A turn should cost
+// at most 1.5 times the processor time of /run.
 func BenchmarkTurn(b *testing.B) {
-	for _, way := range []string{"run", "named", "transcript", "response"} {
-		b.Run(way, func(b *testing.B) {
-			c := &benchClient{TB: b, handler: newBenchServer(b), way: way}
-			c.runTurn(0)
-			b.ReportAllocs()
-			for i := 1; b.Loop(); i++ {
-				c.runTurn(i)
+	for _, db := range []string{"memory", "sqlite"} {
+		for _, way := range []string{"run", "named", "transcript", "response"} {
+			name := way
+			if db == "sqlite" {
+				name = "sqlite/" + way
 			}
-		})
+			b.Run(name, func(b *testing.B) {
+				url := "memory:"
+				if db == "sqlite" {
+					url = "sqlite:///" + filepath.Join(b.TempDir(), "agenthost.db")
+				}
+				benchTurns(b, &benchClient{TB: b, handler: newBenchServer(b, url), way: way})
+			})
+		}
 	}
 }
 
-// newBenchServer returns a server with an app that answers at once.
-func newBenchServer(b testing.TB) http.Handler {
+// benchTurns reports the processor time of a turn.
+func benchTurns(b *testing.B, c *benchClient) {
+	c.runTurn(0)
+	b.ReportAllocs()
+	before := readCPUTime(b)
+	for i := 1; b.Loop(); i++ {
+		c.runTurn(i)
+	}
+	b.ReportMetric(float64(readCPUTime(b)-before)/float64(b.N), "cpu-ns/op")
+}
+
+func readCPUTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// newBenchServer returns a server with an app that answers at once, and a store.
+func newBenchServer(b testing.TB, storeURL string) http.Handler {
 	b.Helper()
 	dir := filepath.Join(b.TempDir(), "desk")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -52,7 +81,7 @@ func newBenchServer(b testing.TB) http.Handler {
 	}
 	kinds := agenthost.StandardKinds()
 	kinds.Sections = spec.Kinds[loader.SectionEnv, any]{openaiserver.Section()}
-	host, err := agenthost.Open(b.Context(), &agenthost.Options{Folders: []string{dir}, Kinds: kinds, Problems: os.Stderr})
+	host, err := agenthost.Open(b.Context(), &agenthost.Options{Folders: []string{dir}, Kinds: kinds, StoreURL: storeURL, StoreSchemes: testenv.Schemes(), Problems: os.Stderr})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -64,44 +93,46 @@ type benchClient struct {
 	testing.TB
 	handler http.Handler
 	way     string
-	// messages are those of a conversation, and previous is its last response.
-	messages, previous string
+	// messages are those of a conversation, and previous names its last response.
+	messages, previous []byte
+	// body is the request's. The client reuses its memory: only the server is measured.
+	body []byte
 }
 
 // runTurn runs the turn with a number, and checks the answer.
 func (c *benchClient) runTurn(i int) {
 	session := i / turnsInSession
 	if i%turnsInSession == 0 {
-		c.messages, c.previous = "", ""
+		c.messages, c.previous = c.messages[:0], c.previous[:0]
 	}
-	text := fmt.Sprintf("hello %d", i)
-	user := `{"role":"user","content":"` + text + `"}`
+	user := fmt.Appendf(nil, `{"role":"user","content":"hello %d"}`, i)
 	switch c.way {
 	case "run":
-		c.post("/run", fmt.Sprintf(`{"appName":"desk","userId":"user","sessionId":"s%d","newMessage":{"role":"user","parts":[{"text":"%s"}]}}`, session, text), "")
+		c.post("/run", "", fmt.Appendf(c.body[:0], `{"appName":"desk","userId":"user","sessionId":"s%d","newMessage":{"role":"user","parts":[{"text":"hello %d"}]}}`, session, i))
 	case "named":
-		c.post("/v1/chat/completions", `{"model":"desk","messages":[`+user+`]}`, fmt.Sprintf("s%d", session))
+		c.post("/v1/chat/completions", fmt.Sprintf("s%d", session), fmt.Appendf(c.body[:0], `{"model":"desk","messages":[%s]}`, user))
 	case "transcript":
-		c.messages += user
-		c.post("/v1/chat/completions", `{"model":"desk","messages":[`+c.messages+`]}`, "")
-		c.messages += `,{"role":"assistant","content":"ok"},`
+		c.messages = append(c.messages, user...)
+		c.post("/v1/chat/completions", "", fmt.Appendf(c.body[:0], `{"model":"desk","messages":[%s]}`, c.messages))
+		c.messages = append(c.messages, `,{"role":"assistant","content":"ok"},`...)
 	case "response":
-		answer := c.post("/v1/responses", `{"model":"desk","input":"`+text+`"`+c.previous+`}`, "")
-		_, rest, _ := strings.Cut(answer, `"id":"`)
-		id, _, _ := strings.Cut(rest, `"`)
-		c.previous = `,"previous_response_id":"` + id + `"`
+		answer := c.post("/v1/responses", "", fmt.Appendf(c.body[:0], `{"model":"desk","input":"hello %d"%s}`, i, c.previous))
+		_, rest, _ := bytes.Cut(answer, []byte(`"id":"`))
+		id, _, _ := bytes.Cut(rest, []byte(`"`))
+		c.previous = fmt.Appendf(c.previous[:0], `,"previous_response_id":"%s"`, id)
 	}
 }
 
-func (c *benchClient) post(path, body, conversation string) string {
-	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+func (c *benchClient) post(path, conversation string, body []byte) []byte {
+	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	if conversation != "" {
 		r.Header.Set("X-Conversation-Id", conversation)
 	}
 	c.handler.ServeHTTP(w, r)
-	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"ok"`) {
+	if w.Code != http.StatusOK || !bytes.Contains(w.Body.Bytes(), []byte(`"ok"`)) {
 		c.Fatalf("%s: %d %s", path, w.Code, w.Body)
 	}
-	return w.Body.String()
+	c.body = body
+	return w.Body.Bytes()
 }
