@@ -74,7 +74,8 @@ sub_agents:
     tools:
       - expr: {name: pay, params: {n: number}, value: args.n, confirm: true}
 `,
-  'demo.script.yaml': `- {when: agent == "counter", text: "Three."}
+  'demo.script.yaml': `- {when: agent == "counter" and user == "fail", error: {code: 400, message: the model is broken}}
+- {when: agent == "counter", text: "Three."}
 - {when: agent == "helper", text: "Helped."}
 - {when: agent == "left", text: "Left."}
 - {when: agent == "right", text: "Right."}
@@ -82,6 +83,7 @@ sub_agents:
 - {when: agent == "clerk" and responses.pay != nil, text: "Paid."}
 - {when: agent == "clerk", calls: [{name: pay, args: {n: 1}}]}
 - {when: responses.counter != nil or responses.helper != nil, text: "Done."}
+- {when: user contains "miscount", calls: [{name: counter, args: {request: fail}}]}
 - {when: user contains "count", calls: [{name: counter, args: {request: x}}]}
 - {when: user contains "help", calls: [{name: helper, args: {request: x}}]}
 - {when: user contains "team", calls: [{name: transfer_to_agent, args: {agent_name: team}}]}
@@ -271,6 +273,17 @@ test('a task and an agent tool are subagents of their call', async () => {
     assert.deepEqual([started.name, started.parentToolCallId], [name, call.toolCallId]);
     assert.deepEqual(t.all('SUBAGENT_FINISHED').map(({ subagentRunId: id }) => id), [started.subagentRunId]);
   }
+});
+
+test('an agent tool that fails ends with its error, and the run continues', async () => {
+  const t = thread('', 'crew');
+  await t.write('miscount');
+  const [started] = t.all('SUBAGENT_STARTED');
+  const errors = t.all('SUBAGENT_ERROR').map(({ subagentRunId: id, message }) => [id, message]);
+  assert.deepEqual(errors, [[started.subagentRunId, 'model scripted failed: the model is broken']]);
+  assert.deepEqual(t.all('SUBAGENT_FINISHED'), []);
+  assert.deepEqual(t.all('RUN_FINISHED').map(({ outcome }) => outcome), [{ type: 'success' }]);
+  assert.equal(t.agent.messages.at(-1).content, 'Done.');
 });
 
 test('a subagent with an interrupt is suspended, and keeps its messages', async () => {

@@ -34,6 +34,7 @@ const (
 	messagesSnapshot = "MESSAGES_SNAPSHOT"
 	subagentStarted  = "SUBAGENT_STARTED"
 	subagentFinished = "SUBAGENT_FINISHED"
+	subagentError    = "SUBAGENT_ERROR"
 	encryptedValue   = "REASONING_ENCRYPTED_VALUE"
 )
 

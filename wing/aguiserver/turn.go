@@ -322,14 +322,19 @@ func (t *turn) beginSubagent(s *subagent, parent string) {
 	t.subagents = append(t.subagents, s)
 }
 
-// endSubagent ends a subagent with its messages.
+// endSubagent ends a subagent that has not failed.
 func (t *turn) endSubagent(s *subagent, end *outcome) {
+	t.closeSubagent(s, &event{Type: subagentFinished, SubagentRunID: s.id, Outcome: end})
+}
+
+// closeSubagent sends a subagent's last event, after the end of its messages.
+func (t *turn) closeSubagent(s *subagent, last *event) {
 	for _, m := range slices.Clone(t.open) {
 		if m.owner == s.id {
 			t.endMessage(m)
 		}
 	}
-	t.sendEvent(&event{Type: subagentFinished, SubagentRunID: s.id, Outcome: end})
+	t.sendEvent(last)
 	t.subagents = slices.DeleteFunc(t.subagents, func(other *subagent) bool { return other == s })
 }
 
@@ -366,13 +371,30 @@ func (t *turn) isAgentTool(agent, name string) bool {
 	})
 }
 
-// endCall ends the subagent that a call has begun.
-func (t *turn) endCall(call string) {
+// endCall ends the subagent that a call has begun. The run continues also if the subagent has failed.
+func (t *turn) endCall(f *genai.FunctionResponse) {
 	for _, s := range slices.Clone(t.subagents) {
-		if s.isCall && s.run == call {
-			t.endSubagent(s, nil)
+		if !s.isCall || s.run != f.ID {
+			continue
 		}
+		if failure := f.Response["error"]; failure != nil && len(f.Response) == 1 {
+			t.closeSubagent(s, &event{Type: subagentError, SubagentRunID: s.id, Message: describeFailure(failure)})
+			continue
+		}
+		t.endSubagent(s, nil)
 	}
+}
+
+// describeFailure returns the error in a call's result for a person. The protocol requires one.
+func describeFailure(failure any) string {
+	if text, ok := failure.(string); ok && text != "" {
+		return text
+	}
+	text, err := server.EncodeJSON(failure)
+	if err != nil {
+		return "the agent failed"
+	}
+	return string(text)
 }
 
 // endSubagents ends all subagents at the end of the run. Those with calls that wait, and those above them,
@@ -465,7 +487,7 @@ func (t *turn) readCalls(ev *session.Event) {
 	}
 	for _, f := range ev.Responses() {
 		if t.seen.isFinalResult(ev, f) {
-			t.endCall(f.ID)
+			t.endCall(f)
 			t.sendEvent(&event{Type: toolResult, MessageID: resultID(f.ID), ToolCallID: f.ID, Content: encodeResult(f.Response), Role: roleTool, SubagentRunID: t.owner})
 		}
 	}
