@@ -303,6 +303,12 @@ func testDeployment(t *testing.T, m *image, binary string) {
 	}
 	c.expectResponse("GET", readManifest(t, "deployment.yaml").Spec.Template.Metadata.Annotations["prometheus.io/path"], "", 401, "")
 	c.expectResponse("GET", "/metrics", ops, 200, "agenthost_app_info")
+	scraper := readSecret(t)["METRICS_TOKEN"]
+	c.expectResponse("GET", "/metrics", scraper, 200, "agenthost_app_info")
+	c.expectResponse("GET", "/apps/desk/diagnostics", scraper, 403, "")
+	if status, body := c.requestText("POST", "/run", scraper, runBody("desk", "metrics")); status != 403 {
+		t.Errorf("a turn with the scraper's token: %d %s", status, body)
+	}
 	c.expectResponse("POST", "/apps/desk/users/ops/sessions/s", ops, 200, `"id":"s"`)
 
 	files["/apps/desk"]["root_agent.yaml"] += "description: changed while running\n"

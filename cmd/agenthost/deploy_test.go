@@ -145,7 +145,9 @@ func parseServeFlags(t *testing.T, words []string) *serveFlags {
 
 // The deployments' grace periods exceed the drain period plus shutdown.
 func TestDeployedGracePeriods(t *testing.T) {
-	t.Setenv("OPS_TOKEN", readSecret(t)["OPS_TOKEN"])
+	for _, name := range []string{"OPS_TOKEN", "METRICS_TOKEN"} {
+		t.Setenv(name, readSecret(t)[name])
+	}
 	pod := readPod(t)
 	drain := parseServeFlags(t, []string{"--config", kubeDir + "/host.yaml"}).drain
 	before := time.Duration(pod.container().Lifecycle.PreStop.Sleep.Seconds) * time.Second

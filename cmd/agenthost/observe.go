@@ -33,6 +33,7 @@ type observeFlags struct {
 	otlp                string
 	traceContents       bool
 	pprof               bool
+	metricsAddr         string
 }
 
 func (f *observeFlags) registerFlags(flags *pflag.FlagSet) {
@@ -40,6 +41,7 @@ func (f *observeFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.logFormat, flagLogFormat, "text", "log format: text or json")
 	flags.StringVar(&f.otlp, "otlp", "", "send traces to the OpenTelemetry collector at this URL, such as http://localhost:4318")
 	flags.BoolVar(&f.traceContents, "trace-contents", false, "include messages, tool arguments and tool results in --otlp traces")
+	flags.StringVar(&f.metricsAddr, "metrics-addr", "", "also serve /metrics, /livez and /readyz at this address, without authentication, such as :9090 in a network that only operators reach")
 	flags.BoolVar(&f.pprof, "pprof", false, "serve Go's profiler at /debug/pprof/ to callers on this machine; with --auth, to administrators only")
 }
 

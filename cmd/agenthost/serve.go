@@ -132,7 +132,12 @@ func serveApps(ctx context.Context, env command.Env, f *serveFlags, dirs []strin
 		return command.FailWith(err)
 	}
 	defer listener.Close()
-	f.reserveListener(load, listener.Addr())
+	endMetrics, err := m.openMetrics(ctx)
+	if err != nil {
+		return command.FailWith(err)
+	}
+	defer endMetrics()
+	f.reserveListeners(load, listener, m.metrics)
 	defer f.serveDemo(ctx, m.logger)()
 	if err := m.openStore(ctx); err != nil {
 		return err
@@ -163,6 +168,7 @@ func serveApps(ctx context.Context, env command.Env, f *serveFlags, dirs []strin
 		return command.FailWith(err)
 	}
 	m.server = m.host.NewServer(m.addExtensions(opts, grants))
+	m.serveMetrics()
 	return m.serveUntilDone(ctx, listener)
 }
 
@@ -292,7 +298,11 @@ func (m *serveMain) printGreeting(url string) {
 	// Write once, so that a reader that waits for the greeting gets all of it.
 	out := new(bytes.Buffer)
 	defer func() { _, _ = out.WriteTo(m.env.Out) }()
-	fmt.Fprintf(out, "agenthost serves at %s\nOpen %s/ in a browser to talk to the apps; %s/docs documents the API.\nSessions are in %s.\n\n", url, url, url, m.flags.DescribeDatabase())
+	fmt.Fprintf(out, "agenthost serves at %s\nOpen %s/ in a browser to talk to the apps; %s/docs documents the API.\nSessions are in %s.\n", url, url, url, m.flags.DescribeDatabase())
+	if m.metrics != nil {
+		fmt.Fprintf(out, "Metrics are at http://%s/metrics.\n", localAddress(m.metrics.Addr().String()))
+	}
+	out.WriteByte('\n')
 	example := ""
 	for _, s := range m.host.Watch().Statuses() {
 		state := m.host.App(s.App)
@@ -342,13 +352,18 @@ func (m *serveMain) exampleRequest(url, app string) string {
 	return text + fmt.Sprintf("  curl -sN%s %s/run_sse -H 'Content-Type: application/json' -d '{\"appName\":%q,%s\"sessionId\":\"first\",\"streaming\":true,\"newMessage\":{\"parts\":[{\"text\":\"Hello\"}]}}'\n", header, url, app, body)
 }
 
-// reserveListener adds the host's own addresses to the loader's policy, so that apps cannot call
-// the host.
-func (f *serveFlags) reserveListener(opts *loader.Options, at net.Addr) {
+// reserveListeners adds the host's own addresses to the loader's policy, so that apps cannot call
+// the host. A listener may be nil.
+func (f *serveFlags) reserveListeners(opts *loader.Options, listeners ...net.Listener) {
 	host := f.load.Reserved
 	host.Names = f.allowedHosts
-	if own, err := netip.ParseAddrPort(at.String()); err == nil {
-		host.Listeners = append(host.Listeners, own)
+	for _, l := range listeners {
+		if l == nil {
+			continue
+		}
+		if own, err := netip.ParseAddrPort(l.Addr().String()); err == nil {
+			host.Listeners = append(host.Listeners, own)
+		}
 	}
 	opts.Policy = opts.Policy.For(host)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"time"
 
 	"agenthost"
@@ -100,6 +101,8 @@ type serveMain struct {
 	server *server.Server
 	// cards signs agent cards; nil without a key.
 	cards *a2acard.Signer
+	// metrics is the listener for metrics and probes; nil without --metrics-addr.
+	metrics net.Listener
 	// traces is nil without developer tools.
 	traces *devui.Traces
 	ui     fs.FS

@@ -48,7 +48,7 @@ type Auth struct {
 	tokens  map[[sha256.Size]byte]map[string]any // claims
 	issuers map[string]*issuer
 
-	userID, admin, apps *template.Expr
+	userID, admin, metrics, apps *template.Expr
 
 	mu         sync.Mutex
 	principals map[[sha256.Size]byte]*Principal
@@ -90,6 +90,8 @@ type Principal struct {
 	// administrator.
 	UserID string
 	Admin  bool
+	// Metrics reports that the caller may read the host's metrics.
+	Metrics bool
 
 	auth   *Auth
 	claims map[string]any
@@ -146,7 +148,11 @@ func (a *Auth) resolvePrincipal(ctx context.Context, claims map[string]any) (*Pr
 	if err != nil {
 		return nil, fmt.Errorf("%w: admin: %w", ErrUnauthenticated, err)
 	}
-	return &Principal{UserID: id, Admin: admin, auth: a, claims: claims}, nil
+	metrics, err := a.metrics.Bool(ctx, vars)
+	if err != nil {
+		return nil, fmt.Errorf("%w: metrics: %w", ErrUnauthenticated, err)
+	}
+	return &Principal{UserID: id, Admin: admin, Metrics: metrics || admin, auth: a, claims: claims}, nil
 }
 
 func (a *Auth) cachedPrincipal(sum [sha256.Size]byte) *Principal {

@@ -318,6 +318,7 @@ func TestInvalidDocuments(t *testing.T) {
 		"jwt: [{issuer: i, audience: a, jwks: k}, {issuer: i, audience: a, jwks: k}]":                        "auth.yaml:1:51: duplicate issuer [auth]",
 		"jwt: [{issuer: i, audience: a, jwks: k}]\nuser_id: claim.sub":                                       "auth.yaml:2:10: unknown name claim; did you mean claims? [expression]",
 		"jwt: [{issuer: i, audience: a, jwks: k}]\nadmin: '1'":                                               "auth.yaml:2:9:",
+		"jwt: [{issuer: i, audience: a, jwks: k}]\nmetrics: '1'":                                             "auth.yaml:2:11:",
 	} {
 		n, ds := spec.Parse("auth.yaml", []byte(text))
 		_, more := Decode(n, nil)

@@ -20,11 +20,12 @@ import (
 const minTokenBytes = 16
 
 type fileConfig struct {
-	Tokens []tokenConfig  `yaml:"tokens" doc:"Static tokens."`
-	JWT    []issuerConfig `yaml:"jwt" doc:"Trusted issuers of JWTs."`
-	UserID spec.Expr      `yaml:"user_id" default:"claims.sub" doc:"Expression for the user ID; variable: claims."`
-	Admin  spec.Expr      `yaml:"admin" default:"false" doc:"Whether the caller is an administrator, who may act as any user and access host endpoints; variable: claims."`
-	Apps   spec.Expr      `yaml:"apps" default:"true" doc:"Whether the caller may use an app; variables: claims and app."`
+	Tokens  []tokenConfig  `yaml:"tokens" doc:"Static tokens."`
+	JWT     []issuerConfig `yaml:"jwt" doc:"Trusted issuers of JWTs."`
+	UserID  spec.Expr      `yaml:"user_id" default:"claims.sub" doc:"Expression for the user ID; variable: claims."`
+	Admin   spec.Expr      `yaml:"admin" default:"false" doc:"Whether the caller is an administrator, who may act as any user and access host endpoints; variable: claims."`
+	Metrics spec.Expr      `yaml:"metrics" default:"false" doc:"Whether the caller may read /metrics without being an administrator; variable: claims."`
+	Apps    spec.Expr      `yaml:"apps" default:"true" doc:"Whether the caller may use an app; variables: claims and app."`
 }
 
 type tokenConfig struct {
@@ -53,6 +54,7 @@ func Decode(n *spec.Node, opts *Options) (*Auth, spec.Diagnostics) {
 	withApp := template.Env{"claims": map[string]any{}, "app": ""}
 	a.userID = compileExpr(&ds, c.UserID, claims, template.Compile)
 	a.admin = compileExpr(&ds, c.Admin, claims, template.CompileBool)
+	a.metrics = compileExpr(&ds, c.Metrics, claims, template.CompileBool)
 	a.apps = compileExpr(&ds, c.Apps, withApp, template.CompileBool)
 	for i := range c.Tokens {
 		a.addToken(&ds, &c.Tokens[i], itemAt(n, "tokens", i))

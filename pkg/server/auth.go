@@ -69,7 +69,7 @@ func (s *Services) authorizeRequest(r *http.Request, rt *mountedRoute) error {
 		return nil
 	}
 	p, err := s.Authenticate(r)
-	if err != nil || p.Admin {
+	if err != nil || p.Admin || rt.Access == AccessMetrics && p.Metrics {
 		return err
 	}
 	if !rt.hasUser && rt.Access != AccessUser ||

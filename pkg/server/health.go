@@ -23,6 +23,23 @@ func (s *Services) handleLive(w http.ResponseWriter, _ *http.Request) error {
 	return WriteJSON(w, healthBody{"ok"})
 }
 
+// NewProbeHandler returns a handler for an address that only operators reach: GET /metrics, /livez and /readyz as the
+// server has them, for all callers and with any Host header. All other paths are 404. Many goroutines may use it.
+func (s *Server) NewProbeHandler() http.Handler {
+	mux := http.NewServeMux()
+	for path, handle := range map[string]Handler{"/livez": s.handleLive, "/readyz": s.handleReady, "/metrics": s.handleMetrics} {
+		if path == "/metrics" && s.opts.Metrics == nil {
+			continue
+		}
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			if err := handle(w, r); err != nil {
+				s.writeError(w, r, err)
+			}
+		})
+	}
+	return mux
+}
+
 // handleReady reports readiness. An app with errors in its files adds a reason but does
 // not make the server unready: its last good revision stays active. Nor does a folder that
 // cannot be read, nor a failing memory service, which all replicas share: turns continue

@@ -48,6 +48,8 @@ const (
 	// AccessUser allows every authenticated caller. The handler checks the request's user
 	// with [Services.ResolveUser].
 	AccessUser
+	// AccessMetrics allows the callers that may read metrics.
+	AccessMetrics
 	// AccessHandler leaves authentication to the handler.
 	AccessHandler
 	// AccessPublic allows everyone: the response has no app or user data.

@@ -110,7 +110,7 @@ func (s *Services) pageRoutes() []Route {
 		{Method: "GET", Pattern: "/version", Access: AccessUser, Handler: s.handleVersion, Doc: Doc{Tag: "server", ID: "getVersion", Summary: "Versions of the server and of Go", Answer: "Version"}},
 		{Method: "POST", Pattern: "/-/reload", Handler: s.handleReload, Doc: Doc{Tag: "server", ID: "reload", Summary: "Reload changed files now", Answer: "Reload", AltStatus: "409"}},
 		{Method: "GET", Pattern: "/-/changes", Handler: s.handleChanges, Doc: Doc{Tag: "server", ID: "streamChanges", Summary: "Stream the status of all apps", Answer: "text/event-stream:Changes"}},
-		{Method: "GET", Pattern: "/metrics", Disabled: s.opts.Metrics == nil, Handler: s.handleMetrics, Doc: Doc{Tag: "server", ID: "getMetrics", Summary: "Prometheus metrics", Answer: "text/plain"}},
+		{Method: "GET", Pattern: "/metrics", Access: AccessMetrics, Disabled: s.opts.Metrics == nil, Handler: s.handleMetrics, Doc: Doc{Tag: "server", ID: "getMetrics", Summary: "Prometheus metrics", Answer: "text/plain"}},
 	}
 }
 
