@@ -1,11 +1,13 @@
 package adkjson
 
 import (
+	"bytes"
 	"reflect"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 type order struct {
@@ -136,5 +138,21 @@ func TestErrorPathBounded(t *testing.T) {
 	err := &Error{Path: path, Message: "unknown key"}
 	if text := err.Error(); len(text) > 2100 || !strings.HasSuffix(text, "k…: unknown key") {
 		t.Errorf("%d bytes: %.300s", len(text), text)
+	}
+}
+
+// A string is plain unless it has a control character, a backslash or a byte outside ASCII, at any place.
+func TestIsPlainASCII(t *testing.T) {
+	for n := range 20 {
+		for at := range n {
+			for c := range 256 {
+				s := bytes.Repeat([]byte("~"), n)
+				s[at] = byte(c)
+				want := c >= ' ' && c != '\\' && c < utf8.RuneSelf
+				if got := isPlainASCII(s); got != want {
+					t.Errorf("%q is plain: %t, want %t", s, got, want)
+				}
+			}
+		}
 	}
 }

@@ -2,6 +2,7 @@ package adkjson
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -189,8 +190,47 @@ func (r *Decoder) hasMoreItems(end byte, first bool) bool {
 // readString reads a string.
 func (r *Decoder) readString() string { return string(r.readStringBytes()) }
 
+// readPlainString reads a string of printable ASCII without escapes, as most are. It returns false for another
+// value, and reads nothing.
+func (r *Decoder) readPlainString() (s []byte, isPlain bool) {
+	if r.peekByte() != '"' {
+		return nil, false
+	}
+	start := r.pos + 1
+	n := bytes.IndexByte(r.Buf[start:], '"')
+	if n < 0 || !isPlainASCII(r.Buf[start:start+n]) {
+		return nil, false
+	}
+	r.pos = start + n + 1
+	return r.Buf[start : start+n], true
+}
+
+// isPlainASCII reports whether a string has printable ASCII only, and no backslash. It looks at eight bytes at
+// a time: the high bit of a byte in control, escape or word marks one that is not plain.
+func isPlainASCII(s []byte) bool {
+	const ones, highBits = 0x0101010101010101, 0x8080808080808080
+	for ; len(s) >= 8; s = s[8:] {
+		word := binary.LittleEndian.Uint64(s)
+		control := (word - ' '*ones) &^ word
+		other := word ^ '\\'*ones // 0 for a backslash
+		escape := (other - ones) &^ other
+		if (control|escape|word)&highBits != 0 {
+			return false
+		}
+	}
+	for _, c := range s {
+		if c < ' ' || c == '\\' || c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
 // readStringBytes reads a string. The result aliases the input if possible.
 func (r *Decoder) readStringBytes() []byte {
+	if s, isPlain := r.readPlainString(); isPlain {
+		return s
+	}
 	if r.peekByte() != '"' {
 		r.failExpected("a string")
 		return nil
@@ -403,6 +443,9 @@ func (r *Decoder) SkipValue() {
 func (r *Decoder) ReadRawValue() json.RawMessage {
 	r.peekByte()
 	start := r.pos
+	if _, isPlain := r.readPlainString(); isPlain {
+		return r.Buf[start:r.pos]
+	}
 	if r.SkipValue(); r.Err != nil {
 		return nil
 	}
