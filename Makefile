@@ -11,6 +11,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 # The address of the repository, which release files name. Without it, the module path.
 SOURCE  ?=
+# The private key that signs a release, PEM or the name of a file with it. Without it there is no signature.
+DIST_KEY ?=
 # Strip symbols and build paths, and leave out gRPC's trace pages, a dependency of
 # Google's credentials library.
 SLIM    := -trimpath -tags=grpcnotrace -ldflags='-s -w -X main.release=$(VERSION) -X main.commit=$(COMMIT)'
@@ -186,7 +188,7 @@ fuzz: ## run each fuzz target for 10 seconds
 	    echo "$$pkg $$target"; $(NOCGO) $(GO) test $$pkg -run '^$$' -fuzz "^$$target\$$" -fuzztime 10s || exit 1; \
 	  done; done
 
-dist: ## build a release in dist/: archives for six platforms, .deb and .rpm, a container image, SBOMs, checksums
+dist: ## build a release in dist/: archives, .deb and .rpm, a container image, a Homebrew formula, an install script, SBOMs, checksums
 	cd tools/release && $(NOCGO) $(GO) build -o ../../bin/release .
 	bin/release -version '$(VERSION)' -source '$(SOURCE)'
 

@@ -120,6 +120,7 @@ install gcc gcc libc6-dev
 install pgbouncer pgbouncer
 install systemd-analyze systemd
 install rpm rpm
+install ruby ruby
 install nvim neovim
 install npm nodejs npm
 if [ -z "${AGENTHOST_TEST_POSTGRES:-}" ] && ! is_open 5432; then

@@ -31,10 +31,19 @@ func TestInstalledReleases(t *testing.T) {
 	}
 	dist := t.TempDir()
 	t.Chdir("../..")
+	t.Setenv("DIST_KEY", "")
 	failOn(t, buildRelease([]string{"-out", dist, "-version", "v0.1.0", "-platforms", "linux/" + runtime.GOARCH, "-source", "https://example.com/agenthost"}))
-	file := filepath.Join(dist, "agenthost_0.1.0_linux_"+runtime.GOARCH)
+	name := "agenthost_0.1.0_linux_" + runtime.GOARCH
+	file := filepath.Join(dist, name)
+	for _, listed := range []string{name + ".tar.gz", name + ".cdx.json", name + ".deb", name + ".rpm", "agenthost_0.1.0_oci.tar", "agenthost.rb", "install.sh"} {
+		if sums := readTestFile(t, filepath.Join(dist, "checksums.txt")); !strings.Contains(sums, "  "+listed+"\n") {
+			t.Errorf("checksums.txt does not list %s", listed)
+		}
+	}
+	runTool(t, "sh", "-c", "cd "+dist+" && sha256sum --check --strict checksums.txt")
 	t.Run("deb", func(t *testing.T) { testDeb(t, file+".deb") })
 	t.Run("rpm", func(t *testing.T) { testRPM(t, file+".rpm") })
+	t.Run("script", func(t *testing.T) { testScript(t, filepath.Join(dist, "install.sh")) })
 	t.Run("image", func(t *testing.T) { testImage(t, filepath.Join(dist, "agenthost_0.1.0_oci.tar")) })
 }
 
@@ -92,6 +101,17 @@ func testRPM(t *testing.T, file string) {
 		}
 	}
 	testUnit(t, root, start)
+}
+
+// The script installs the archive below a prefix; the program needs no other file.
+func testScript(t *testing.T, file string) {
+	start, root := time.Now(), t.TempDir()
+	runTool(t, "sh", file, "--prefix", filepath.Join(root, "usr/local"))
+	failOn(t, os.Mkdir(filepath.Join(root, "data"), 0o700))
+	failOn(t, os.Chown(filepath.Join(root, "data"), dynamicUser, dynamicUser))
+	h := host{root: root, dir: "/data", user: &syscall.Credential{Uid: dynamicUser, Gid: dynamicUser}}
+	h.createApp(t, "/usr/local/bin/agenthost", "/apps/hello")
+	h.expectAnswer(t, start, "/usr/local/bin/agenthost", "serve", "/apps", "--addr", "127.0.0.1:0", "--session-db", "sqlite:////data/agenthost.db")
 }
 
 // testUnit starts the program as the installed unit does, on a free port, and expects an answer.

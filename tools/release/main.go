@@ -98,10 +98,25 @@ func (r *release) writeFiles(builds []build) error {
 	if err != nil {
 		return fmt.Errorf("building the image: %w", err)
 	}
-	if image != "" {
-		files = append(files, image)
+	formula, err := r.writeFormula(builds)
+	if err != nil {
+		return fmt.Errorf("writing the formula: %w", err)
 	}
-	return r.writeChecksums(files)
+	installer, err := r.writeInstaller()
+	if err != nil {
+		return fmt.Errorf("writing the install script: %w", err)
+	}
+	for _, file := range []string{image, formula, installer} {
+		if file != "" {
+			files = append(files, file)
+		}
+	}
+	sums, err := r.writeChecksums(files)
+	if err != nil {
+		return err
+	}
+	fmt.Print(sums)
+	return r.signChecksums(os.Getenv("DIST_KEY"))
 }
 
 // readCommit takes the commit, its time and the default version from git.
@@ -184,17 +199,16 @@ func (r *release) writePlatform(b build) ([]string, error) {
 	return files, nil
 }
 
-// writeChecksums writes checksums.txt in the form that `sha256sum --check` reads.
-func (r *release) writeChecksums(files []string) error {
+// writeChecksums writes checksums.txt in the form that `sha256sum --check` reads, and returns it.
+func (r *release) writeChecksums(files []string) (string, error) {
 	slices.Sort(files)
 	var sums strings.Builder
 	for _, name := range files {
 		b, err := os.ReadFile(filepath.Join(r.out, name))
 		if err != nil {
-			return err
+			return "", err
 		}
 		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(b), name)
 	}
-	fmt.Print(sums.String())
-	return os.WriteFile(filepath.Join(r.out, "checksums.txt"), []byte(sums.String()), 0o644)
+	return sums.String(), os.WriteFile(filepath.Join(r.out, "checksums.txt"), []byte(sums.String()), 0o644)
 }
