@@ -23,7 +23,7 @@ func newRootCommand(env command.Env) *cobra.Command {
 	root.SetErr(env.Err)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
-		newServeCommand(env), newReadyCommand(env), newRunCommand(env), newCheckCommand(env), newRecordCommand(env), newLSPCommand(env), newModelsCommand(env), newPreviewCommand(env), newConfigCommand(env),
+		newServeCommand(env), newReadyCommand(env), newDoctorCommand(env), newRunCommand(env), newCheckCommand(env), newRecordCommand(env), newLSPCommand(env), newModelsCommand(env), newPreviewCommand(env), newConfigCommand(env),
 		newSessionCommand(env), newMemoryCommand(env), newDBCommand(env), newRevisionsCommand(env), newDiffCommand(env), newPlanCommand(env), newRollbackCommand(env), newWhyCommand(env),
 		newSchemaCommand(env), newNewCommand(env), newVersionCommand(env), newLicensesCommand(env),
 	)

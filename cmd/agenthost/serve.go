@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"agenthost"
 	"agenthost/internal/a2acard"
@@ -58,8 +59,13 @@ file.`,
 			return serveApps(cmd.Context(), env, &f, dirs)
 		},
 	}
-	flags := cmd.Flags()
-	f.RegisterFlags(env, flags)
+	f.registerFlags(env, cmd.Flags())
+	return cmd
+}
+
+// registerFlags adds the flags to a command's.
+func (f *serveFlags) registerFlags(env command.Env, flags *pflag.FlagSet) {
+	f.StoreFlags.RegisterFlags(env, flags)
 	f.RegisterLimits(flags)
 	f.load.RegisterFlags(env, flags)
 	flags.StringVar(&f.addr, "addr", defaultAddr, "address to listen on; if the default port is in use, serve uses the next free one")
@@ -88,7 +94,6 @@ file.`,
 	f.dev.registerFlags(flags)
 	f.observe.registerFlags(flags)
 	f.grants.RegisterFlags(flags)
-	return cmd
 }
 
 func serveApps(ctx context.Context, env command.Env, f *serveFlags, dirs []string) error {

@@ -274,6 +274,7 @@ type readEngine struct {
 	version  string // query: the engine's name and version
 	bytes    string // query: what the database takes on the disk
 	tables   string // query: all table names, a row each
+	clock    string // query: the server's time in microseconds since 1970; empty for a file
 	// estimate returns a query with the engine's estimate of a table's rows; nil without estimates.
 	estimate func(table string) string
 	// integrity returns queries with a row for each defect in our tables, or in the whole database;
@@ -371,6 +372,7 @@ func postgresReadEngine(e *Engine) *readEngine {
 		bytes: `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
  JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = current_schema() AND c.relkind = 'r'`,
 		tables: "SELECT t.tablename FROM pg_tables t WHERE t.schemaname = current_schema()",
+		clock:  "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
 		// Partitions have their own estimates.
 		estimate: func(table string) string {
 			return `SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint FROM pg_class c WHERE c.relkind = 'r' AND (c.oid = '` + table + `'::regclass
@@ -421,6 +423,7 @@ func mysqlReadEngine(e *Engine) *readEngine {
  ELSE concat('MySQL ', version()) END`,
 		bytes:  "SELECT cast(coalesce(sum(t.data_length + t.index_length), 0) AS signed) FROM information_schema.tables t WHERE t.table_schema = database()",
 		tables: "SELECT t.table_name FROM information_schema.tables t WHERE t.table_schema = database() AND t.table_type = 'BASE TABLE'",
+		clock:  "SELECT CAST(unix_timestamp(sysdate(6)) * 1000000 AS SIGNED)",
 		estimate: func(table string) string {
 			return "SELECT coalesce(sum(t.table_rows), 0) FROM information_schema.tables t WHERE t.table_schema = database() AND t.table_name = '" + table + "'"
 		},

@@ -50,6 +50,9 @@ type Status struct {
 	// Estimated reports that the counts above EstimateAbove are the engine's estimates, and that LastEvent is the last
 	// event in the sessions that were created last.
 	Estimated bool `json:"estimated,omitempty"`
+	// ClockAhead is how far the server's clock is ahead of this machine's, give or take the time of a query; nil for
+	// a file.
+	ClockAhead *time.Duration `json:"-"`
 }
 
 // EstimateAbove is how many rows a table has at most, by the engine's estimate, that is counted: counting reads all.
@@ -84,12 +87,27 @@ func (all Engines) ReadStatus(ctx context.Context, url string, exact bool) (*Sta
 func (s *Status) measureDatabase(ctx context.Context, r *ReadOnly, exact bool) error {
 	s.Engine = r.Engine + " " + r.Version
 	err := r.scanFirst(ctx, r.engine.bytes, &s.Bytes)
+	if err == nil && r.engine.clock != "" {
+		err = s.compareClocks(ctx, r)
+	}
 	if err == nil && s.Schema > 0 {
 		err = s.countRows(ctx, r, exact)
 	}
 	if err != nil {
 		return fmt.Errorf("measuring the database: %w", err)
 	}
+	return nil
+}
+
+// compareClocks reads the server's clock, in the middle of the query.
+func (s *Status) compareClocks(ctx context.Context, r *ReadOnly) error {
+	var micros int64
+	began := time.Now()
+	if err := r.scanFirst(ctx, r.engine.clock, &micros); err != nil {
+		return err
+	}
+	ahead := microsToTime(micros).Sub(began.Add(time.Since(began) / 2))
+	s.ClockAhead = &ahead
 	return nil
 }
 
