@@ -36,6 +36,7 @@ func (c *compiler) compileApp(ctx context.Context) (*runtime.App, error) {
 		StateSchema: c.app.stateSchema(), Resumable: c.app.isResumable(), Reload: doc.reloadOptions(), Sections: sections, Entries: entries,
 		Plugins: c.app.plugins, Logger: c.held.logger, Live: c.loader.kinds.Live,
 	}
+	opts.ContextSizes = listContextSizes(c.app)
 	if cache := doc.ContextCache; cache != nil {
 		opts.ContextCache = &model.CacheConfig{MinTokens: cache.MinTokens, TTL: time.Duration(cache.TTLSeconds) * time.Second, Intervals: cache.CacheIntervals}
 	}

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -455,6 +456,30 @@ func checkContextLimits(app *appModel) spec.Diagnostics {
 	}
 	below(app.root, "")
 	return mergeByPlace(ds)
+}
+
+// listContextSizes returns how many prompt tokens the models of the agents in the tree accept, by the agent's name. Of
+// several models on a route it is the smallest, if all are known.
+func listContextSizes(app *appModel) map[string]int {
+	sizes := map[string]int{}
+	var below func(p *resolvedAgent, inherited string)
+	below = func(p *resolvedAgent, inherited string) {
+		if p.modelRef != "" {
+			inherited = p.modelRef
+		}
+		if _, ok := p.modelName(); ok {
+			limits := app.listModelLimits(inherited)
+			least := func(a, b namedLimits) int { return cmp.Compare(a.Input, b.Input) }
+			if len(limits) > 0 && slices.MinFunc(limits, least).Input > 0 {
+				sizes[p.name] = slices.MinFunc(limits, least).Input
+			}
+		}
+		for _, sub := range p.subs {
+			below(sub, inherited)
+		}
+	}
+	below(app.root, "")
+	return sizes
 }
 
 // checkAgentLimits checks an agent against the models that it may call, until one has a smaller

@@ -15,7 +15,7 @@ type CallsConfig struct {
 	Timeouts timeoutsConfig `yaml:"timeouts" doc:"How long the service may be silent before the call fails."`
 	Limits   LimitsConfig   `yaml:"limits" doc:"Limits for calls. All models on the host with the same key, address and name share them."`
 	Price    *PriceConfig   `yaml:"price" doc:"The token price. Default: the price in the --prices file, or none."`
-	Context  *ContextConfig `yaml:"context" doc:"The maximum prompt and response sizes, for check's warnings. Default: the sizes in the --prices file, or unknown."`
+	Context  *ContextConfig `yaml:"context" doc:"The maximum prompt and response sizes, for check's warnings and editors. Default: the sizes in the --prices file, or unknown."`
 	Fallback []FallbackRef  `yaml:"fallback" doc:"Models in the app to try in this order when this one fails and retries did not help."`
 }
 

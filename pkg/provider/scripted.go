@@ -20,7 +20,7 @@ type scriptedConfig struct {
 
 	Retry    *retryConfig   `yaml:"retry" doc:"When to retry failed calls. Default: never."`
 	Price    *PriceConfig   `yaml:"price" doc:"The token price. Default: none."`
-	Context  *ContextConfig `yaml:"context" doc:"The maximum prompt and response sizes, for check's warnings. Default: unknown."`
+	Context  *ContextConfig `yaml:"context" doc:"The maximum prompt and response sizes, for check's warnings and editors. Default: unknown."`
 	Fallback []FallbackRef  `yaml:"fallback" doc:"Models in the app to try in this order when this one fails."`
 }
 

@@ -208,6 +208,7 @@ type App struct {
 	outcomeRetention time.Duration
 	reload           ReloadOptions
 	sections         map[string]any
+	contextSizes     map[string]int
 
 	nodes    map[Agent]*node
 	rootNode *node
@@ -229,6 +230,9 @@ func (a *App) Description() string { return a.description }
 
 // Revision returns the content hash of all sources in the app; empty for apps built by Go code.
 func (a *App) Revision() string { return a.revision }
+
+// ContextSize returns how many prompt tokens an agent's model accepts; 0 means unknown.
+func (a *App) ContextSize(agent string) int { return a.contextSizes[agent] }
 
 // Root returns the agent tree's root.
 func (a *App) Root() Agent { return a.root }
@@ -293,6 +297,9 @@ type AppOptions struct {
 	OutcomeRetention time.Duration
 	// Model is used by LLM agents that neither have a model nor inherit one.
 	Model model.LLM
+	// ContextSizes are how many prompt tokens the agents' models accept, by the agent's name; one without a size is
+	// unknown.
+	ContextSizes map[string]int
 	// Compaction replaces the older part of a conversation by summaries; nil
 	// disables it.
 	Compaction *CompactionOptions

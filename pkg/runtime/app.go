@@ -24,6 +24,7 @@ func NewApp(name string, root Agent, opts *AppOptions) (*App, error) {
 		config: DefaultRunConfig(), nodes: map[Agent]*node{}, state: opts.StateSchema, refs: refCount{onLastRelease: opts.Close},
 		contextCache: opts.ContextCache, retention: opts.Retention, outcomeRetention: opts.OutcomeRetention, resumable: opts.Resumable, live: opts.Live, sections: opts.Sections,
 	}
+	a.contextSizes = opts.ContextSizes
 	if err := a.registerPlugins(opts); err != nil {
 		return nil, fmt.Errorf("app %s: %w", name, err)
 	}

@@ -65,6 +65,7 @@ test('a prompt streams its answer, and the session has a title', { timeout }, as
   assert.equal(texts(), 'one two three');
   assert.ok(updates.filter(({ sessionUpdate }) => sessionUpdate === 'agent_message_chunk').length >= 3);
   assert.equal(updates.find(({ sessionUpdate }) => sessionUpdate === 'session_info_update').title, 'a story');
+  assert.deepEqual(updates.at(-1), { sessionUpdate: 'usage_update', used: 10, size: 32000 });
   const { sessions } = await agent.request('session/list', { cwd: folder });
   assert.deepEqual(sessions.filter((s) => s.sessionId === sessionId).map(({ title }) => title), ['a story']);
 });

@@ -145,6 +145,7 @@ func (t *turn) newRequest(ctx context.Context) (*runtime.RunRequest, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.updates.addCosts(sess.Events())
 	streaming := true
 	req := &runtime.RunRequest{
 		App: t.key.App, UserID: t.key.User, SessionID: t.key.ID, Message: t.content, Agent: t.findMode(ctx),
@@ -240,6 +241,10 @@ func (t *turn) readEvent(ctx context.Context, ev *session.Event) error {
 		return nil
 	}
 	t.usage.addEvent(ev)
+	t.updates.addCosts([]*session.Event{ev})
+	if err := t.updates.sendUsage(ctx, ev); err != nil {
+		return err
+	}
 	t.stop = readStop(ev)
 	if t.stop == stopEndTurn {
 		return protocol.ReadFailure(ev)
@@ -282,8 +287,7 @@ func (u *usage) addEvent(ev *session.Event) {
 	}
 }
 
-// describeTokens returns the usage for the result; nil without. A usage_update would need the size of the
-// model's context, which the host does not have.
+// describeTokens returns the usage for the result; nil without.
 func (u *usage) describeTokens() map[string]any {
 	if *u == (usage{}) {
 		return nil

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
@@ -28,6 +29,15 @@ type update struct {
 	RawOutput  map[string]any `json:"rawOutput,omitempty"`
 	UpdatedAt  string         `json:"updatedAt,omitempty"`
 	ModeID     string         `json:"currentModeId,omitempty"`
+	Used       *int           `json:"used,omitempty"`
+	Size       int            `json:"size,omitempty"`
+	Cost       *cost          `json:"cost,omitempty"`
+}
+
+// A cost is what a session has cost so far.
+type cost struct {
+	Amount   float64 `json:"amount"`
+	Currency string  `json:"currency"`
 }
 
 // The states of a tool call.
@@ -56,6 +66,10 @@ type updater struct {
 	// texts are what partial events have brought, before the event that repeats it, by its ID.
 	texts map[string]*partialText
 	calls *sentCalls
+	// app returns the app that serves, or nil.
+	app func() *runtime.App
+	// cost is the session's so far, or nil.
+	cost *cost
 }
 
 // sentCalls are the tool calls in a session that the client has.
@@ -80,17 +94,54 @@ func (s *sentCalls) addCall(id string) {
 type partialText struct{ text, thoughts strings.Builder }
 
 func (a *agent) newUpdater(id string, calls *sentCalls) *updater {
-	return &updater{conn: a.conn, id: id, texts: map[string]*partialText{}, calls: calls}
+	app := func() *runtime.App { return a.Host().App(a.opts.App) }
+	return &updater{conn: a.conn, id: id, texts: map[string]*partialText{}, calls: calls, app: app}
 }
 
-// replayHistory sends a session's history as updates.
+// replayHistory sends a session's history as updates, and the size of its last prompt.
 func (u *updater) replayHistory(ctx context.Context, sess *session.Session) error {
+	var last *session.Event
 	for _, ev := range session.WithoutRewound(sess.Events()) {
 		if err := u.replayEvent(ctx, ev); err != nil {
 			return err
 		}
+		if ev.UsageMetadata != nil {
+			last = ev
+		}
 	}
-	return nil
+	if last == nil {
+		return nil
+	}
+	u.addCosts(sess.Events())
+	return u.sendUsage(ctx, last)
+}
+
+// addCosts adds what model calls have cost, also those that were rewound.
+func (u *updater) addCosts(events []*session.Event) {
+	for _, ev := range events {
+		if usd, ok := model.CostOf(&ev.Response); ok {
+			if u.cost == nil {
+				u.cost = &cost{Currency: "USD"}
+			}
+			u.cost.Amount += usd
+		}
+	}
+}
+
+// sendUsage sends how much of the model's context the conversation fills after a response, if the size of the
+// context is known.
+func (u *updater) sendUsage(ctx context.Context, ev *session.Event) error {
+	app := u.app()
+	if ev.UsageMetadata == nil || app == nil {
+		return nil
+	}
+	size := app.ContextSize(ev.Author)
+	if size == 0 {
+		return nil
+	}
+	input, _, output := model.CountTokens(ev.UsageMetadata)
+	used := input + output
+	return u.sendUpdate(ctx, &update{Kind: "usage_update", Used: &used, Size: size, Cost: u.cost})
 }
 
 func (u *updater) replayEvent(ctx context.Context, ev *session.Event) error {
