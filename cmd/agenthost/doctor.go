@@ -91,9 +91,9 @@ func printFindings(env command.Env, r *doctor.Report, asJSON bool) error {
 		roles := map[doctor.State]terminal.Role{doctor.OK: terminal.Good, doctor.Warning: terminal.Warning, doctor.Error: terminal.Bad}
 		var text strings.Builder
 		for _, f := range r.Findings {
-			text.WriteString(styles.Format(roles[f.State], padText(string(f.State), len(doctor.Warning))) + "  " + padText(f.Check, len("notifications")) + "  " + f.Text + "\n")
+			text.WriteString(styles.Format(roles[f.State], padText(string(f.State), len(doctor.Warning))) + "  " + padText(f.Check, len("notifications")) + "  " + terminal.CleanLine(f.Text) + "\n")
 			if f.Hint != "" {
-				text.WriteString(strings.Repeat(" ", len(doctor.Warning)+len("notifications")+4) + f.Hint + "\n")
+				text.WriteString(strings.Repeat(" ", len(doctor.Warning)+len("notifications")+4) + terminal.CleanLine(f.Hint) + "\n")
 			}
 		}
 		if err := terminal.Print(env.Out, text.String()); err != nil {

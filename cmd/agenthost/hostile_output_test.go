@@ -80,6 +80,7 @@ func TestHostileOutput(t *testing.T) {
 		{"acp", append([]string{saved}, at...)},
 		{"acp", append([]string{app}, at...)},
 		{"models", []string{app, saved}},
+		{"doctor", append([]string{app, saved}, at...)},
 		{"test", []string{app, "--verbose"}},
 		{"test", []string{saved}},
 		{"eval", []string{app, set, "--verbose"}},

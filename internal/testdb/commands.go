@@ -27,6 +27,7 @@ func Commands() []Command {
 
 		{"db status", "$DB", ReadsAll},
 		{"db check", "$DB", ReadsAll},
+		{"doctor", "echo", ReadsAll},
 		{"session list", "echo", Reads},
 		{"session list", "echo --limit 5", Reads},
 		{"session show", "echo s", Reads},
