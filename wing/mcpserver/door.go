@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -140,7 +141,15 @@ type connection struct {
 	logs bool
 	// running cancel the direct calls by their request's ID.
 	running map[string]context.CancelFunc
+	// canceled are the last requests that were canceled and not in progress: a cancel may overtake its call.
+	canceled []string
 }
+
+// maxEarlyCancels limits connection.canceled.
+const maxEarlyCancels = 16
+
+// maxCanceledID limits each ID in connection.canceled, in bytes.
+const maxCanceledID = 128
 
 // callInSession calls an agent in a session directly, and reports whether the response is sent. The SDK
 // handles any other request, and the rest of a call whose agent has questions, which it sends to the client.
@@ -183,6 +192,10 @@ func (p *publishedApp) enterCall(id, user, request string, cancel context.Cancel
 		return nil, nil
 	}
 	c.running[request] = cancel
+	if i := slices.Index(c.canceled, request); i >= 0 {
+		c.canceled = slices.Delete(c.canceled, i, i+1)
+		cancel()
+	}
 	return c.session, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -190,12 +203,18 @@ func (p *publishedApp) enterCall(id, user, request string, cancel context.Cancel
 	}
 }
 
-// cancelCall cancels a direct call in the user's session, if it is in progress.
+// cancelCall cancels a direct call in the user's session that is in progress, or arrives later.
 func (p *publishedApp) cancelCall(id, user, request string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c := p.connections[id]; c != nil && c.user == user && c.running[request] != nil {
+	c := p.connections[id]
+	switch {
+	case c == nil || c.user != user:
+	case c.running[request] != nil:
 		c.running[request]()
+	case len(request) <= maxCanceledID:
+		c.canceled = append(c.canceled, request)
+		c.canceled = c.canceled[max(0, len(c.canceled)-maxEarlyCancels):]
 	}
 }
 

@@ -1,6 +1,7 @@
 package mcpserver_test
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"regexp"
 	"runtime"
@@ -161,6 +162,28 @@ func TestCancelInSession(t *testing.T) {
 	}
 	if w := own.call("hello", ""); w.Code != 404 {
 		t.Errorf("a closed session is %d %s", w.Code, w.Body)
+	}
+}
+
+// A cancel that overtakes its call ends it: they are two requests over HTTP. Those of other users and sessions do not.
+func TestCancelBeforeCall(t *testing.T) {
+	e, _ := newEnv(t, readDesk(t), nil, newAuth(t))
+	own, other := openSession(t, e, tokenU), openSession(t, e, tokenU)
+	foreign := &rawSession{e: e, id: own.id, token: tokenV}
+	cancelCall := func(s *rawSession, id int) {
+		s.post(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, id))
+	}
+	sendCall := func(id int, text string) string {
+		return own.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"desk","arguments":{"request":%q}}}`, id, text)).Body.String()
+	}
+	cancelCall(own, 9)
+	if got := sendCall(9, "wait"); !strings.Contains(got, `"isError":true`) {
+		t.Errorf("the canceled call: %s", got)
+	}
+	cancelCall(foreign, 10)
+	cancelCall(other, 10)
+	if got := sendCall(10, "hello"); strings.Contains(got, `"isError":true`) {
+		t.Errorf("a call that others cancel: %s", got)
 	}
 }
 
