@@ -11,6 +11,7 @@ import (
 	"agenthost/internal/terminal"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/store/storeurl"
 	"agenthost/wing/doctor"
 )
 
@@ -68,7 +69,7 @@ func examineHost(ctx context.Context, env command.Env, f *serveFlags, dirs []str
 		load.MissingKey = missing
 		return env.NewLoader(load)
 	})
-	if isDatabase := !strings.HasPrefix(f.SessionDB, "memory:") && !strings.HasPrefix(f.SessionDB, "agentengine:"); isDatabase {
+	if !strings.HasPrefix(f.SessionDB, "memory:") && !storeurl.HasNoLeases(f.Schemes, f.SessionDB) {
 		r.CheckDatabase(ctx, env.Engines, f.SessionDB)
 	}
 	if file, ok := strings.CutPrefix(f.SessionDB, "sqlite:///"); ok {

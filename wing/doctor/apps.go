@@ -38,13 +38,14 @@ func (r *Report) CheckApps(ctx context.Context, dirs []string, newLoader func(mi
 			r.addError("apps", "app "+loader.AppName(one)+" has problems, the first at "+first, "run agenthost check "+one)
 		}
 	}
+	allLoad := len(r.Findings) == before
 	switch {
-	case apps == 0 && len(r.Findings) == before:
+	case allLoad && apps == 0:
 		r.addWarning("apps", "no folder has an app", "create one with agenthost new, or name other folders")
-	case len(r.Findings) == before:
+	case allLoad:
 		r.addOK("apps", "%d of %d apps load", apps, apps)
 	}
-	if r.Findings = append(r.Findings, missing...); apps > 0 && len(missing) == 0 {
+	if r.Findings = append(r.Findings, missing...); allLoad && apps > 0 && len(missing) == 0 {
 		r.addOK("models", "each model has the keys that it needs")
 	}
 }
