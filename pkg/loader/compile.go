@@ -35,8 +35,8 @@ func (c *compiler) compileApp(ctx context.Context) (*runtime.App, error) {
 		Retention: time.Duration(doc.Retention), OutcomeRetention: time.Duration(doc.OutcomeRetention), Summarizer: c.app.summarizer,
 		StateSchema: c.app.stateSchema(), Resumable: c.app.isResumable(), Reload: doc.reloadOptions(), Sections: sections, Entries: entries,
 		Plugins: c.app.plugins, Logger: c.held.logger, Live: c.loader.kinds.Live,
+		ContextSizes: listContextSizes(c.app),
 	}
-	opts.ContextSizes = listContextSizes(c.app)
 	if cache := doc.ContextCache; cache != nil {
 		opts.ContextCache = &model.CacheConfig{MinTokens: cache.MinTokens, TTL: time.Duration(cache.TTLSeconds) * time.Second, Intervals: cache.CacheIntervals}
 	}

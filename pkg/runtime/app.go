@@ -23,8 +23,8 @@ func NewApp(name string, root Agent, opts *AppOptions) (*App, error) {
 		name: name, description: root.Description(), revision: opts.Revision, root: root,
 		config: DefaultRunConfig(), nodes: map[Agent]*node{}, state: opts.StateSchema, refs: refCount{onLastRelease: opts.Close},
 		contextCache: opts.ContextCache, retention: opts.Retention, outcomeRetention: opts.OutcomeRetention, resumable: opts.Resumable, live: opts.Live, sections: opts.Sections,
+		contextSizes: opts.ContextSizes,
 	}
-	a.contextSizes = opts.ContextSizes
 	if err := a.registerPlugins(opts); err != nil {
 		return nil, fmt.Errorf("app %s: %w", name, err)
 	}
