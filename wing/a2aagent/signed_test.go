@@ -1,12 +1,7 @@
 package a2aagent_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"net/http"
 	"strings"
 	"testing"
@@ -21,23 +16,12 @@ import (
 // newCardKey returns a signer, and its public key as the value of card_key.
 func newCardKey(t *testing.T) (*a2acard.Signer, string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	private, public := testenv.NewKeyPair(t)
+	signer, err := a2acard.NewSigner(private)
 	if err != nil {
 		t.Fatal(err)
 	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := x509.MarshalPKIXPublicKey(key.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := a2acard.NewSigner(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})))
+	text, err := json.Marshal(string(public))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,12 +2,7 @@ package a2aserver_test
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -21,29 +16,19 @@ import (
 
 	"agenthost/internal/a2acard"
 	"agenthost/internal/servertest"
+	"agenthost/internal/testenv"
 	"agenthost/wing/a2aserver"
 )
 
 // newCardKey returns a signer, and its public key in PEM.
 func newCardKey(t *testing.T) (*a2acard.Signer, []byte) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	private, public := testenv.NewKeyPair(t)
+	signer, err := a2acard.NewSigner(private)
 	if err != nil {
 		t.Fatal(err)
 	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := x509.MarshalPKIXPublicKey(key.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := a2acard.NewSigner(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return signer, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})
+	return signer, public
 }
 
 // The public card has signatures, which the public key verifies, and which a changed card has not. a2a-go reads

@@ -128,22 +128,8 @@ func TestGRPCTasks(t *testing.T) {
 func TestGRPCForeignTasks(t *testing.T) {
 	e, address := newGRPCReplica(t)
 	own, foreign := newPeer(t, e, address+"/a2a/desk", tokenU, overGRPC), newPeer(t, e, address+"/a2a/desk", tokenV, overGRPC)
-	asking := own.send(newMessage("a refund"))
-	ctx := t.Context()
-	_, got := foreign.GetTask(ctx, &a2a.GetTaskRequest{ID: asking.ID})
-	_, canceled := foreign.CancelTask(ctx, &a2a.CancelTaskRequest{ID: asking.ID})
-	answer := newMessage("yes")
-	answer.Message.TaskID = asking.ID
-	_, answered := foreign.SendMessage(ctx, answer)
-	var followed error
-	for _, followed = range foreign.SubscribeToTask(ctx, &a2a.SubscribeToTaskRequest{ID: asking.ID}) {
-	}
-	for name, err := range map[string]error{"get": got, "cancel": canceled, "answer": answered, "follow": followed} {
-		if !errors.Is(err, a2a.ErrTaskNotFound) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if list, err := foreign.ListTasks(ctx, &a2a.ListTasksRequest{}); err != nil || list.TotalSize != 0 {
+	checkForeignTask(own, foreign)
+	if list, err := foreign.ListTasks(t.Context(), &a2a.ListTasksRequest{}); err != nil || list.TotalSize != 0 {
 		t.Errorf("the other user's list: %v, %v", list, err)
 	}
 }

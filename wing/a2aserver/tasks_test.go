@@ -303,14 +303,10 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// Another user's tasks and contexts are unknown: nothing of them is read, answered, canceled or followed,
-// and a message in a context with the same ID begins a session of one's own. A caller without the app is
-// refused, and one without a token, too.
-func TestForeignCallers(t *testing.T) {
-	e, address := newReplica(t, "", nil)
-	own, foreign := newUserPeer(t, e, address, tokenU), newUserPeer(t, e, address, tokenV)
+// checkForeignTask begins a task that waits, which no method finds for another user.
+func checkForeignTask(own, foreign *peer) *a2a.Task {
 	asking := own.send(newMessage("a refund"))
-	ctx := t.Context()
+	ctx := own.Context()
 	_, got := foreign.GetTask(ctx, &a2a.GetTaskRequest{ID: asking.ID})
 	_, canceled := foreign.CancelTask(ctx, &a2a.CancelTaskRequest{ID: asking.ID})
 	answer := newMessage("yes")
@@ -321,15 +317,25 @@ func TestForeignCallers(t *testing.T) {
 	}
 	for name, err := range map[string]error{"get": got, "cancel": canceled, "answer": answered, "follow": followed} {
 		if !errors.Is(err, a2a.ErrTaskNotFound) {
-			t.Errorf("%s: %v", name, err)
+			own.Errorf("%s: %v", name, err)
 		}
 	}
+	return asking
+}
+
+// Another user's tasks and contexts are unknown: nothing of them is read, answered, canceled or followed,
+// and a message in a context with the same ID begins a session of one's own. A caller without the app is
+// refused, and one without a token, too.
+func TestForeignCallers(t *testing.T) {
+	e, address := newReplica(t, "", nil)
+	own, foreign := newUserPeer(t, e, address, tokenU), newUserPeer(t, e, address, tokenV)
+	asking := checkForeignTask(own, foreign)
 	same := newMessage("hello")
 	same.Message.ContextID = asking.ContextID
 	if done := foreign.send(same); textOf(done) != "You wrote: hello" {
 		t.Errorf("a context with the same ID: %v", done)
 	}
-	list, err := foreign.ListTasks(ctx, &a2a.ListTasksRequest{})
+	list, err := foreign.ListTasks(t.Context(), &a2a.ListTasksRequest{})
 	if err != nil || list.TotalSize != 1 {
 		t.Errorf("the other user's list: %v, %v", list, err)
 	}
