@@ -35,6 +35,14 @@ async function ask(page, text) {
   await idle(page);
 }
 
+/** begin sends a message and waits until the server has it: the page shows its work before that. */
+async function begin(page, text) {
+  const taken = page.waitForResponse(/\/messages$/);
+  await send(page, text);
+  await taken;
+  await page.waitForSelector('.working');
+}
+
 const idle = (page) => page.waitForSelector('#composer .send[aria-label=Send]');
 
 see('a suggestion starts a conversation, whose answer arrives as Markdown', async (page) => {
@@ -124,8 +132,7 @@ see('an answer is stopped, also before the server has the message', async (page)
 
 // Closing the page does not end the turn: after a reload it is found again.
 see('an answer continues while the page reloads, and keeps the draft', async (page) => {
-  await send(page, 'wait for me');
-  await page.waitForSelector('.working');
+  await begin(page, 'wait for me');
   await field(page).fill('my next question');
   await page.reload();
   await page.waitForSelector('.working');
@@ -293,8 +300,7 @@ test('a turn that a restart has interrupted can be repeated', async () => {
   const { port } = new URL(server.url);
   const { page, close } = await tab(chrome, `${server.url}/chat/helpdesk`);
   try {
-    await send(page, 'wait for a long time');
-    await page.waitForSelector('.working');
+    await begin(page, 'wait for a long time');
     await server.stop();
     await page.waitForSelector('text=/lost|Trying again|interrupted|not available/');
     server = await serve(folders.dir, ...flags, '--addr', `127.0.0.1:${port}`);
