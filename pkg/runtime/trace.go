@@ -200,19 +200,30 @@ func (r *run) traceModelCall(ctx context.Context, req *model.Request, event stri
 	}
 	s := &modelSpan{run: r, req: req, start: h.now()}
 	if h.tracer != nil {
-		ctx, s.span = h.startSpan(ctx, OperationModel+" "+req.Model, trace.SpanKindClient, s.start,
-			r.spanAttributes(AttrEvent.String(event), AttrOperation.String(OperationModel), AttrAgent.String(req.Origin.Agent), AttrModel.String(req.Model)))
+		ctx = s.startSpan(ctx, event)
 	}
 	s.recordWaits()
-	defer func() {
-		if s.end.IsZero() {
-			s.endSpan(nil, ctx.Err())
-		}
-	}()
+	defer s.endOpen(ctx)
 	call(ctx, req, func(resp *model.Response, err error) bool {
 		s.recordResponse(resp, err)
 		return yield(resp, err)
 	})
+}
+
+// startSpan starts the span. Its attributes are in a frame of their own, because that of the caller is
+// on the stack while the model works.
+func (s *modelSpan) startSpan(ctx context.Context, event string) context.Context {
+	r, req := s.run, s.req
+	ctx, s.span = r.host.startSpan(ctx, OperationModel+" "+req.Model, trace.SpanKindClient, s.start,
+		r.spanAttributes(AttrEvent.String(event), AttrOperation.String(OperationModel), AttrAgent.String(req.Origin.Agent), AttrModel.String(req.Model)))
+	return ctx
+}
+
+// endOpen ends the span of a call without a whole response.
+func (s *modelSpan) endOpen(ctx context.Context) {
+	if s.end.IsZero() {
+		s.endSpan(nil, ctx.Err())
+	}
 }
 
 // traceCallbackAnswer reports a span for a model call that a callback has answered (adk-python

@@ -24,44 +24,21 @@ const instructionsKey = session.TempPrefix + "client_instructions"
 // handleRun runs a thread's new messages and answers. Until the first event, an error is the response;
 // later it is the last event.
 func (h *handlers) handleRun(w http.ResponseWriter, r *http.Request) error {
-	e, err := h.openEndpoint(r)
+	t, err := h.readTurn(w, r)
 	if err != nil {
 		return err
 	}
-	in, err := h.readInput(w, r)
-	if err != nil {
-		return err
-	}
-	tools, err := in.readTools(e.settings)
-	if err != nil {
-		return err
-	}
-	ctx, end, err := h.StartRun(r.Context(), e.app.Name(), e.user, false)
+	ctx, end, err := h.StartRun(r.Context(), t.app.Name(), t.user, false)
 	if err != nil {
 		return err
 	}
 	defer end()
-	th, err := h.openThread(ctx, e, in)
-	if err != nil {
-		return server.WithSessionKey(session.Key{App: e.app.Name(), User: e.user, ID: in.ThreadID}, err)
-	}
-	steps, err := th.listSteps(ctx, in)
+	steps, err := t.openThread(ctx, r)
 	if err != nil {
 		return err
 	}
 	stream := h.NewStream(w)
-	t := &turn{h: h, endpoint: e, thread: th, in: in, tools: tools, write: stream.SendFrames}
-	t.lineage = lineage{e.app, e.app.Root().Name(), e.agent}
-	if t.delta, err = h.readState(r, e, th, in); err != nil {
-		return err
-	}
-	if e.settings.Instructions {
-		if t.instructions, err = in.readInstructions(); err != nil {
-			return err
-		}
-	}
-	in.Messages, in.State, in.Context = nil, nil, nil // the run does not need the body
-	t.state = newClientState(th.sess.State.All())
+	t.write = stream.SendFrames
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer stream.StartKeepAlive(stop)()
@@ -69,6 +46,42 @@ func (h *handlers) handleRun(w http.ResponseWriter, r *http.Request) error {
 		return t.failRun(r, stream, err)
 	}
 	return nil
+}
+
+// readTurn reads a request.
+func (h *handlers) readTurn(w http.ResponseWriter, r *http.Request) (*turn, error) {
+	e, err := h.openEndpoint(r)
+	if err != nil {
+		return nil, err
+	}
+	t := &turn{h: h, endpoint: e, lineage: lineage{e.app, e.app.Root().Name(), e.agent}}
+	if t.in, err = h.readInput(w, r); err != nil {
+		return nil, err
+	}
+	t.tools, err = t.in.readTools(e.settings)
+	return t, err
+}
+
+// openThread opens the thread, and returns the steps to run.
+func (t *turn) openThread(ctx context.Context, r *http.Request) (steps []*step, err error) {
+	h, e, in := t.h, t.endpoint, t.in
+	if t.thread, err = h.openThread(ctx, e, in); err != nil {
+		return nil, server.WithSessionKey(session.Key{App: e.app.Name(), User: e.user, ID: in.ThreadID}, err)
+	}
+	if steps, err = t.thread.listSteps(ctx, in); err != nil {
+		return nil, err
+	}
+	if t.delta, err = h.readState(r, e, t.thread, in); err != nil {
+		return nil, err
+	}
+	if e.settings.Instructions {
+		if t.instructions, err = in.readInstructions(); err != nil {
+			return nil, err
+		}
+	}
+	in.Messages, in.State, in.Context = nil, nil, nil // the run does not need the body
+	t.state = newClientState(t.thread.sess.State.All())
+	return steps, nil
 }
 
 // A turn is a run in progress.

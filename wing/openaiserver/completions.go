@@ -19,40 +19,48 @@ import (
 const sessionHeader = "X-Conversation-Id"
 
 func (h *handlers) handleCompletions(w http.ResponseWriter, r *http.Request) error {
-	q, err := h.readCompletion(w, r)
+	c, s, err := h.openCompletion(w, r)
 	if err != nil {
 		return err
 	}
-	m, user, err := h.openDoor(r, q.Model, q.User)
-	if err != nil {
-		return err
-	}
-	messages, instructions, err := readMessages(q.Messages)
-	if err != nil {
-		return err
-	}
-	q.Messages = nil // the run does not need the body
-	tools, err := m.readTools(q.Tools, q.ToolChoice)
-	if err != nil {
-		return err
-	}
-	ctx, end, err := h.StartRun(r.Context(), m.app.Name(), user, false)
+	ctx, end, err := h.StartRun(r.Context(), s.model.app.Name(), s.user, false)
 	if err != nil {
 		return err
 	}
 	defer end()
-	p, err := h.openPlace(ctx, q.nameConversation(r), q, &search{h: h, model: m, user: user, messages: messages, instructions: instructions})
-	if err != nil {
-		return server.WithSessionKey(session.Key{App: m.app.Name(), User: user}, err)
+	if c.place, err = h.openPlace(ctx, c.q.nameConversation(r), c.q, s); err != nil {
+		return server.WithSessionKey(session.Key{App: s.model.app.Name(), User: s.user}, err)
 	}
-	if p.temporary {
-		defer h.deleteTemporary(r, p)
+	if c.place.temporary {
+		defer h.deleteTemporary(r, c.place)
 	} else {
-		w.Header().Set(sessionHeader, p.key.ID)
+		w.Header().Set(sessionHeader, c.place.key.ID)
 	}
-	c := &completion{turn: &turn{h: h, r: r, w: w, model: m, place: p, instructions: instructions, tools: tools, finish: finishStop}, q: q, created: h.Now().Unix()}
-	last := messages[len(messages)-1] // the run does not need the others
+	last := s.messages[len(s.messages)-1] // the run does not need the others
 	return c.answerMessage(ctx, &last)
+}
+
+// openCompletion reads a request. The search finds its conversation.
+func (h *handlers) openCompletion(w http.ResponseWriter, r *http.Request) (*completion, *search, error) {
+	q, err := h.readCompletion(w, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, user, err := h.openDoor(r, q.Model, q.User)
+	if err != nil {
+		return nil, nil, err
+	}
+	messages, instructions, err := readMessages(q.Messages)
+	if err != nil {
+		return nil, nil, err
+	}
+	q.Messages = nil // the run does not need the body
+	tools, err := m.readTools(q.Tools, q.ToolChoice)
+	if err != nil {
+		return nil, nil, err
+	}
+	t := &turn{h: h, r: r, w: w, model: m, instructions: instructions, tools: tools, finish: finishStop}
+	return &completion{turn: t, q: q, created: h.Now().Unix()}, &search{h: h, model: m, user: user, messages: messages, instructions: instructions}, nil
 }
 
 // openPlace finds or creates a conversation's session; id is the one that the request names.
