@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"agenthost/pkg/spec"
 )
@@ -172,7 +174,7 @@ func (t *NameTable) checkNewName(kind NameKind, name, to string) error {
 		return invalid("letters, digits and underscores, beginning with a letter, and not a type")
 	case kind == ToolNames && !callName.MatchString(to):
 		return invalid("at most 64 characters, which are letters, digits, underscores, dots and dashes, the first a letter")
-	case !plainName.MatchString(to):
+	case !isPlainName(to):
 		return invalid("letters, digits and the characters _ - . / :")
 	}
 	kinds := []NameKind{kind}
@@ -190,10 +192,23 @@ func (t *NameTable) checkNewName(kind NameKind, name, to string) error {
 	return nil
 }
 
-var (
-	callName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
-	plainName = regexp.MustCompile(`^[\pL\pN_][\pL\pN\pM_./:-]{0,199}$`)
-)
+var callName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
+
+// maxPlainName limits the characters of a new name.
+const maxPlainName = 200
+
+// isPlainName reports whether a name has only letters, digits, marks and the characters _ - . / :, and
+// begins with a letter, a digit or an underscore. A regular expression with this limit takes 5 MB.
+func isPlainName(name string) bool {
+	for i, c := range name {
+		isInner := i > 0 && (unicode.IsMark(c) || strings.ContainsRune("./:-", c))
+		if !unicode.IsLetter(c) && !unicode.IsNumber(c) && c != '_' && !isInner {
+			return false
+		}
+	}
+	n := utf8.RuneCountInString(name)
+	return n > 0 && n <= maxPlainName && utf8.ValidString(name)
+}
 
 // String returns what messages call a name of the kind.
 func (k NameKind) String() string {
