@@ -157,8 +157,8 @@ bench-openai: ## benchmark a turn as a completion and as a response of OpenAI's 
 	$(NOCGO) $(GO) test -run '^$$' -bench 'Turn/(run|named|transcript|response)' -benchtime 20000x -cpu 1 ./wing/openaiserver
 	$(NOCGO) $(GO) test -run '^$$' -bench Turn/sqlite -benchtime 5000x -cpu 1 ./wing/openaiserver
 
-bench-streams: build ## print the memory with 5000 open streams over each protocol, 64 over A2A; needs Linux
-	cd qa && $(NOCGO) $(GO) run ./streams -bin ../$(BIN)
+bench-streams: build ## print the memory with 5000 open streams over each protocol, 64 over A2A, also as in a container of 300 MB; needs Linux
+	cd qa && $(NOCGO) $(GO) run ./streams -bin ../$(BIN) && $(NOCGO) $(GO) run ./streams -bin ../$(BIN) -container 300
 
 bench-outcomes: ## benchmark the processor time of turns with and without outcomes, and of /run
 	$(NOCGO) $(GO) test -run '^$$' -bench Outcomes -benchtime 1500x -cpu 1 ./pkg/runtime
@@ -180,6 +180,7 @@ mcp-suite: build ## run the public MCP conformance suite on agenthost as a clien
 	AGENTHOST=$(abspath $(BIN)) MCPSUITE=$(abspath bin/mcpsuite) qa/mcpsuite/run.sh
 
 acp-clients: build ## run ACP's official client and acpx on apps; requires npm
+	$(NOCGO) $(GO) test -c -o bin/fakeauth.test ./ui-test/fakeauth
 	AGENTHOST=$(abspath $(BIN)) qa/acpclients/run.sh
 
 fuzz: ## run each fuzz target for 10 seconds

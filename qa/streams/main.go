@@ -1,7 +1,9 @@
 // Command streams opens streams over each protocol, whose agents wait for their model, and prints the program's
 // memory after 20 seconds, in which idle streams have had a comment:
 //
-//	go run ./streams -bin ../bin/agenthost -n 5000
+//	go run ./streams -bin ../bin/agenthost -n 5000 -container 300
+//
+// With -container the program has the memory limit that it sets in a container with that many megabytes.
 package main
 
 import (
@@ -41,6 +43,8 @@ const (
 	maxStreams = 20_000
 	// openTime is how long streams must stay open to count: keep-alive comments are sent meanwhile.
 	openTime = 20 * time.Second
+	// limitPercent is Go's share in a container's memory, as the program sets it.
+	limitPercent = 80
 	// runTime limits a protocol's run.
 	runTime = 5 * time.Minute
 )
@@ -55,9 +59,14 @@ var app = map[string]string{
 func main() {
 	bin := flag.String("bin", "../bin/agenthost", "the program")
 	n := flag.Int("n", 5000, "streams for each protocol")
+	container := flag.Int64("container", 0, "the container's memory limit in MB; 0 for none")
 	flag.Parse()
+	var env []string
+	if *container > 0 {
+		env = append(env, fmt.Sprintf("GOMEMLIMIT=%d", *container*1_000_000*limitPercent/100))
+	}
 	for _, p := range protocols {
-		if err := measureMemory(*bin, &p, min(*n, p.most)); err != nil {
+		if err := measureMemory(*bin, env, &p, min(*n, p.most)); err != nil {
 			fmt.Fprintln(os.Stderr, p.name+":", err)
 			os.Exit(1)
 		}
@@ -65,7 +74,7 @@ func main() {
 }
 
 // measureMemory opens a protocol's streams in a process of their own, and prints its memory.
-func measureMemory(bin string, p *protocol, n int) (err error) {
+func measureMemory(bin string, env []string, p *protocol, n int) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), runTime)
 	defer cancel()
 	dir, err := os.MkdirTemp("", "streams")
@@ -73,7 +82,7 @@ func measureMemory(bin string, p *protocol, n int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	cmd, address, err := startServer(ctx, bin, dir)
+	cmd, address, err := startServer(ctx, bin, dir, env)
 	if err != nil {
 		return err
 	}
@@ -105,12 +114,13 @@ func measureMemory(bin string, p *protocol, n int) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%-8s %5d of %5d streams open  %6.1f MB  %5.1f KB a stream\n", p.name, open, n, after/1e6, (after-before)/float64(n)/1e3)
+	fmt.Printf("%-8s %5d of %5d streams open  %6.1f MB, of which the program's file %5.1f MB  %5.1f KB a stream\n",
+		p.name, open, n, after.resident/1e6, after.file/1e6, (after.resident-before.resident)/float64(n)/1e3)
 	return nil
 }
 
 // startServer starts the program on the app, with its database in a folder.
-func startServer(ctx context.Context, bin, dir string) (cmd *exec.Cmd, address string, err error) {
+func startServer(ctx context.Context, bin, dir string, env []string) (cmd *exec.Cmd, address string, err error) {
 	folder := filepath.Join(dir, "desk")
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		return nil, "", err
@@ -124,7 +134,7 @@ func startServer(ctx context.Context, bin, dir string) (cmd *exec.Cmd, address s
 		return nil, "", err
 	}
 	cmd = exec.CommandContext(ctx, bin, "serve", "--addr", "127.0.0.1:0", "--auto-create-session", "--log-level", "error", folder)
-	cmd.Dir, cmd.Stderr, cmd.Env = dir, os.Stderr, []string{"HOME=" + dir}
+	cmd.Dir, cmd.Stderr, cmd.Env = dir, os.Stderr, append(env, "HOME="+dir)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, "", err
@@ -161,16 +171,28 @@ func isOpen(conn net.Conn, deadline time.Time) bool {
 	return isOK && errors.Is(err, os.ErrDeadlineExceeded) && !strings.Contains(string(text), "\r\n0\r\n")
 }
 
-// readMemory returns a process's resident memory in bytes.
-func readMemory(pid int) (float64, error) {
+// A memory is a process's resident memory in bytes; file are pages from the program's file, which the kernel can
+// drop.
+type memory struct{ resident, file float64 }
+
+func readMemory(pid int) (m memory, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return 0, err
+		return m, err
 	}
-	_, rest, ok := strings.Cut(string(text), "VmRSS:")
-	if !ok {
-		return 0, errors.New("no VmRSS")
+	for _, field := range []struct {
+		name string
+		into *float64
+	}{{"VmRSS:", &m.resident}, {"RssFile:", &m.file}} {
+		_, rest, ok := strings.Cut(string(text), field.name)
+		if !ok {
+			return m, errors.New("no " + field.name)
+		}
+		kb, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+		if err != nil {
+			return m, err
+		}
+		*field.into = kb * 1024
 	}
-	kb, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
-	return kb * 1024, err
+	return m, nil
 }
