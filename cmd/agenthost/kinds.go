@@ -104,7 +104,7 @@ func wingCommands(env command.Env) []*cobra.Command {
 		adkcommand.Commands(env),
 		outcomescommand.Commands(env),
 		mcpcommand.Commands(env),
-		acpcommand.Commands(env),
+		acpcommand.Commands(env, &editorAuthorizer{}),
 		rolloutcommand.Commands(env),
 		replaycommand.Commands(env, saveReplayCases),
 	)

@@ -13,6 +13,8 @@ import { promisify } from 'node:util';
 
 import * as acp from '@agentclientprotocol/sdk';
 
+import { startFakeAuth } from '../../ui-test/fake-auth.mjs';
+
 const here = dirname(fileURLToPath(import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'acpclients-'));
 const app = join(folder, 'desk');
@@ -23,13 +25,14 @@ const run = promisify(execFile);
 const timeout = 60_000;
 after(() => rmSync(folder, { recursive: true, force: true }));
 
-// connect starts the agent, and returns the client with the updates that it receives. answers has the
-// person's answers to permissions and forms.
-async function connect(t, answers = {}) {
-  const agent = spawn(process.env.AGENTHOST, ['acp', app, ...database], { stdio: ['pipe', 'pipe', 'inherit'] });
+// connect starts the agent for a folder, and returns the client with the updates that it receives. answers
+// has the person's answers to permissions and forms, and opens addresses.
+async function connect(t, answers = {}, dir = app) {
+  const agent = spawn(process.env.AGENTHOST, ['acp', dir, ...database], { stdio: ['pipe', 'pipe', 'inherit'] });
   const ended = once(agent, 'exit');
   const updates = [];
   const asked = [];
+  const completed = [];
   const client = acp.client({ name: 'test' })
     .onNotification('session/update', ({ params }) => { updates.push(params.update); })
     .onRequest('session/request_permission', ({ params }) => {
@@ -38,18 +41,19 @@ async function connect(t, answers = {}) {
     })
     .onRequest('elicitation/create', ({ params }) => {
       asked.push(params);
-      return answers.form;
-    });
+      return params.mode === 'url' ? answers.open(params.url) : answers.form;
+    })
+    .onNotification('elicitation/complete', ({ params }) => { completed.push(params.elicitationId); });
   const connection = client.connect(acp.ndJsonStream(Writable.toWeb(agent.stdin), Readable.toWeb(agent.stdout)));
   t.after(async () => {
     agent.stdin.end();
     const [code] = await ended;
     assert.equal(code, 0);
   });
-  const elicitation = answers.form ? { form: {} } : undefined;
+  const elicitation = answers.form ? { form: {} } : answers.open ? { url: {} } : undefined;
   const opened = await connection.agent.request('initialize', { protocolVersion: acp.PROTOCOL_VERSION, clientCapabilities: { elicitation } });
   const texts = () => updates.filter(({ sessionUpdate }) => sessionUpdate === 'agent_message_chunk').map(({ content }) => content.text).join('');
-  return { agent: connection.agent, opened, updates, asked, texts };
+  return { agent: connection.agent, opened, updates, asked, completed, texts };
 }
 
 const place = { cwd: folder, mcpServers: [] };
@@ -87,6 +91,56 @@ test('a question is a form', { timeout }, async (t) => {
   await agent.request('session/prompt', prompt(sessionId, 'choose'));
   assert.deepEqual(asked[0].requestedSchema.properties.answer.enum, ['green', 'black']);
   assert.equal(texts(), 'You chose black.');
+});
+
+// The authorization server sends the browser to a free port of the program, as it does with run.
+test('the person authorizes a connection at an address, by a code, or reads both as text', { timeout }, async (t) => {
+  const fake = await startFakeAuth('http://127.0.0.1/oauth/callback');
+  t.after(() => fake.stop());
+  const crm = (grant) => {
+    const dir = mkdtempSync(join(folder, 'crm-'));
+    writeFileSync(join(dir, 'app.yaml'), `connections:
+  crm: {oauth2: {grant: ${grant}, issuer: "${fake.issuer}", client_id: client-of-tests, client_secret: s3cret-of-client, scopes: [read]}}
+models:
+  demo: {provider: scripted, script: s.yaml}
+`);
+    writeFileSync(join(dir, 's.yaml'), '- {when: responses.find != nil, text: "Got {responses.find.name}"}\n- {calls: [{name: find}]}\n');
+    writeFileSync(join(dir, 'root_agent.yaml'), `name: clerk\nmodel: demo\ninstruction: Answer.\ntools: [{http: {name: find, url: "${fake.service}", auth: crm}}]\n`);
+    return dir;
+  };
+  const visit = async (address) => {
+    const code = new URL(address).searchParams.get('user_code');
+    const response = await (code ? fetch(address, { method: 'POST', body: new URLSearchParams({ user_code: code, answer: 'allow' }) }) : fetch(address));
+    assert.equal(response.status, 200);
+  };
+
+  for (const grant of ['authorization_code', 'device_code']) {
+    const visits = [];
+    const { agent, asked, completed, texts } = await connect(t, { open: (url) => { visits.push(visit(url)); return { action: 'accept' }; } }, crm(grant));
+    const { sessionId } = await agent.request('session/new', place);
+    await agent.request('session/prompt', prompt(sessionId, 'find'));
+    await Promise.all(visits);
+    assert.match(texts(), /^Got Ada/, grant);
+    assert.deepEqual(completed, [asked[0].elicitationId]);
+    await agent.request('session/prompt', prompt(sessionId, 'find'));
+    assert.equal(asked.length, 1, 'authorized for the second prompt');
+  }
+
+  const later = await connect(t, { open: () => ({ action: 'decline' }) }, crm('authorization_code'));
+  const { sessionId } = await later.agent.request('session/new', place);
+  assert.equal((await later.agent.request('session/prompt', prompt(sessionId, 'find'))).stopReason, 'end_turn');
+  assert.equal(later.texts(), '');
+  await later.agent.request('session/prompt', prompt(sessionId, 'and now?'));
+  assert.ok(later.asked.length >= 2, 'a later prompt shows the address again');
+
+  const plain = await connect(t, {}, crm('authorization_code'));
+  const opened = await plain.agent.request('session/new', place);
+  const answer = plain.agent.request('session/prompt', prompt(opened.sessionId, 'find'));
+  let shown;
+  while (!(shown = /at (\S+)\. The answer continues then\./.exec(plain.texts()))) await new Promise(setImmediate);
+  await visit(shown[1]);
+  assert.equal((await answer).stopReason, 'end_turn');
+  assert.match(plain.texts(), /Got Ada/);
 });
 
 test('a session of run is loaded with its history, continued and deleted', { timeout }, async (t) => {

@@ -21,10 +21,13 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/genai"
+
 	"agenthost/internal/terminal"
 	"agenthost/pkg/protocol"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
+	"agenthost/pkg/session"
 )
 
 // Options configure [Serve].
@@ -40,7 +43,19 @@ type Options struct {
 	Drain time.Duration
 	// Flush limits how long the last responses may take to write after Drain; the default is 2 seconds.
 	Flush time.Duration
+	// Authorize lets the client's person authorize a connection; nil if another program does. It may be called by
+	// many goroutines.
+	Authorize Authorize
 }
+
+// An Authorize waits until a person has authorized the connection for a call in a session, and returns the
+// answer to the call. It calls show at most once, in a goroutine of its own, whose context ends with the
+// authorization.
+type Authorize func(ctx context.Context, call *genai.FunctionCall, key session.Key, show ShowAddress) (map[string]any, error)
+
+// A ShowAddress shows the person the address to open, and the code to enter there, if it has one. An error ends
+// the authorization.
+type ShowAddress func(ctx context.Context, address, userCode string) error
 
 // Serve serves one app to the client on the streams, until the input or ctx ends. Requests that have
 // started may continue for [Options.Drain]. The app needs no acp_server in app.yaml.

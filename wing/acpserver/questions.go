@@ -3,9 +3,11 @@ package acpserver
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"google.golang.org/genai"
 
+	credentials "agenthost/pkg/connection"
 	"agenthost/pkg/protocol"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
@@ -13,7 +15,7 @@ import (
 
 // canShow reports whether the client can show a question by a request, and not in words only.
 func (t *turn) canShow(c *genai.FunctionCall) bool {
-	if runtime.ReadApproval(c) != nil {
+	if runtime.ReadApproval(c) != nil || t.a.canAuthorize(c) {
 		return true
 	}
 	form, client := protocol.NewElicitation(c), t.a.readClient()
@@ -54,9 +56,13 @@ func (t *turn) askCall(ctx context.Context, c *genai.FunctionCall) (response map
 	if !t.canShow(c) {
 		return nil, t.sendWords(ctx, c)
 	}
-	if approval := runtime.ReadApproval(c); approval != nil {
+	approval := runtime.ReadApproval(c)
+	switch {
+	case approval != nil:
 		response, err = t.requestPermission(ctx, c, approval)
-	} else {
+	case t.a.canAuthorize(c):
+		response, err = t.awaitAuthorization(ctx, c)
+	default:
 		response, err = t.elicitAnswer(ctx, protocol.NewElicitation(c))
 	}
 	switch {
@@ -150,4 +156,64 @@ func (t *turn) elicitAnswer(ctx context.Context, f *protocol.Elicitation) (map[s
 		return nil, err
 	}
 	return f.ReadAnswer(ctx, result.Action, result.Content)
+}
+
+// canAuthorize reports whether a call waits for a connection, and the program itself receives the
+// authorization server's answer.
+func (a *agent) canAuthorize(c *genai.FunctionCall) bool {
+	if a.opts.Authorize == nil || c.Name != runtime.RequestCredential {
+		return false
+	}
+	config, _ := c.Args["authConfig"].(map[string]any)
+	key, _ := config["credentialKey"].(string)
+	return credentials.IsCredentialKey(key)
+}
+
+var errDeclined = errors.New("the client's person did not open the address")
+
+// awaitAuthorization returns the answer to a call once the person has authorized its connection. Without an
+// authorization the call stays open, and a later prompt shows it again.
+func (t *turn) awaitAuthorization(ctx context.Context, c *genai.FunctionCall) (map[string]any, error) {
+	var shown error // of the client; read after the authorization
+	response, err := t.a.opts.Authorize(ctx, c, t.key, func(ctx context.Context, address, code string) error {
+		shown = t.sendAddress(ctx, c.ID, address, code)
+		return shown
+	})
+	switch {
+	case ctx.Err() != nil || errors.Is(shown, errLeft):
+		return nil, errors.Join(ctx.Err(), shown)
+	case errors.Is(shown, errDeclined):
+		return nil, nil
+	case err != nil:
+		return nil, t.updates.sendChunk(ctx, "", newTextBlock(err.Error()+"."), false)
+	}
+	if t.a.readClient().hasURL() {
+		err = t.a.conn.sendNotification(ctx, "elicitation/complete", map[string]any{"elicitationId": c.ID})
+	}
+	return response, err
+}
+
+// sendAddress sends an address by an elicitation, or in words to a client without them.
+func (t *turn) sendAddress(ctx context.Context, id, address, code string) error {
+	if code != "" {
+		code = " Enter the code " + protocol.TruncateText(code, maxShown) + " there."
+	}
+	if t.a.readClient().hasURL() {
+		var result elicitResult
+		err := t.a.conn.askClient(ctx, "elicitation/create", map[string]any{
+			"sessionId": t.key.ID, "toolCallId": id, "elicitationId": id, "mode": "url", "url": address, "message": "Authorize the connection." + code,
+		}, &result)
+		switch {
+		case ctx.Err() != nil:
+			return nil // the authorization has ended
+		case errors.Is(err, errLeft):
+			return err
+		case err == nil && result.Action != protocol.ActionAccept:
+			return errDeclined
+		case err == nil:
+			return nil
+		}
+		t.a.Logger().Warn("the client did not show an address", "session", t.key.ID, "err", err)
+	}
+	return t.updates.sendChunk(ctx, "", newTextBlock(fmt.Sprintf("Authorize the connection at %s.%s The answer continues then.", address, code)), false)
 }

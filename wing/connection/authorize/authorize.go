@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -31,8 +32,13 @@ type TerminalFlags struct {
 
 // RegisterFlags adds the flags to a command's flags.
 func (f *TerminalFlags) RegisterFlags(flags *pflag.FlagSet) {
-	f.grants.registerKey(flags)
 	flags.BoolVar(&f.always, "authorize", false, "wait until connections are authorized, although the command has no terminal")
+	f.RegisterLoopback(flags)
+}
+
+// RegisterLoopback adds the flags for a command whose person does not read the terminal.
+func (f *TerminalFlags) RegisterLoopback(flags *pflag.FlagSet) {
+	f.grants.registerKey(flags)
 	flags.Uint16Var(&f.port, "authorize-port", 0, "port of the redirect URL http://127.0.0.1:PORT/oauth/callback, for authorization servers that compare it exactly (default: any free port)")
 }
 
@@ -45,8 +51,28 @@ type Authorizer struct {
 	// input, and stored that the tokens are in the database.
 	enabled, person, stored bool
 	port                    uint16
-	// askedAgain has the connections whose request was unknown to this process.
-	askedAgain map[string]bool
+	// askedAgain has the users' connections whose request was unknown to this process.
+	mu         sync.Mutex
+	askedAgain map[askedKey]bool
+}
+
+// An askedKey is a connection of a session's user.
+type askedKey struct {
+	session    session.Key
+	connection string
+}
+
+// markAsked sets whether a connection's request was unknown, and returns whether it was before.
+func (a *Authorizer) markAsked(w *wait, isUnknown bool) (was bool) {
+	key := askedKey{w.key, w.call.Connection}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	was = a.askedAgain[key]
+	delete(a.askedAgain, key)
+	if isUnknown {
+		a.askedAgain[key] = true
+	}
+	return was
 }
 
 // openedGrants is a grant store that is replaced when the session database is open, before the
@@ -61,7 +87,7 @@ func (f *TerminalFlags) NewAuthorizer(env command.Env, reserved *policy.Host, se
 		return nil, err
 	}
 	a := &Authorizer{
-		out: env.Err, store: &openedGrants{&connection.MemoryGrants{}}, port: f.port, stored: keys != nil && f.grants.key != "", askedAgain: map[string]bool{},
+		out: env.Err, store: &openedGrants{&connection.MemoryGrants{}}, port: f.port, stored: keys != nil && f.grants.key != "", askedAgain: map[askedKey]bool{},
 	}
 	if keys == nil {
 		if keys, err = connections.NewRandomKeys(); err != nil {
@@ -112,9 +138,22 @@ var (
 // returns the answer to the call. lines are what the person enters, nil without a conversation.
 // Another process's request can be unknown here: the answer then makes the host ask again.
 func (a *Authorizer) AuthorizeCall(ctx context.Context, c *Call, key session.Key, lines <-chan string) (map[string]any, error) {
+	return a.authorizeCall(ctx, &wait{Authorizer: a, call: c, key: key, lines: lines})
+}
+
+// A Show shows a person the address to open, and the code to enter there, which can be empty. The
+// authorization continues meanwhile, and its end ends ctx; an error ends the authorization.
+type Show func(ctx context.Context, address, userCode string) error
+
+// AuthorizeShown is [Authorizer.AuthorizeCall] for a person who does not read the terminal.
+func (a *Authorizer) AuthorizeShown(ctx context.Context, c *Call, key session.Key, show Show) (map[string]any, error) {
+	return a.authorizeCall(ctx, &wait{Authorizer: a, call: c, key: key, show: show})
+}
+
+func (a *Authorizer) authorizeCall(ctx context.Context, w *wait) (map[string]any, error) {
+	c := w.call
 	pending, err := a.findPending(ctx, c)
-	if errors.Is(err, connection.ErrNoConsent) && !a.askedAgain[c.Connection] {
-		a.askedAgain[c.Connection] = true
+	if errors.Is(err, connection.ErrNoConsent) && !a.markAsked(w, true) {
 		return map[string]any{}, nil
 	}
 	if err != nil {
@@ -122,7 +161,6 @@ func (a *Authorizer) AuthorizeCall(ctx context.Context, c *Call, key session.Key
 	}
 	ctx, cancel := context.WithDeadlineCause(ctx, pending.Expires, errAuthorizeTimeout)
 	defer cancel()
-	w := &wait{a, c, key, lines}
 	waitForUser := w.waitForCode
 	if !c.device {
 		waitForUser = w.waitForBrowser
@@ -133,12 +171,14 @@ func (a *Authorizer) AuthorizeCall(ctx context.Context, c *Call, key session.Key
 		}
 		return nil, err
 	}
-	a.askedAgain[c.Connection] = false
+	a.markAsked(w, false)
 	note := ""
 	if !a.stored {
 		note = " until this command ends: --credentials-key stores its tokens in the session database"
 	}
-	fmt.Fprintf(a.out, "connection %s is authorized%s\n", c.Connection, note)
+	if w.show == nil {
+		fmt.Fprintf(a.out, "connection %s is authorized%s\n", c.Connection, note)
+	}
 	return map[string]any{}, nil
 }
 
@@ -148,6 +188,8 @@ type wait struct {
 	call  *Call
 	key   session.Key
 	lines <-chan string
+	// show shows the address; nil if the terminal does.
+	show Show
 }
 
 // newAnswer returns the answer to the call with what the authorization server has sent.
@@ -161,16 +203,20 @@ func (w *wait) newAnswer(query url.Values, redirectURL string) connection.Answer
 // waitForCode polls until the user has entered the code.
 func (w *wait) waitForCode(ctx context.Context) error {
 	c := w.call
-	fmt.Fprintf(w.out, "connection %s needs your authorization: open\n  %s\nand enter the code %s\n", c.Connection, c.address, c.userCode)
 	answer := w.newAnswer(url.Values{"state": {c.state}}, "")
-	return w.waitWithLines(ctx, func(ctx context.Context) error {
+	poll := func(ctx context.Context) error {
 		for {
 			err := w.FinishConsent(ctx, answer)
 			if own := (*connection.AnswerError)(nil); !errors.As(err, &own) || !own.Pending {
 				return err
 			}
 		}
-	}, nil)
+	}
+	if w.show != nil {
+		return w.waitShown(ctx, c.address, poll)
+	}
+	fmt.Fprintf(w.out, "connection %s needs your authorization: open\n  %s\nand enter the code %s\n", c.Connection, c.address, c.userCode)
+	return w.waitWithLines(ctx, poll, nil)
 }
 
 // waitForBrowser waits until the authorization server has sent the browser to the terminal. A
@@ -185,14 +231,18 @@ func (w *wait) waitForBrowser(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	finish := func(query url.Values) error {
+		return w.FinishConsent(context.WithoutCancel(ctx), w.newAnswer(query, l.redirectURL))
+	}
+	listen := func(ctx context.Context) error { return l.waitForAnswer(ctx, finish) }
+	if w.show != nil {
+		return w.waitShown(ctx, address, listen)
+	}
 	fmt.Fprintf(w.out, "connection %s needs your authorization: open\n  %s\n", c.Connection, address)
 	if w.readsLines() {
 		fmt.Fprintf(w.out, "A browser on another machine ends at %s without a response: enter that address here.\n", l.redirectURL)
 	}
-	finish := func(query url.Values) error {
-		return w.FinishConsent(context.WithoutCancel(ctx), w.newAnswer(query, l.redirectURL))
-	}
-	return w.waitWithLines(ctx, func(ctx context.Context) error { return l.waitForAnswer(ctx, finish) }, func(line string) (bool, error) {
+	return w.waitWithLines(ctx, listen, func(line string) (bool, error) {
 		u, err := url.Parse(line)
 		if err != nil || u.Query().Get("state") != c.state {
 			fmt.Fprintln(w.out, "this is not the address at which the browser ends")
@@ -220,16 +270,46 @@ func (w *wait) readsLines() bool { return w.lines != nil && w.person }
 // stopTimeout bounds how long canceled work may take to end.
 const stopTimeout = 5 * time.Second
 
-// waitWithLines waits for work. In a conversation an empty line ends it, and onLine gets the
-// other lines, and reports whether one has the answer.
-func (w *wait) waitWithLines(ctx context.Context, work func(context.Context) error, onLine func(string) (bool, error)) error {
+// waitShown waits for work while the address is shown.
+func (w *wait) waitShown(ctx context.Context, address string, work func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := startWork(ctx, work)
+	shown := startWork(ctx, func(ctx context.Context) error { return w.show(ctx, address, w.call.userCode) })
+	for shown != nil {
+		select {
+		case err := <-done:
+			cancel()
+			<-shown
+			return err
+		case err := <-shown:
+			if err != nil {
+				cancel()
+				<-done
+				return err
+			}
+			shown = nil
+		}
+	}
+	return <-done
+}
+
+// startWork returns a channel for the error of work in a goroutine.
+func startWork(ctx context.Context, work func(context.Context) error) <-chan error {
 	done := make(chan error, 1)
 	go func() {
 		defer safe.Recover(func(p *safe.Panic) { done <- p })
 		done <- work(ctx)
 	}()
+	return done
+}
+
+// waitWithLines waits for work. In a conversation an empty line ends it, and onLine gets the
+// other lines, and reports whether one has the answer.
+func (w *wait) waitWithLines(ctx context.Context, work func(context.Context) error, onLine func(string) (bool, error)) error {
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	done := startWork(ctx, work)
 	var lines <-chan string
 	if w.readsLines() {
 		lines = w.lines

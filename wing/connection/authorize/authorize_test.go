@@ -112,7 +112,7 @@ func newTerminalWorld(t *testing.T, grant string, left time.Duration) *terminalW
 	}
 	w.call = NewCall(&genai.FunctionCall{Name: runtime.RequestCredential, ID: "q", Args: map[string]any{"functionCallId": "c", "authConfig": config}})
 	w.key, w.lines = session.Key{App: "shop", User: "ana", ID: "s"}, make(chan string, 9)
-	w.Authorizer = &Authorizer{Grants: grants, out: w.errOut, enabled: true, person: true, askedAgain: map[string]bool{}}
+	w.Authorizer = &Authorizer{Grants: grants, out: w.errOut, enabled: true, person: true, askedAgain: map[askedKey]bool{}}
 	return w
 }
 
@@ -164,6 +164,42 @@ func TestAuthorizeByAddress(t *testing.T) {
 	}
 	if r := <-done; r.err != nil || r.response == nil || !strings.Contains(printed.String(), "enter that address here") {
 		t.Errorf("%v, %v: %s", r.response, r.err, &printed)
+	}
+}
+
+// TestAuthorizeShown checks that a person elsewhere sees the address, may answer late or refuse, and that
+// the end of the authorization ends what shows it.
+func TestAuthorizeShown(t *testing.T) {
+	w := newTerminalWorld(t, "authorization_code", time.Minute)
+	ended := make(chan struct{})
+	response, err := w.AuthorizeShown(t.Context(), w.call, w.key, func(ctx context.Context, address, code string) error {
+		defer close(ended)
+		resp, err := http.Get(w.idp.Authorize(t, address).String())
+		if err != nil {
+			return err
+		}
+		resp.Body.Close()
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	<-ended
+	if err != nil || response == nil || w.errOut.Len() > 0 {
+		t.Errorf("%v, %v, want an answer, and nothing in the terminal: %s", response, err, w.errOut)
+	}
+	w = newTerminalWorld(t, "device_code", time.Minute)
+	declined := errors.New("declined")
+	_, err = w.AuthorizeShown(t.Context(), w.call, w.key, func(_ context.Context, address, code string) error {
+		if address == "" || code == "" {
+			t.Errorf("shown %q with the code %q", address, code)
+		}
+		return declined
+	})
+	if !errors.Is(err, declined) {
+		t.Errorf("%v, want %v", err, declined)
+	}
+	w = newTerminalWorld(t, "authorization_code", 0)
+	if _, err = w.AuthorizeShown(t.Context(), w.call, w.key, func(context.Context, string, string) error { return nil }); !errors.Is(err, errAuthorizeTimeout) {
+		t.Errorf("%v, want %v", err, errAuthorizeTimeout)
 	}
 }
 
