@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
@@ -381,37 +380,56 @@ func (v *verifier) checkSessions(ctx context.Context) error {
 	return v.endRule(ctx, err)
 }
 
+// A checkedEvent is an event's row.
+type checkedEvent struct {
+	key                       session.Key
+	row                       eventRow
+	text, provenance, outcome []byte
+}
+
+// describePlace names the event.
+func (e *checkedEvent) describePlace() string {
+	return fmt.Sprintf("session %s, event %s, number %d", e.key, e.row.ID, e.row.Seq)
+}
+
 func (v *verifier) checkEvents(ctx context.Context) error {
 	v.beginRule("each event decodes and matches its columns")
+	c := &rowChecker[checkedEvent]{
+		check:  (*checkedEvent).findMismatch,
+		report: func(e *checkedEvent, problem string) { v.reportBroken("%s: %s", e.describePlace(), problem) },
+	}
+	var last checkedEvent
 	err := v.r.Each(ctx, func(rows *sql.Rows) error {
-		var row eventRow
-		var text, provenance, outcome sql.RawBytes
-		key := session.Key{}
-		if err := rows.Scan(&key.App, &key.User, &key.ID, &row.Seq, &row.ID, &row.Invocation, &row.Time, &text, &provenance, &outcome); err != nil {
+		var e checkedEvent
+		if err := rows.Scan(&e.key.App, &e.key.User, &e.key.ID, &e.row.Seq, &e.row.ID, &e.row.Invocation, &e.row.Time, &e.text, &e.provenance, &e.outcome); err != nil {
 			return err
 		}
 		v.v.Events++
-		v.lastRow = fmt.Sprintf("session %s, event %s, number %d", key, row.ID, row.Seq)
-		if what := findMismatch(&row, text, provenance, outcome); what != "" {
-			v.reportBroken("session %s, event %s, number %d: %s", key, row.ID, row.Seq, what)
-		}
-		return nil
+		last = e
+		return c.addRow(e, len(e.text)+len(e.provenance)+len(e.outcome))
 	}, `SELECT coalesce(s.app_name, '?'), coalesce(s.user_id, '?'), coalesce(s.id, '?'), e.seq, e.id, e.invocation_id, e.timestamp, e.event, `+v.r.provenanceColumn()+`, `+v.r.outcomeColumn()+`
  FROM events e LEFT JOIN sessions s ON s.pk = e.session_pk ORDER BY e.session_pk, e.seq`)
+	if failed := c.finishRows(); failed != nil {
+		return failed
+	}
+	if last.row.Seq > 0 {
+		v.lastRow = last.describePlace()
+	}
 	return v.endRule(ctx, err)
 }
 
-func findMismatch(row *eventRow, text, provenance, outcome []byte) string {
-	ev := &session.Event{}
-	if err := ev.UnmarshalJSON(bytes.Clone(text)); err != nil {
+// findMismatch returns why a host would reject the row, or "".
+func (e *checkedEvent) findMismatch() string {
+	ev, row := &session.Event{}, &e.row
+	if err := ev.UnmarshalJSON(e.text); err != nil {
 		return err.Error()
 	}
-	if len(provenance) > 0 {
-		if _, err := session.DecodeProvenance(provenance); err != nil {
+	if len(e.provenance) > 0 {
+		if _, err := session.DecodeProvenance(e.provenance); err != nil {
 			return err.Error()
 		}
 	}
-	if err := new(session.Outcome).Decode(outcome); err != nil {
+	if err := new(session.Outcome).Decode(e.outcome); err != nil {
 		return err.Error()
 	}
 	switch {
