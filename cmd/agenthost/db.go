@@ -20,11 +20,11 @@ func newDBCommand(env command.Env) *cobra.Command {
 		Use:   "db",
 		Short: "Manage the session database, and import sessions from ADK",
 		Long: `Db manages the session database: show its status, migrate its schema, check its
-integrity, or import sessions from databases of Google's ADKs. URL has the same
-form as --session-db, which is the default; an app's folder selects its default
-database.`,
+integrity, back it up and restore it, or import sessions from databases of Google's
+ADKs. URL has the same form as --session-db, which is the default; an app's folder
+selects its default database.`,
 	}
-	command.AddSubcommands(cmd, newDBStatusCommand(env), newDBMigrateCommand(env), newDBCheckCommand(env), adkcommand.NewImportCommand(env))
+	command.AddSubcommands(cmd, newDBStatusCommand(env), newDBMigrateCommand(env), newDBCheckCommand(env), newDBBackupCommand(env), newDBRestoreCommand(env), adkcommand.NewImportCommand(env))
 	return cmd
 }
 

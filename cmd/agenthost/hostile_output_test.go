@@ -48,6 +48,8 @@ func TestHostileOutput(t *testing.T) {
 		{"db status", []string{db}},
 		{"db migrate", []string{db}},
 		{"db check", []string{db}},
+		{"db backup", []string{filepath.Join(root, "copy.db"), db}},
+		{"db restore", []string{filepath.Join(root, "copy.db"), "sqlite:///" + filepath.Join(root, "restored.db")}},
 		{"db import", append([]string{db, "--dry-run"}, "--session-db", "sqlite:///"+filepath.Join(root, "t.db"))},
 		{"run", append([]string{app, "Hello " + hostileText, "--session", "new"}, at...)},
 		{"run", append([]string{app, "Hello", "--session", "new", "--output", "json"}, at...)},

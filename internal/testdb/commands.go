@@ -5,7 +5,8 @@ const (
 	Migrates = "migrates" // an older schema becomes the current one
 	Reads    = "reads"    // reads schema version OldestRead and later
 	ReadsAll = "reads all"
-	Writes   = "writes" // requires the current version
+	Writes   = "writes"  // requires the current version
+	Refuses  = "refuses" // has other files as its arguments, which are not there
 )
 
 // OldestRead is the first schema version that commands read without migrating it.
@@ -28,6 +29,8 @@ func Commands() []Command {
 		{"db status", "$DB", ReadsAll},
 		{"db check", "$DB", ReadsAll},
 		{"doctor", "echo", ReadsAll},
+		{"db backup", "missing/copy.db $DB", Refuses},
+		{"db restore", "missing.db $DB --replace", Refuses},
 		{"session list", "echo", Reads},
 		{"session list", "echo --limit 5", Reads},
 		{"session show", "echo s", Reads},

@@ -96,6 +96,8 @@ func (o *OldDatabase) CheckKept(ctx context.Context, c Command, version int64) e
 		return err
 	case after != before:
 		return fmt.Errorf("%s %s changed schema version %d: %s", c.Name, c.Args, version, describeChange(before, after))
+	case c.Use == Refuses && code == failureStatus:
+		return nil
 	case !refused && code != 0:
 		return fmt.Errorf("%s %s on version %d: exit status %d, want 0\n%s", c.Name, c.Args, version, code, out)
 	case refused && (code != failureStatus || !strings.Contains(out, "database has schema version "+strconv.FormatInt(version, 10)+", and ")):

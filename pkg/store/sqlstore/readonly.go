@@ -280,6 +280,8 @@ type readEngine struct {
 	// integrity returns queries with a row for each defect in our tables, or in the whole database;
 	// a row that ends with "ok" means no defect.
 	integrity func(tables []string) []integrityQuery
+	// backupTool and restoreTool are the commands that copy a database on a server.
+	backupTool, restoreTool string
 	// tie orders rows with equal times by insertion, or else in a stable order.
 	tie string
 	// arbitraryTie reports that the insertion order is unknown.
@@ -378,8 +380,10 @@ func postgresReadEngine(e *Engine) *readEngine {
 			return `SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint FROM pg_class c WHERE c.relkind = 'r' AND (c.oid = '` + table + `'::regclass
  OR c.oid IN (SELECT p.relid FROM pg_partition_tree('` + table + `') p WHERE p.isleaf))`
 		},
-		integrity: func([]string) []integrityQuery { return postgresIntegrity() },
-		tie:       "ctid",
+		integrity:   func([]string) []integrityQuery { return postgresIntegrity() },
+		backupTool:  "pg_dump --format=custom --file=FILE DATABASE",
+		restoreTool: "createdb NEW && pg_restore --dbname=NEW FILE",
+		tie:         "ctid",
 	}
 }
 
@@ -430,6 +434,8 @@ func mysqlReadEngine(e *Engine) *readEngine {
 		integrity: func(tables []string) []integrityQuery {
 			return []integrityQuery{{rule: "integrity", query: "CHECK TABLE " + strings.Join(tables, ", "), ownConn: true}}
 		},
+		backupTool:   "mariadb-dump --single-transaction DATABASE > FILE",
+		restoreTool:  "mariadb NEW < FILE",
 		tie:          "id",
 		arbitraryTie: true,
 	}
