@@ -28,7 +28,7 @@ RUN     ?=
 CORPUS  ?= $(abspath ../shared/corpus)
 export AGENTHOST_CORPUS ?= $(CORPUS)
 
-.PHONY: all help build run test interpreters unit race qa-test lint fmt fmt-check generate film fresh apps eval examples-test gcs-test kube-test openai-test alerts ui-test vscode mcp-suite acp-clients fuzz bench bench-stores bench-http bench-mcp bench-openai bench-agui bench-a2a bench-streams bench-outcomes bench-replicas proof proof-full probes dist dist-test module cover clean
+.PHONY: all help build run test interpreters unit race qa-test lint fmt fmt-check generate film fresh apps eval examples-test gcs-test kube-test openai-test alerts ui-test vscode mcp-suite acp-clients fuzz bench bench-stores bench-http bench-mcp bench-openai bench-agui bench-a2a bench-streams bench-outcomes bench-replicas proof proof-full probes dist docs dist-test module cover clean
 
 all: test ## same as test
 
@@ -170,6 +170,8 @@ bench-replicas: build bin/proof ## benchmark turns with 1, 2 and 3 replicas on P
 ui-test: build ## test the page, the official Dev UI and ADK's own client in a browser; requires npm, installs the rest (Chromium as root)
 	$(NOCGO) $(GO) test -c -o bin/fakelive.test ./ui-test/fakelive
 	$(NOCGO) $(GO) test -c -o bin/fakeauth.test ./ui-test/fakeauth
+	rm -rf bin/site
+	cd tools && $(NOCGO) $(GO) run ./site -root .. -out ../bin/site -version v1 && $(NOCGO) $(GO) run ./site -root .. -out ../bin/site -version v2
 	ui-test/run.sh
 
 vscode: ## package the VS Code extension as editors/vscode/agenthost.vsix; requires npm
@@ -193,8 +195,12 @@ dist: ## build a release in dist/: archives, .deb and .rpm, a container image, a
 	cd tools/release && $(NOCGO) $(GO) build -o ../../bin/release .
 	bin/release -version '$(VERSION)' -source '$(SOURCE)'
 
-dist-test: ## test the release tool, and install what it builds in empty roots (as root): each serves an agent
+docs: ## build the documentation as a website in dist/site, with a search, versions and llms.txt
+	cd tools && $(NOCGO) $(GO) run ./site -root .. -out ../dist/site -version '$(or $(VERSION),latest)' -source '$(SOURCE)'
+
+dist-test: ## test the documentation's site and the release tool, and install what it builds in empty roots (as root): each serves an agent
 	cd tools/release && $(NOCGO) $(GO) test -v -count=1 -timeout 15m ./...
+	cd tools && $(NOCGO) $(GO) test -count=1 ./site
 
 # The path is an argument named PATH, which hides the search path of commands here.
 module: ## change the module path everywhere: make module PATH=github.com/you/agenthost

@@ -9,7 +9,9 @@ tool (
 
 require (
 	github.com/polyfloyd/go-errorlint v1.8.0
+	github.com/yuin/goldmark v1.8.7
 	go-simpler.org/sloglint v0.12.0
+	golang.org/x/net v0.59.0
 	golang.org/x/tools v0.51.0
 )
 
