@@ -65,6 +65,13 @@ func (s *Server) recordParsed(dir string, broken substitutes) {
 	}
 }
 
+// recordOpened stores the text of an opened file if it can be parsed: a change can follow before a check.
+func (s *Server) recordOpened(path, text string) {
+	if _, ds := spec.Parse(path, []byte(text)); !slices.ContainsFunc(ds, isSyntaxError) {
+		s.parsed[path] = text
+	}
+}
+
 // findSubstitute returns the text that replaces a broken one: the last one that could be parsed, or
 // the text without the lines of its errors.
 func findSubstitute(text, parsed string) substitute {

@@ -185,6 +185,7 @@ func (s *Server) onDocumentEvent(m *message) error {
 	switch m.Method {
 	case "textDocument/didOpen":
 		s.files.set(path, p.Document)
+		s.recordOpened(path, p.Document.Text)
 	case "textDocument/didClose":
 		s.files.remove(path)
 	}
