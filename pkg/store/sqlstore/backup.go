@@ -120,7 +120,11 @@ func (all Engines) Restore(ctx context.Context, path, address string, replace bo
 	if r.Replaced, err = all.moveAway(ctx, target, replace); err != nil {
 		return nil, err
 	}
-	return r, copied.publishFile(target.path)
+	err = copied.publishFile(target.path)
+	if err != nil && r.Replaced != "" {
+		err = errors.Join(err, os.Rename(r.Replaced, target.path))
+	}
+	return r, err
 }
 
 // moveAway renames a database file, and returns its new name; empty if there is none.
@@ -196,7 +200,7 @@ func (p *partialFile) copyFrom(path string) error {
 
 // publishFile gives the file its place, unless there is one, and makes both durable.
 func (p *partialFile) publishFile(place string) error {
-	if err := syncFile(p.path); err != nil {
+	if err := syncFile(p.path, os.O_RDWR); err != nil {
 		return err
 	}
 	if _, err := os.Lstat(place); err == nil {
@@ -205,11 +209,12 @@ func (p *partialFile) publishFile(place string) error {
 	if err := os.Rename(p.path, place); err != nil {
 		return err
 	}
-	return syncFile(filepath.Dir(place))
+	return syncFile(filepath.Dir(place), os.O_RDONLY)
 }
 
-func syncFile(path string) error {
-	f, err := os.Open(path)
+// syncFile makes a file, or a folder's entries, durable.
+func syncFile(path string, mode int) error {
+	f, err := os.OpenFile(path, mode, 0)
 	if err != nil {
 		return err
 	}
