@@ -54,21 +54,30 @@ func (l *liveSockets) acquireSocket(user string) (release func(), err error) {
 }
 
 // A liveLimiter slows down a client that sends more than liveBytesPerSecond, after liveBurst bytes.
-// One goroutine at a time reads its connection.
+// The end of a conversation reads the rest of its connection while the last request is charged, so that
+// two goroutines use it.
 type liveLimiter struct {
 	clock func() time.Time
+	mu    sync.Mutex
 	// emptyAt is when everything that was sent is within the limit.
 	emptyAt time.Time
 }
 
-// waitAfter waits until the client may send again after size bytes, or the connection is closed.
-func (l *liveLimiter) waitAfter(closed <-chan struct{}, size int) error {
+// chargeBytes counts size bytes, and returns how long the client must wait; at most 0 if it need not.
+func (l *liveLimiter) chargeBytes(size int) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	now := l.clock()
 	if l.emptyAt.Before(now) {
 		l.emptyAt = now
 	}
 	l.emptyAt = l.emptyAt.Add(time.Duration(size) * time.Second / liveBytesPerSecond)
-	delay := l.emptyAt.Sub(now) - liveBurst/liveBytesPerSecond*time.Second
+	return l.emptyAt.Sub(now) - liveBurst/liveBytesPerSecond*time.Second
+}
+
+// waitAfter waits until the client may send again after size bytes, or the connection is closed.
+func (l *liveLimiter) waitAfter(closed <-chan struct{}, size int) error {
+	delay := l.chargeBytes(size)
 	if delay <= 0 {
 		return nil
 	}
