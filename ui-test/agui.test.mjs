@@ -133,6 +133,15 @@ test('text arrives in chunks, in the order of the protocol', async () => {
   assert.equal(t.all('RUN_STARTED')[0].protocolVersion, '1.0');
 });
 
+test('a picture is a part of the message, in the session and in the thread', async () => {
+  const t = thread();
+  const picture = { type: 'image', source: { type: 'data', value: 'AAAA', mimeType: 'image/png' } };
+  await t.write([{ type: 'text', text: 'look' }, picture]);
+  const { events } = await (await fetch(`${host.url}/apps/desk/users/user/sessions/${t.agent.threadId}`)).json();
+  assert.equal(events[0].content.parts[1].inlineData.data, 'AAAA');
+  assert.deepEqual(t.agent.messages[0].content[1], picture);
+});
+
 test('a thread is a session: a message runs once, and an edit undoes what follows', async () => {
   const t = thread();
   await t.write('one');

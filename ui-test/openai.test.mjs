@@ -43,6 +43,16 @@ test('a conversation is one session', async () => {
   assert.equal(events.length, 4);
 });
 
+test('a picture and a document are parts of the message', async () => {
+  const content = [
+    { type: 'text', text: 'look' }, { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } },
+    { type: 'file', file: { filename: 'a.pdf', file_data: 'data:application/pdf;base64,JVBERi0x' } },
+  ];
+  const { response } = await client.chat.completions.create({ model: 'helpdesk', messages: [user(content)] }).withResponse();
+  const { events } = await (await fetch(`${host.url}/apps/helpdesk/users/user/sessions/${response.headers.get('x-conversation-id')}`)).json();
+  assert.deepEqual(events[0].content.parts.slice(1).map(({ inlineData: { mimeType, data } }) => [mimeType, data]), [['image/png', 'AAAA'], ['application/pdf', 'JVBERi0x']]);
+});
+
 test('a stream has the text in chunks, a reason and the usage', async () => {
   const stream = client.chat.completions.stream({ model: 'helpdesk', stream_options: { include_usage: true }, messages: [user('tell me a story')] });
   let chunks = 0;

@@ -74,6 +74,17 @@ test('a prompt streams its answer, and the session has a title', { timeout }, as
   assert.deepEqual(sessions.filter((s) => s.sessionId === sessionId).map(({ title }) => title), ['a story']);
 });
 
+test('thoughts arrive apart from the text, and a picture comes back with the history', { timeout }, async (t) => {
+  const { agent, updates } = await connect(t);
+  const { sessionId } = await agent.request('session/new', place);
+  const picture = { type: 'image', data: 'AAAA', mimeType: 'image/png' };
+  await agent.request('session/prompt', { sessionId, prompt: [{ type: 'text', text: 'think' }, picture] });
+  assert.deepEqual(updates.filter(({ sessionUpdate }) => sessionUpdate === 'agent_thought_chunk').map(({ content }) => content.text), ['It is 4.']);
+  const again = await connect(t);
+  await again.agent.request('session/load', { sessionId, ...place });
+  assert.ok(again.updates.some(({ sessionUpdate, content }) => sessionUpdate === 'user_message_chunk' && content.data === 'AAAA'));
+});
+
 test('a permission continues the prompt, and a rejected call fails', { timeout }, async (t) => {
   for (const [optionId, status, text] of [['allow_once', 'completed', 'You have 500 back.'], ['reject_once', 'failed', 'No refund.']]) {
     const { agent, updates, asked, texts } = await connect(t, { permission: { outcome: 'selected', optionId } });
